@@ -1,0 +1,1 @@
+"""HPC-AI Bench: the library behind the workflow; it knows nothing of Snakemake."""

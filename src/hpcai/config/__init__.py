@@ -1,0 +1,1 @@
+"""The only definition of a valid study, machine, benchmark and run table."""

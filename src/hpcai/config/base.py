@@ -1,0 +1,33 @@
+"""Building blocks of the settings: strict models, names and paths that no shell can misread."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+
+class Settings(BaseModel):
+    """A frozen group of settings in which unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+"""What becomes part of a path or a label: lower-case letters, digits and underscores, a letter first."""
+
+SafePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,@%-]{1,1000}$")]
+"""A path without blanks or shell text; ``${VARIABLE}`` is replaced on the machine that uses it."""
+
+
+def _one_printable_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("a single line of printable text is allowed")
+    return text
+
+
+Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_printable_line)]
+"""A sentence for people: shown, never executed and never part of a path."""
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+Index = Annotated[int, Field(ge=0, strict=True)]
+Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
+Ratio = Annotated[float, Field(ge=0, lt=1)]

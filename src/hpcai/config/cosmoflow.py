@@ -1,0 +1,91 @@
+"""Settings of the CosmoFlow workload (MLPerf HPC reference, cosmoflow/configs/cosmo.yaml and models/cosmoflow.py)."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hpcai.config.base import Count, Name, Ratio, Settings, Text
+from hpcai.config.benchmark import DataSettings, PackSettings, StagingSettings, Target
+
+Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
+
+
+class Priors(Settings):
+    """Ranges from which the generator draws the four parameters of a universe."""
+
+    omega_m: Range = (0.1, 0.5)
+    sigma_8: Range = (0.5, 1.1)
+    n_s: Range = (0.5, 1.5)
+    h_0: Range = (50.0, 90.0)
+
+    @model_validator(mode="after")
+    def _ranges_grow(self) -> "Priors":
+        for name in type(self).model_fields:
+            low, high = getattr(self, name)
+            if not 0 < low < high:
+                raise ValueError(f"{name}: two positive numbers are allowed, the smaller first")
+        return self
+
+
+class CosmoFlowData(DataSettings):
+    """Cubes of particle counts at four redshifts."""
+
+    edge: Literal[16, 32, 64, 128] = Field(description="Edge of a cube in voxels; 128 is the official size.")
+    channels: Literal[4] = 4
+    priors: Priors = Priors()
+
+
+class CosmoFlowModel(Settings):
+    """The 3-D convolutional network; the defaults are the official one of v1.0 and later."""
+
+    kernel: Literal[2, 3] = Field(default=3, description="3 since v1.0; 2 in v0.7.")
+    conv_layers: int = Field(default=5, ge=1, le=7)
+    base_filters: Count = Field(default=32, description="Filters of the first layer, doubled in each next one.")
+    dense: tuple[Count, Count] = (128, 64)
+    dropout: Ratio = 0.5
+
+
+class CosmoFlowRecipe(Settings):
+    """Optimizer, learning-rate schedule and stop rule."""
+
+    optimizer: Literal["sgd"] = "sgd"
+    momentum: Ratio = 0.9
+    global_batch: Count = 64
+    base_batch: Count = Field(default=64, description="Global batch that the base learning rate belongs to.")
+    base_learning_rate: float = Field(default=0.001, gt=0)
+    scaling: Literal["linear", "sqrt", "none"] = "linear"
+    warmup_epochs: int = Field(default=4, ge=0)
+    decay_epochs: tuple[Count, ...] = (32, 64)
+    decay_factors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.25, 0.125)
+    weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the two hidden dense kernels.")
+    max_epochs: Count = 128
+
+    @model_validator(mode="after")
+    def _decay_is_consistent(self) -> "CosmoFlowRecipe":
+        if len(self.decay_epochs) != len(self.decay_factors):
+            raise ValueError("decay_epochs and decay_factors must have the same length")
+        if list(self.decay_epochs) != sorted(set(self.decay_epochs)):
+            raise ValueError("decay_epochs must grow")
+        return self
+
+
+class CosmoFlowBenchmark(Settings):
+    """One CosmoFlow benchmark file."""
+
+    name: Name
+    workload: Literal["cosmoflow"]
+    title: Text
+    data: CosmoFlowData
+    pack: PackSettings = PackSettings()
+    staging: StagingSettings = StagingSettings()
+    model: CosmoFlowModel = CosmoFlowModel()
+    recipe: CosmoFlowRecipe = CosmoFlowRecipe()
+    target: Target
+
+    @model_validator(mode="after")
+    def _cube_survives_the_pools(self) -> "CosmoFlowBenchmark":
+        if self.data.edge >> self.model.conv_layers < 1:
+            raise ValueError(
+                f"model.conv_layers: {self.model.conv_layers} poolings halve an edge of {self.data.edge} below 1"
+            )
+        return self

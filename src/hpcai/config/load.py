@@ -1,0 +1,293 @@
+"""Read and check a study with all its files, before anything is done; report all errors at once."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from hpcai.config.machine import Machine
+from hpcai.config.runs import Benchmark, RunPlan, RunRow, derive_seed
+from hpcai.config.study import Study
+from hpcai.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch")
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A checked study: the study file, its machine, its benchmarks and its run table."""
+
+    study: Study
+    machine: Machine
+    benchmarks: dict[str, Benchmark]
+    rows: tuple[RunRow, ...]
+
+    @property
+    def datasets(self) -> dict[str, Benchmark]:
+        """One benchmark for each dataset, by the dataset's name."""
+        return {benchmark.data.dataset: benchmark for benchmark in reversed(self.benchmarks.values())}
+
+    def plans(self) -> dict[str, RunPlan]:
+        """Return the plan of every timed run, by its run id."""
+        plans = (self.plan(row, repetition) for row in self.rows for repetition in range(1, row.repeats + 1))
+        return {plan.run_id: plan for plan in plans}
+
+    def profiles(self) -> dict[str, RunPlan]:
+        """Return the plan of every profiled run: one for each row of the run table."""
+        steps = self.study.profile_steps
+        plans = (self.plan(row, 1, kind="profiled", max_steps=steps) for row in self.rows)
+        return {plan.run_id: plan for plan in plans}
+
+    def plan(self, row: RunRow, repetition: int, **changes: object) -> RunPlan:
+        """Return the plan of one repetition of one row."""
+        fields: dict[str, Any] = {
+            "study": self.study.name,
+            "benchmark": self.benchmarks[row.benchmark],
+            "machine": self.machine,
+            "point": row,
+            "repetition": repetition,
+            "seed": None,
+            "rule_set": self.study.rule_set,
+            "time_staging": self.study.time_staging,
+            "limits": self.study.limits,
+            "submission": self.study.submission,
+        }
+        plan = RunPlan(**{**fields, **changes})
+        if self.study.seeds == "entropy":
+            return plan
+        seed = derive_seed(self.study.seed, f"{plan.kind}/{plan.run_id}")
+        return plan.model_copy(update={"seed": seed})
+
+
+@dataclass
+class Problems:
+    """Collects the errors of all files."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def add(self, file: str, key: str, found: object, allowed: str) -> None:
+        """Note one error."""
+        place = f"{file}: {key}" if key else file
+        self.lines.append(f"{place}: found {_short(found)}; allowed: {allowed}")
+
+    def raise_if_any(self) -> None:
+        """Raise one ConfigError with all lines."""
+        if self.lines:
+            count = len(self.lines)
+            head = f"the configuration has {count} error{'s' if count > 1 else ''}; correct and start again:"
+            raise ConfigError("\n  ".join([head, *self.lines]))
+
+
+def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
+    """Check a study and the files it names.
+
+    Parameters
+    ----------
+    study
+        Content of the study file.
+    config_dir
+        Folder with machines/, benchmarks/ and runs/; the study's `config_dir` goes before it.
+    study_file
+        Name of the study file in messages.
+
+    Raises
+    ------
+    ConfigError
+        With every error of every file: file, dotted key, what was found, what is allowed.
+    """
+    problems = Problems()
+    checked = validate(Study, study, study_file, problems)
+    if checked is None:
+        problems.raise_if_any()
+        raise AssertionError("a study without errors is a study")
+    folder = Path(checked.config_dir) if checked.config_dir else config_dir
+    machine = _read_model(Machine, folder / "machines" / f"{checked.machine}.yaml", problems)
+    benchmarks = {
+        name: _read_model(Benchmark, folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
+    }
+    rows = _read_runs(folder / "runs" / f"{checked.runs}.tsv", problems)
+    problems.raise_if_any()
+    present = {name: benchmark for name, benchmark in benchmarks.items() if benchmark}
+    if machine is None:
+        raise AssertionError("a machine without errors is a machine")
+    campaign = Campaign(checked, machine, present, tuple(row for _, row in rows))
+    _check_datasets(present, problems)
+    _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
+    problems.raise_if_any()
+    return campaign
+
+
+def read_yaml(path: Path, problems: Problems) -> object:
+    """Read a YAML file in which no key stands twice."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
+    except FileNotFoundError:
+        others = sorted(other.stem for other in path.parent.glob("*.yaml"))
+        problems.add(str(path), "", "no such file", f"one of {', '.join(others) or 'none yet'} in {path.parent}")
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        problems.add(str(path), "", " ".join(str(error).split()), "a YAML file with each key once")
+    return None
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """PyYAML silently lets the last of two equal keys win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice."""
+        counts = Counter(self.construct_object(key, deep=True) for key, _ in node.value)  # type: ignore[no-untyped-call]
+        for key, count in counts.items():
+            if count > 1:
+                raise yaml.YAMLError(f"the key {key!r} stands {count} times, near line {node.start_mark.line + 1}")
+        return super().construct_mapping(node, deep)
+
+
+def validate(model: type[Model] | object, data: object, file: str, problems: Problems) -> Any:
+    """Return the checked model, or None after noting every error with its dotted key."""
+    try:
+        return TypeAdapter(model).validate_python(data)
+    except ValidationError as error:
+        for detail in error.errors():
+            key = ".".join(str(part) for part in detail["loc"])
+            found = "an unknown key" if detail["type"] == "extra_forbidden" else detail["input"]
+            if detail["type"] == "missing":
+                found = "nothing"
+            problems.add(file, key, found, _allowed(detail))
+        return None
+
+
+def _allowed(detail: Mapping[str, Any]) -> str:
+    if detail["type"] == "extra_forbidden":
+        return "the keys of config/schema.json; check the spelling"
+    if detail["type"] == "missing":
+        return "this key is required"
+    return str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+
+
+def _read_model(model: type[Model], path: Path, problems: Problems) -> Model | None:
+    before = len(problems.lines)
+    data = read_yaml(path, problems)
+    if len(problems.lines) > before:
+        return None
+    checked: Model | None = validate(model, data, str(path), problems)
+    name = getattr(checked, "name", path.stem)
+    if checked is not None and name != path.stem:
+        problems.add(str(path), "name", name, f"the file's own name, {path.stem!r}")
+    return checked
+
+
+def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
+    if not path.is_file():
+        problems.add(str(path), "", "no such file", "a run table, see config/runs/default.tsv")
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    if len(numbered) < 2:
+        problems.add(str(path), "", f"{len(numbered)} lines", "a header line and at least one run")
+        return []
+    header = next(csv.reader([numbered[0][1]], delimiter="\t"))
+    rows = []
+    for number, line in numbered[1:]:
+        row = _read_row(header, line, f"{path}: line {number}", problems)
+        if row is not None:
+            rows.append((number, row))
+    return rows
+
+
+def _read_row(header: list[str], line: str, place: str, problems: Problems) -> RunRow | None:
+    cells = next(csv.reader([line], delimiter="\t"))
+    if len(cells) > len(header):
+        problems.add(place, "", f"{len(cells)} cells", f"at most {len(header)}, one for each column, tabs between")
+        return None
+    data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
+    for key in INTEGER_COLUMNS:
+        text = data.get(key)
+        if isinstance(text, str) and text.isascii() and text.isdigit():
+            data[key] = int(text)
+    checked: RunRow | None = validate(RunRow, data, place, problems)
+    return checked
+
+
+def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:
+    """Benchmarks that name one dataset must mean one dataset, packed in one way."""
+    first: dict[str, Benchmark] = {}
+    for name, benchmark in benchmarks.items():
+        other = first.setdefault(benchmark.data.dataset, benchmark)
+        if (other.data, other.pack) != (benchmark.data, benchmark.pack):
+            allowed = f"a dataset name of its own, because its data or pack differ from those of {other.name!r}"
+            problems.add(f"{name}.yaml", "data.dataset", benchmark.data.dataset, allowed)
+
+
+def _check_rows(campaign: Campaign, file: str, rows: Iterable[tuple[int, RunRow]], problems: Problems) -> None:
+    seen: dict[tuple[str, str, str], int] = {}
+    for number, row in rows:
+        place = f"{file}: line {number}"
+        key = (row.benchmark, row.variant, row.scale)
+        if key in seen:
+            allowed = f"each benchmark, variant and scale once (line {seen[key]} has it; raise its repeats)"
+            problems.add(place, "variant", "/".join(key), allowed)
+        seen[key] = number
+        _check_row(campaign, row, place, problems)
+    if not problems.lines and campaign.study.seeds == "derived":
+        _check_seeds(campaign, problems)
+
+
+def _check_row(campaign: Campaign, row: RunRow, place: str, problems: Problems) -> None:
+    machine = campaign.machine
+    if row.nodes > machine.nodes:
+        problems.add(place, "nodes", row.nodes, f"at most {machine.nodes}, the nodes of {machine.name!r}")
+    if row.ranks_per_node > machine.ranks_per_node:
+        allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
+        problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
+    benchmark = campaign.benchmarks.get(row.benchmark)
+    if benchmark is None:
+        problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
+        return
+    batch = row.global_batch or benchmark.recipe.global_batch
+    if batch % row.ranks:
+        problems.add(place, "global_batch", batch, f"a multiple of the {row.ranks} ranks")
+    if benchmark.data.train_samples % batch:
+        allowed = f"a divisor of the {benchmark.data.train_samples} training samples of {benchmark.name!r}"
+        problems.add(place, "global_batch", batch, allowed)
+    parts = row.nodes if benchmark.staging.partition == "split" else 1
+    if benchmark.data.train_samples % (parts * row.ranks_per_node * (batch // row.ranks or 1)):
+        allowed = f"nodes that split {benchmark.data.train_samples} samples into equal whole batches"
+        problems.add(place, "nodes", row.nodes, allowed)
+
+
+def _check_seeds(campaign: Campaign, problems: Problems) -> None:
+    seeds: dict[tuple[str, int], str] = {}
+    for run_id, plan in campaign.plans().items():
+        other = seeds.setdefault((run_id.rsplit("/", 1)[0], plan.seed or 0), run_id)
+        if other != run_id:
+            problems.add("study", "seed", campaign.study.seed, f"another seed: {run_id} and {other} would share one")
+
+
+def write_plan(plan: RunPlan, path: Path) -> None:
+    """Write a plan as JSON."""
+    path.write_text(json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True) + "\n")
+
+
+def read_plan(path: Path) -> RunPlan:
+    """Read and check a plan.
+
+    Raises
+    ------
+    ConfigError
+        If the file is no valid plan.
+    """
+    try:
+        return RunPlan.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error
+
+
+def _short(value: object) -> str:
+    text = repr(value) if not isinstance(value, str) else value if " " in value else repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."

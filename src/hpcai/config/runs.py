@@ -1,0 +1,89 @@
+"""The run table and the plan of each run: all that one training run needs to know, in one validated file."""
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hpcai.config.base import Count, Name, Seed, Settings
+from hpcai.config.cosmoflow import CosmoFlowBenchmark
+from hpcai.config.machine import Machine, Precision
+from hpcai.config.study import Limits, RuleSet, Submission
+
+Benchmark = CosmoFlowBenchmark  # a union, told apart by `workload`, as soon as there are several
+Compression = Literal["none", "fp16"]
+
+
+class RunRow(Settings):
+    """One row of the run table: a point that is measured `repeats` times."""
+
+    benchmark: Name
+    variant: Name
+    nodes: Count
+    ranks_per_node: Count
+    repeats: Annotated[int, Field(ge=1, le=1000, strict=True)]
+    precision: Precision = "fp32"
+    compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
+    global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
+
+    @property
+    def scale(self) -> str:
+        """Nodes x ranks per node, as it stands in paths."""
+        return f"n{self.nodes}x{self.ranks_per_node}"
+
+    @property
+    def ranks(self) -> int:
+        """Number of Horovod ranks."""
+        return self.nodes * self.ranks_per_node
+
+
+class RunPlan(Settings):
+    """Everything that defines one run."""
+
+    study: Name
+    benchmark: Benchmark
+    machine: Machine
+    point: RunRow
+    repetition: Annotated[int, Field(ge=1)]
+    seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
+    kind: Literal["timed", "profiled"] = "timed"
+    max_steps: Count | None = Field(default=None, description="A profiled run ends after so many training steps.")
+    rule_set: RuleSet
+    time_staging: bool
+    limits: Limits
+    submission: Submission
+
+    @property
+    def run_id(self) -> str:
+        """Path of the run below results/runs (or results/profiles)."""
+        return f"{self.benchmark.name}/{self.point.variant}/{self.point.scale}/r{self.repetition}"
+
+    @property
+    def global_batch(self) -> int:
+        """Samples per optimizer step over all ranks."""
+        return self.point.global_batch or self.benchmark.recipe.global_batch
+
+    @property
+    def local_batch(self) -> int:
+        """Samples per optimizer step and rank."""
+        return self.global_batch // self.point.ranks
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what determines the measurement: two plans with one digest ask for the same run.
+
+        How often the point is repeated, who submits it and how it is limited do not change a run.
+        """
+        exclude = {"point": {"repeats"}, "limits": True, "submission": True, "study": True}
+        fields = self.model_dump(mode="json", exclude=exclude)
+        for text in (fields["benchmark"], fields["machine"]):
+            text.pop("title")
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def derive_seed(study_seed: int, run_id: str) -> int:
+    """Return a seed in [1, 2**31) that depends on the study's seed and the run's name alone."""
+    digest = hashlib.sha256(f"{study_seed}/{run_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") % (2**31 - 1) + 1

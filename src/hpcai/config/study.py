@@ -1,0 +1,58 @@
+"""The study file: which benchmarks on which machine, under which rules, with which seeds and limits."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
+from hpcai.units import Seconds
+
+RuleSet = Literal["hpc_1.0.0", "hpc_2.0.0", "hpc_3.0.0"]
+
+
+class Submission(Settings):
+    """Who submits what: the five submission keys of an MLPerf log."""
+
+    org: Text = Field(default="unnamed", min_length=1)
+    platform: Text = Field(default="unnamed", min_length=1)
+    division: Literal["closed", "open"] = "closed"
+    status: Literal["cloud", "onprem", "preview", "research"] = "research"
+
+
+class Limits(Settings):
+    """After these times a run is ended and recorded as timed out or as failed."""
+
+    run_s: Seconds = Field(default=3600.0, gt=0, description="Longest run, staging and evaluation included.")
+    stall_s: Seconds = Field(default=600.0, gt=0, description="Longest time without a sign of life of rank 0.")
+
+
+class Study(Settings):
+    """One study file."""
+
+    name: Name
+    title: Text
+    machine: Name
+    benchmarks: tuple[Name, ...] = Field(min_length=1)
+    runs: Name = Field(default="runs", description="Run table: the file runs/NAME.tsv of the configuration folder.")
+    config_dir: SafePath | None = Field(default=None, description="Folder of the other files; default: config/.")
+    rule_set: RuleSet = Field(default="hpc_3.0.0", description="MLPerf HPC rule set that judges the runs.")
+    time_staging: bool = Field(
+        default=True, description="Staging is on the clock; rule sets before 3.0.0 allow nothing else."
+    )
+    seed: Seed = 20200716
+    seeds: Literal["derived", "entropy"] = Field(
+        default="derived",
+        description="Each run's seed comes from the study's seed and the run's name, or from the system's entropy.",
+    )
+    measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
+    profile_steps: Count = Field(default=8, description="Training steps of a profiled run.")
+    limits: Limits = Limits()
+    submission: Submission = Submission()
+
+    @model_validator(mode="after")
+    def _staging_rule(self) -> "Study":
+        if not self.time_staging and self.rule_set != "hpc_3.0.0":
+            raise ValueError(f"time_staging: rule set {self.rule_set} demands true (staging is on the clock)")
+        if len(set(self.benchmarks)) != len(self.benchmarks):
+            raise ValueError("benchmarks: each name once")
+        return self

@@ -1,0 +1,29 @@
+"""The exceptions of HPC-AI Bench: each says what was found where, what was expected, and what to do."""
+
+
+class HpcaiError(Exception):
+    """Base of all errors that a user can cause and repair."""
+
+
+class ConfigError(HpcaiError):
+    """A study, machine, benchmark or run table that is not valid."""
+
+
+class DatasetError(HpcaiError):
+    """A dataset that is missing, damaged, incomplete or of another schema."""
+
+
+class StagingError(DatasetError):
+    """Staging that cannot start (no space) or whose result is not what the manifest says."""
+
+
+class RecordError(HpcaiError):
+    """A run record that is damaged, inconsistent or of another schema."""
+
+
+class RunRefused(HpcaiError):
+    """A run that must not start: already measured, in progress elsewhere, or with a seed used before."""
+
+
+class LaunchError(HpcaiError):
+    """A launcher that is missing or that cannot start the ranks."""

@@ -1,0 +1,29 @@
+"""One call per script: messages and uncaught errors go to the rule's log, errors to the terminal as well."""
+
+import logging
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from hpcai.errors import HpcaiError
+
+FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+def log_to(path: str | Path) -> None:
+    """Send all log messages and the traceback of an uncaught error to the file ``path``.
+
+    An :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=FORMAT, force=True)
+    logging.captureWarnings(capture=True)
+    sys.excepthook = _report
+
+
+def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    logging.critical("stopped", exc_info=(kind, error, trace))
+    if issubclass(kind, HpcaiError):
+        print(f"error: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

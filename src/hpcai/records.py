@@ -1,0 +1,266 @@
+"""The run record: the one contract between measuring and analysing.
+
+The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0); the supervisor joins them with
+what it saw from outside into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
+monotonic clock, sizes in bytes; ``None`` means "not measured".
+"""
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hpcai.config.runs import RunPlan
+from hpcai.errors import RecordError
+
+SCHEMA_VERSION = 1
+Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
+FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
+"""Outcomes of a training that ran to its own end; the others are breakdowns."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+
+
+class Placement(_Part):
+    """Where one rank ran."""
+
+    rank: int = Field(ge=0)
+    local_rank: int = Field(ge=0)
+    node_index: int = Field(ge=0)
+    hostname: str
+    device: str
+    cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
+    threads: int = Field(ge=1)
+
+
+class RankReport(_Part):
+    """What one rank reports about itself."""
+
+    placement: Placement
+    peak_memory_bytes: int = Field(ge=0, description="Largest resident set.")
+    cpu_time_s: float = Field(ge=0)
+    read_bytes: int | None = Field(default=None, ge=0, description="Read from storage, page-cache hits not counted.")
+    written_bytes: int | None = Field(default=None, ge=0)
+    staging_read_bytes: int = Field(default=0, ge=0)
+    staging_s: float = Field(default=0.0, ge=0)
+    weights_sha256: str = Field(description="Digest of all weights after training: equal on all ranks.")
+
+
+class EpochRecord(_Part):
+    """One epoch; training and evaluation times do not overlap."""
+
+    epoch: int = Field(ge=1)
+    steps: int = Field(ge=0)
+    samples: int = Field(ge=0, description="Training samples of all ranks.")
+    train_s: float = Field(ge=0)
+    evaluation_s: float | None = Field(default=None, ge=0, description="None: no evaluation after this epoch.")
+    evaluation_samples: int | None = None
+    learning_rate: float
+    train_loss: float
+    quality: float | None = None
+    step_time_median_s: float | None = None
+    step_time_p95_s: float | None = None
+    step_time_max_s: float | None = None
+
+
+class StagingRecord(_Part):
+    """Staging as a whole: bytes over all ranks, time of the slowest."""
+
+    place: Literal["node_local", "none"]
+    partition: Literal["whole", "split"]
+    on_clock: bool
+    files: int = Field(ge=0)
+    packed_bytes: int = Field(ge=0, description="Read from shared storage.")
+    content_bytes: int = Field(ge=0, description="Written to node-local storage.")
+    staging_s: float = Field(ge=0)
+    compression_ratio: float | None = Field(default=None, description="content_bytes / packed_bytes.")
+
+
+class TrainingReport(_Part):
+    """What rank 0 reports about the training as a whole."""
+
+    outcome: Literal["converged", "not_converged", "diverged"]
+    reason: str
+    seed: int
+    parameters: int
+    quality_metric: str
+    quality_target: float
+    higher_is_better: bool
+    init_s: float = Field(ge=0, description="init_start to init_stop: model, first compilation, broadcast.")
+    import_s: float = Field(ge=0, description="Start of the interpreter's main module to init_start.")
+    started_monotonic_s: float = Field(description="Monotonic clock at the start of rank 0's main module.")
+    run_s: float = Field(ge=0, description="run_start to run_stop.")
+    staging: StagingRecord
+    epochs: tuple[EpochRecord, ...]
+
+
+class Artefact(_Part):
+    """One raw file of a run, relative to the run's raw folder."""
+
+    path: str
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class Attempt(_Part):
+    """An earlier attempt at the same run that broke down."""
+
+    attempt: str
+    outcome: Outcome
+    reason: str
+
+
+class Provenance(_Part):
+    """Where the numbers come from; every value was collected by the program."""
+
+    commit: str | None
+    dirty: bool | None = Field(description="Whether tracked files differed from the commit.")
+    lock_sha256: str | None
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    software: dict[str, str]
+    machine_facts: dict[str, str | int | float | None]
+    data_digest: str
+    pack_digest: str | None
+    page_cache: Literal["dropped", "not_permitted", "kept"]
+
+
+class RunRecord(_Part):
+    """One run: what was asked for, what happened, how long it took, and where the raw files are."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    method: Literal["measured"] = "measured"
+    plan: RunPlan
+    plan_digest: str
+    data_source: Literal["generated", "downloaded", "existing"]
+    attempt: str
+    earlier_attempts: tuple[Attempt, ...] = ()
+    started_utc: str
+    outcome: Outcome
+    reason: str
+    wall_s: float = Field(ge=0, description="Start of the launcher to its end, as the supervisor saw it.")
+    launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
+    exit_status: int | None = None
+    training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
+    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a run that broke down.")
+    ranks: tuple[RankReport, ...] = ()
+    artefacts: tuple[Artefact, ...] = ()
+    provenance: Provenance
+
+    @property
+    def epochs(self) -> tuple[EpochRecord, ...]:
+        """The epochs that were completed."""
+        return self.training.epochs if self.training else self.partial_epochs
+
+    @property
+    def time_to_train_s(self) -> float | None:
+        """run_start to run_stop of a converged run; None for any other outcome."""
+        return self.training.run_s if self.training and self.outcome == "converged" else None
+
+    @property
+    def train_s(self) -> float | None:
+        """Sum of the epochs' training times [s]; None if the training did not get to its end."""
+        return sum(epoch.train_s for epoch in self.training.epochs) if self.training else None
+
+    @property
+    def evaluation_s(self) -> float | None:
+        """Sum of the epochs' evaluation times [s]; None if the training did not get to its end."""
+        return sum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
+
+    @property
+    def overhead_s(self) -> float | None:
+        """Wall time outside staging, training and evaluation [s]."""
+        if self.training is None or self.train_s is None or self.evaluation_s is None:
+            return None
+        return self.wall_s - self.training.staging.staging_s - self.train_s - self.evaluation_s
+
+    @model_validator(mode="after")
+    def _tells_one_story(self) -> "RunRecord":
+        _check(self.plan_digest == self.plan.digest, "plan_digest is not the digest of plan")
+        _check(self.run_id == self.plan.run_id, "run_id is not the one of plan")
+        finished = self.outcome in FINISHED
+        _check(not finished or self.training is not None, f"outcome {self.outcome} without a training report")
+        if not finished or self.training is None:
+            return self
+        report = self.training
+        _check(report.outcome == self.outcome, "outcome differs from the training report's")
+        _check(len(self.ranks) == self.plan.point.ranks, "not one report per rank")
+        numbers = [epoch.epoch for epoch in report.epochs]
+        _check(numbers == list(range(1, len(numbers) + 1)), "epochs are not 1, 2, 3, ...")
+        parts = (self.train_s or 0.0) + (self.evaluation_s or 0.0)
+        _check(parts <= report.run_s * 1.001 + 0.01, "training and evaluation take longer than the run")
+        _check(report.run_s <= self.wall_s + 0.01, "the run takes longer than its launcher")
+        _check(self.outcome != "converged" or _reached(report), "converged, but no epoch reached the target")
+        return self
+
+
+def _check(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise ValueError(sentence)
+
+
+def _reached(report: TrainingReport) -> bool:
+    values = [epoch.quality for epoch in report.epochs if epoch.quality is not None and math.isfinite(epoch.quality)]
+    if report.higher_is_better:
+        return any(value >= report.quality_target for value in values)
+    return any(0 < value <= report.quality_target for value in values)
+
+
+Part = TypeVar("Part", bound=BaseModel)
+
+
+def write_json(part: BaseModel, path: Path) -> None:
+    """Write a model as JSON, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(part.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    os.replace(temporary, path)
+
+
+def read_part(model: type[Part], path: Path) -> Part:
+    """Read one model back.
+
+    Raises
+    ------
+    RecordError
+        If the file is missing, no JSON, or not what the model says; names each place.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except FileNotFoundError as error:
+        raise RecordError(f"{path}: no such file; start the workflow again to make it") from error
+    except ValidationError as error:
+        places = "\n  ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'the whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
+            for detail in error.errors()
+        )
+        advice = "the raw folder beside it has the original; `python -m hpcai doctor` tells how to restore it"
+        raise RecordError(f"{path}: damaged or of another version ({advice}):\n  {places}") from error
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read and check a run record.
+
+    Raises
+    ------
+    RecordError
+        If the record is damaged or contradicts itself.
+    """
+    return read_part(RunRecord, path)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as hex digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def text_digest(value: object) -> str:
+    """Return the SHA-256 of a JSON-like value, independent of the order of its keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,59 @@
+"""Text such as ``"25 GB/s"`` to SI numbers; the definitions of FLOP and byte used everywhere."""
+
+from functools import cache
+from typing import Annotated
+
+import pint
+from pydantic import BeforeValidator, WithJsonSchema
+
+
+@cache
+def _registry() -> pint.UnitRegistry:
+    registry = pint.UnitRegistry()
+    # A FLOP is one floating-point operation: a fused multiply-add counts two (HPC AI500 V2.0, Table 10).
+    registry.define("FLOP = [floating_point_operation] = flop")
+    return registry
+
+
+def to_si(text: str | float, unit: str) -> float:
+    """Return ``text`` as a number of ``unit``.
+
+    Parameters
+    ----------
+    text
+        A quantity with its unit, such as ``"1.2 TFLOP/s"``, or a number that is already in ``unit``.
+    unit
+        The unit wanted, for example ``"byte/s"``. The byte has 8 bits; GB is 1e9 and GiB 2**30 bytes.
+
+    Raises
+    ------
+    ValueError
+        If the text is no quantity, or one of another dimension.
+    """
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        return float(text)
+    try:
+        # pint's base unit of information is the bit: always convert explicitly.
+        quantity = _registry().Quantity(str(text))
+        return float(quantity.to(unit).magnitude)
+    except (pint.errors.PintError, AttributeError, TypeError, ValueError, AssertionError, SyntaxError) as error:
+        message = f"no quantity that can be converted to {unit}, write for example {_EXAMPLES[unit]!r}"
+        raise ValueError(message) from error
+
+
+_EXAMPLES = {"byte": "24 GiB", "byte/s": "25 GB/s", "FLOP/s": "1.2 TFLOP/s", "s": "30 min", "W": "250 W"}
+
+
+def _quantity(unit: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    schema = {
+        "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
+        "examples": [_EXAMPLES[unit]],
+        "description": f"A quantity with its unit, or a number of {unit}.",
+    }
+    return BeforeValidator(lambda value: to_si(value, unit)), WithJsonSchema(schema)
+
+
+Bytes = Annotated[float, *_quantity("byte")]
+BytesPerSecond = Annotated[float, *_quantity("byte/s")]
+FlopPerSecond = Annotated[float, *_quantity("FLOP/s")]
+Seconds = Annotated[float, *_quantity("s")]
