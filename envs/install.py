@@ -54,7 +54,7 @@ def check_machine() -> None:
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"Python 3.11 is needed, this is {found}: call `make PYTHON=/path/to/python3.11 …`.")
     try:
-        import ensurepip  # noqa: F401, PLC0415
+        import ensurepip  # noqa: F401
     except ImportError:
         sys.exit("Python's venv module is incomplete here: install the package python3-venv and call make again.")
     for program, package in {"g++": "g++", "make": "make"}.items():

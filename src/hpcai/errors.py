@@ -21,9 +21,13 @@ class RecordError(HpcaiError):
     """A run record that is damaged, inconsistent or of another schema."""
 
 
-class RunRefused(HpcaiError):
+class RunRefusedError(HpcaiError):
     """A run that must not start: already measured, in progress elsewhere, or with a seed used before."""
 
 
 class LaunchError(HpcaiError):
     """A launcher that is missing or that cannot start the ranks."""
+
+
+class TrainingError(HpcaiError):
+    """A training that cannot go on: ranks that disagree, or input that ends too early."""

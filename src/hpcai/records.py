@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hpcai.config.runs import RunPlan
 from hpcai.errors import RecordError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
@@ -237,10 +237,10 @@ def read_part(model: type[Part], path: Path) -> Part:
         raise RecordError(f"{path}: no such file; start the workflow again to make it") from error
     except ValidationError as error:
         places = "\n  ".join(
-            f"{'.'.join(map(str, detail['loc'])) or 'the whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
+            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
             for detail in error.errors()
         )
-        advice = "the raw folder beside it has the original; `python -m hpcai doctor` tells how to restore it"
+        advice = f"`hpcai restore {path.parent}` puts back a run's original"
         raise RecordError(f"{path}: damaged or of another version ({advice}):\n  {places}") from error
 
 

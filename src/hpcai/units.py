@@ -4,12 +4,12 @@ from functools import cache
 from typing import Annotated
 
 import pint
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 
 @cache
-def _registry() -> pint.UnitRegistry:
-    registry = pint.UnitRegistry()
+def _registry() -> "pint.UnitRegistry[float]":
+    registry: pint.UnitRegistry[float] = pint.UnitRegistry()
     # A FLOP is one floating-point operation: a fused multiply-add counts two (HPC AI500 V2.0, Table 10).
     registry.define("FLOP = [floating_point_operation] = flop")
     return registry
@@ -34,8 +34,7 @@ def to_si(text: str | float, unit: str) -> float:
         return float(text)
     try:
         # pint's base unit of information is the bit: always convert explicitly.
-        quantity = _registry().Quantity(str(text))
-        return float(quantity.to(unit).magnitude)
+        return float(_registry()(str(text)).to(unit).magnitude)
     except (pint.errors.PintError, AttributeError, TypeError, ValueError, AssertionError, SyntaxError) as error:
         message = f"no quantity that can be converted to {unit}, write for example {_EXAMPLES[unit]!r}"
         raise ValueError(message) from error
@@ -44,13 +43,13 @@ def to_si(text: str | float, unit: str) -> float:
 _EXAMPLES = {"byte": "24 GiB", "byte/s": "25 GB/s", "FLOP/s": "1.2 TFLOP/s", "s": "30 min", "W": "250 W"}
 
 
-def _quantity(unit: str) -> tuple[BeforeValidator, WithJsonSchema]:
+def _quantity(unit: str) -> tuple[object, ...]:
     schema = {
-        "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
+        "anyOf": [{"type": "string"}, {"type": "number", "exclusiveMinimum": 0}],
         "examples": [_EXAMPLES[unit]],
         "description": f"A quantity with its unit, or a number of {unit}.",
     }
-    return BeforeValidator(lambda value: to_si(value, unit)), WithJsonSchema(schema)
+    return BeforeValidator(lambda value: to_si(value, unit)), Field(gt=0, allow_inf_nan=False), WithJsonSchema(schema)
 
 
 Bytes = Annotated[float, *_quantity("byte")]

@@ -40,9 +40,12 @@ class Campaign:
         return {plan.run_id: plan for plan in plans}
 
     def profiles(self) -> dict[str, RunPlan]:
-        """Return the plan of every profiled run: one for each row of the run table."""
+        """Return the plan of every profiled run: one for each benchmark and variant, at its largest scale."""
+        largest: dict[tuple[str, str], RunRow] = {}
+        for row in sorted(self.rows, key=lambda row: row.ranks):
+            largest[row.benchmark, row.variant] = row
         steps = self.study.profile_steps
-        plans = (self.plan(row, 1, kind="profiled", max_steps=steps) for row in self.rows)
+        plans = (self.plan(row, 1, kind="profiled", max_steps=steps) for row in largest.values())
         return {plan.run_id: plan for plan in plans}
 
     def plan(self, row: RunRow, repetition: int, **changes: object) -> RunPlan:
@@ -124,15 +127,31 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     return campaign
 
 
+def load_study_file(path: Path) -> Campaign:
+    """Read a study file and check it with all files it names, which lie beside it.
+
+    Raises
+    ------
+    ConfigError
+        With every error of every file.
+    """
+    problems = Problems()
+    data = read_yaml(path, problems)
+    problems.raise_if_any()
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path}: found {_short(data)}; allowed: the keys of a study, see config/study.yaml")
+    return load_campaign(data, path.parent, str(path))
+
+
 def read_yaml(path: Path, problems: Problems) -> object:
     """Read a YAML file in which no key stands twice."""
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
     except FileNotFoundError:
         others = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        problems.add(str(path), "", "no such file", f"one of {', '.join(others) or 'none yet'} in {path.parent}")
+        problems.add(str(path), "", _Words("no such file"), f"one of {', '.join(others) or 'none yet'} in {path.parent}")
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problems.add(str(path), "", " ".join(str(error).split()), "a YAML file with each key once")
+        problems.add(str(path), "", _Words(" ".join(str(error).split())), "a YAML file with each key once")
     return None
 
 
@@ -141,25 +160,26 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that stands twice."""
-        counts = Counter(self.construct_object(key, deep=True) for key, _ in node.value)  # type: ignore[no-untyped-call]
+        counts = Counter(self.construct_object(key, deep=True) for key, _ in node.value)
         for key, count in counts.items():
             if count > 1:
                 raise yaml.YAMLError(f"the key {key!r} stands {count} times, near line {node.start_mark.line + 1}")
         return super().construct_mapping(node, deep)
 
 
-def validate(model: type[Model] | object, data: object, file: str, problems: Problems) -> Any:
+def validate(model: type[Model], data: object, file: str, problems: Problems) -> Model | None:
     """Return the checked model, or None after noting every error with its dotted key."""
     try:
-        return TypeAdapter(model).validate_python(data)
+        checked: Model = TypeAdapter(model).validate_python(data)
     except ValidationError as error:
         for detail in error.errors():
             key = ".".join(str(part) for part in detail["loc"])
-            found = "an unknown key" if detail["type"] == "extra_forbidden" else detail["input"]
+            found = _Words("an unknown key") if detail["type"] == "extra_forbidden" else detail["input"]
             if detail["type"] == "missing":
-                found = "nothing"
+                found = _Words("nothing")
             problems.add(file, key, found, _allowed(detail))
         return None
+    return checked
 
 
 def _allowed(detail: Mapping[str, Any]) -> str:
@@ -175,7 +195,7 @@ def _read_model(model: type[Model], path: Path, problems: Problems) -> Model | N
     data = read_yaml(path, problems)
     if len(problems.lines) > before:
         return None
-    checked: Model | None = validate(model, data, str(path), problems)
+    checked = validate(model, data, str(path), problems)
     name = getattr(checked, "name", path.stem)
     if checked is not None and name != path.stem:
         problems.add(str(path), "name", name, f"the file's own name, {path.stem!r}")
@@ -184,12 +204,12 @@ def _read_model(model: type[Model], path: Path, problems: Problems) -> Model | N
 
 def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
     if not path.is_file():
-        problems.add(str(path), "", "no such file", "a run table, see config/runs/default.tsv")
+        problems.add(str(path), "", _Words("no such file"), "a run table, see config/runs/default.tsv")
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
     if len(numbered) < 2:
-        problems.add(str(path), "", f"{len(numbered)} lines", "a header line and at least one run")
+        problems.add(str(path), "", _Words(f"{len(numbered)} lines"), "a header line and at least one run")
         return []
     header = next(csv.reader([numbered[0][1]], delimiter="\t"))
     rows = []
@@ -203,15 +223,14 @@ def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
 def _read_row(header: list[str], line: str, place: str, problems: Problems) -> RunRow | None:
     cells = next(csv.reader([line], delimiter="\t"))
     if len(cells) > len(header):
-        problems.add(place, "", f"{len(cells)} cells", f"at most {len(header)}, one for each column, tabs between")
+        problems.add(place, "", _Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between")
         return None
     data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
     for key in INTEGER_COLUMNS:
         text = data.get(key)
         if isinstance(text, str) and text.isascii() and text.isdigit():
             data[key] = int(text)
-    checked: RunRow | None = validate(RunRow, data, place, problems)
-    return checked
+    return validate(RunRow, data, place, problems)
 
 
 def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:
@@ -288,6 +307,12 @@ def read_plan(path: Path) -> RunPlan:
         raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error
 
 
+class _Words(str):
+    """Our own words for what was found, shown without quotes."""
+
+    __slots__ = ()
+
+
 def _short(value: object) -> str:
-    text = repr(value) if not isinstance(value, str) else value if " " in value else repr(value)
+    text = str(value) if isinstance(value, _Words) else repr(value)
     return text if len(text) <= 120 else text[:117] + "..."

@@ -76,10 +76,10 @@ class RunPlan(Settings):
 
         How often the point is repeated, who submits it and how it is limited do not change a run.
         """
-        exclude = {"point": {"repeats"}, "limits": True, "submission": True, "study": True}
-        fields = self.model_dump(mode="json", exclude=exclude)
-        for text in (fields["benchmark"], fields["machine"]):
-            text.pop("title")
+        fields = self.model_dump(mode="json", exclude={"limits", "submission", "study"})
+        fields["point"].pop("repeats")
+        for shown in (fields["benchmark"], fields["machine"]):
+            shown.pop("title")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,0 +1,46 @@
+# `make run` sets up and runs the default study; `make test` sets up and runs all checks and tests.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: run test env lint unit bench lock schema clean
+.DEFAULT_GOAL := help
+
+help:
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+run: env ## set up, run the default study, write results/report.html
+	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake all $(ARGS)
+	@echo "The report: file://$(CURDIR)/results/report.html"
+
+test: env lint ## set up, run linters and all tests
+	PATH="$(CURDIR)/$(BIN):$$PATH" pytest $(ARGS)
+
+env: ## make or update the virtual environment from requirements.lock
+	@$(PYTHON) envs/install.py $(VENV)
+
+lint: env ## linters, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PATH="$(CURDIR)/$(BIN):$$PATH" snakefmt --check Snakefile workflow
+	PATH="$(CURDIR)/$(BIN):$$PATH" lint-imports
+	$(BIN)/codespell
+
+unit: env ## the fast tests alone
+	PATH="$(CURDIR)/$(BIN):$$PATH" pytest tests/unit $(ARGS)
+
+bench: env ## speed as ratios against named peers, interleaved
+	PATH="$(CURDIR)/$(BIN):$$PATH" python benchmarks/run.py $(ARGS)
+
+schema: env ## write config/schema.json from the models
+	$(BIN)/hpcai schema > config/schema.json
+
+lock: ## resolve requirements.lock and envs/ anew (needs uv)
+	uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
+		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
+	$(PYTHON) envs/conda.py
+
+clean: ## remove reports, logs and analysis; never a measurement
+	rm -rf logs results/tables results/figures results/summary.json results/report.html

@@ -1,0 +1,60 @@
+"""HPC-AI Bench: datasets, packing, repeated training runs, characterisation, analysis, report."""
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: workflow.source_path("config/study.yaml")
+
+
+report: "reports/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/pack.smk"
+include: "workflow/rules/measure.smk"
+include: "workflow/rules/characterise.smk"
+include: "workflow/rules/analyse.smk"
+include: "workflow/rules/report.smk"
+
+
+localrules:
+    all,
+    data,
+    pack,
+    measure,
+    characterise,
+    analyse,
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report.html",
+
+
+rule data:
+    input:
+        MANIFESTS,
+
+
+rule pack:
+    input:
+        PACKS,
+
+
+rule measure:
+    input:
+        RECORDS,
+
+
+rule characterise:
+    input:
+        CHARACTERISATIONS,
+
+
+rule analyse:
+    input:
+        ANALYSES,

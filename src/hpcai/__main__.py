@@ -1,0 +1,111 @@
+"""Command line of the library: ``hpcai COMMAND --help``."""
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+
+from hpcai.errors import HpcaiError
+
+
+def main() -> int:
+    """Run one command; return 0, or 1 after one clear sentence."""
+    arguments = _parser().parse_args()
+    if getattr(arguments, "log", None):
+        arguments.log.parent.mkdir(parents=True, exist_ok=True)
+        logging.basicConfig(filename=arguments.log, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
+    try:
+        arguments.run(arguments)
+    except HpcaiError as error:
+        if getattr(arguments, "log", None):
+            logging.getLogger(__name__).critical("%s", error)
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="hpcai", description="HPC-AI Bench: what the workflow calls, and repairs.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    schema = commands.add_parser("schema", help="print the JSON schema of all configuration files")
+    schema.set_defaults(run=_schema)
+
+    check = commands.add_parser("check", help="check a study and all files that it names")
+    check.add_argument("study", type=Path, nargs="?", default=Path("config/study.yaml"))
+    check.set_defaults(run=_check)
+
+    measure = commands.add_parser("measure", help="measure one run and publish its record")
+    measure.add_argument("--plan", type=Path, required=True)
+    measure.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
+    measure.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
+    measure.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
+    measure.add_argument("--folder", type=Path, required=True, help="folder of the run, where record.json is published")
+    measure.add_argument("--log", type=Path)
+    measure.set_defaults(run=_measure)
+
+    retry = commands.add_parser("retry", help="let runs that failed or timed out be measured again; attempts are kept")
+    retry.add_argument("runs", type=Path, nargs="?", default=Path("results/runs"))
+    retry.set_defaults(run=_retry)
+
+    discard = commands.add_parser("discard", help="put a run aside (moved, not deleted), so that it is measured again")
+    discard.add_argument("folder", type=Path)
+    discard.add_argument("--reason", required=True)
+    discard.set_defaults(run=_discard)
+
+    restore = commands.add_parser("restore", help="put back the record of a published run from its raw folder")
+    restore.add_argument("folder", type=Path)
+    restore.set_defaults(run=_restore)
+    return parser
+
+
+# Each command imports what it needs: `hpcai --help` answers at once.
+
+
+def _schema(_: argparse.Namespace) -> None:
+    from hpcai.config.schema import json_schema
+
+    print(json.dumps(json_schema(), indent=1))
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    from hpcai.config.load import load_study_file
+
+    campaign = load_study_file(arguments.study)
+    print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+
+
+def _measure(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.supervise import Inputs, measure
+
+    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    measure(inputs, arguments.folder, arguments.launcher)
+
+
+def _retry(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.publish import forget_breakdowns
+
+    folders = forget_breakdowns(arguments.runs)
+    for folder in folders:
+        print(f"{folder}: will be measured again")
+    print(f"{len(folders)} runs to repeat; start the workflow again")
+
+
+def _discard(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.publish import discard
+
+    print(f"moved to {discard(arguments.folder, arguments.reason)}")
+
+
+def _restore(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.publish import RAW, RECORD, republish
+    from hpcai.records import read_record
+
+    read_record(arguments.folder / RAW / RECORD)
+    republish(arguments.folder)
+    print(f"{arguments.folder / RECORD}: restored")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

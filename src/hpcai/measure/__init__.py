@@ -1,0 +1,1 @@
+"""Starts, watches and publishes runs: whatever happens to the ranks ends in one record."""

@@ -1,0 +1,120 @@
+"""Collects where a number comes from: code, software, machine, environment. Nothing is declared by hand."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+import hpcai
+from hpcai.records import file_sha256
+
+PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
+PREFIXES = (
+    *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "OMPI_", "ONEDNN_"),
+    *("OPENBLAS_", "SLURM_", "TF_", "XLA_", "LD_PRELOAD", "TMPDIR"),
+)
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+
+
+def source_root() -> Path | None:
+    """Return the checkout that the library runs from, or None for an installed package."""
+    root = Path(hpcai.__file__).resolve().parents[2]
+    return root if (root / "requirements.lock").is_file() else None
+
+
+def code_facts() -> tuple[str | None, bool | None, str | None]:
+    """Return commit, dirty flag and SHA-256 of the lock file; None where there is no checkout."""
+    root = source_root()
+    if root is None:
+        return None, None, None
+    commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
+    # Snakemake writes below the checkout: only changes of tracked files make the code another one.
+    changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
+    return commit or None, None if commit is None else bool(changes), file_sha256(root / "requirements.lock")
+
+
+def software_facts() -> dict[str, str]:
+    """Return the versions of what computes."""
+    versions = {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "libc": "-".join(platform.libc_ver()),
+    }
+    versions["operating_system"] = _os_name()
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    mpi = _output("mpirun", "--version") if shutil.which("mpirun") else None
+    if mpi:
+        versions["mpi"] = mpi.splitlines()[0]
+    return versions
+
+
+def machine_facts() -> dict[str, str | int | float | None]:
+    """Return what the operating system says about this node."""
+    cpu = _cpu_info()
+    frequency = psutil.cpu_freq()
+    return {
+        "hostname": platform.node(),
+        "architecture": platform.machine(),
+        "cpu_model": cpu.get("model name"),
+        "cpu_cache": cpu.get("cache size"),
+        "cores_physical": psutil.cpu_count(logical=False),
+        "cores_logical": psutil.cpu_count(),
+        "cpu_frequency_max_hz": frequency.max * 1e6 if frequency and frequency.max else None,
+        "memory_bytes": psutil.virtual_memory().total,
+        "bf16_instructions": "yes" if {"avx512_bf16", "amx_bf16"} & set(cpu.get("flags", "").split()) else "no",
+        "accelerators": _accelerators(),
+    }
+
+
+def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that steer the programs at work; never one whose name speaks of a secret."""
+    values = os.environ if environment is None else environment
+    return {
+        name: value
+        for name, value in sorted(values.items())
+        if name.startswith(PREFIXES) and not SECRET.search(name) and name.isprintable()
+    }
+
+
+@cache
+def _cpu_info() -> dict[str, str]:
+    try:
+        first = Path("/proc/cpuinfo").read_text().split("\n\n", maxsplit=1)[0]
+    except OSError:
+        return {}
+    pairs = (line.split(":", maxsplit=1) for line in first.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return platform.system()
+
+
+def _accelerators() -> str | None:
+    if shutil.which("nvidia-smi") is None:
+        return None
+    listed = _output("nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+    return "; ".join(listed.splitlines()) if listed else None
+
+
+def _output(*command: str) -> str | None:
+    """Return what a program prints, or None if it is missing or fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

@@ -1,0 +1,179 @@
+"""Attempts and their publication: a run is published once, by a rename, and never overwritten.
+
+A run's folder holds `record.json` (what the workflow waits for), `raw/` (the published attempt with the original of
+the record) and `attempts/` (attempts that are under way or broke down).
+"""
+
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hpcai.config.load import read_plan, write_plan
+from hpcai.config.runs import RunPlan
+from hpcai.errors import ConfigError, RunRefusedError
+from hpcai.records import FINISHED, Attempt, RunRecord, read_record, write_json
+
+RECORD = "record.json"
+RAW = "raw"
+ATTEMPTS = "attempts"
+DIGEST = "plan.sha256"
+
+
+def published(folder: Path, plan: RunPlan) -> RunRecord | None:
+    """Return the record that is published in ``folder``, if it is finished.
+
+    Raises
+    ------
+    RunRefusedError
+        If it was measured with other settings.
+    """
+    original = folder / RAW / RECORD
+    if not original.exists():
+        return None
+    record = read_record(original)
+    if record.outcome not in FINISHED:
+        return None
+    if record.plan_digest != _comparable(plan, record).digest:
+        raise RunRefusedError(_changed(folder, record.plan, plan))
+    return record
+
+
+def _comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
+    """Give a plan whose seed comes from the system's entropy the seed that was drawn."""
+    return plan.model_copy(update={"seed": record.plan.seed}) if plan.seed is None else plan
+
+
+def refuse_changed(plans: Mapping[str, RunPlan], runs: Path) -> None:
+    """Raise before anything is done if a published run was measured with other settings than its plan.
+
+    Raises
+    ------
+    ConfigError
+        Naming every such run, what changed, and what can be done.
+    """
+    problems = []
+    for run_id, plan in plans.items():
+        stamp = runs / run_id / RAW / DIGEST
+        if plan.seed is None or not stamp.exists() or stamp.read_text().strip() == plan.digest:
+            continue
+        old = read_plan(runs / run_id / RAW / "plan.json")
+        problems.append(_changed(runs / run_id, old, plan))
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _changed(folder: Path, old: RunPlan, new: RunPlan) -> str:
+    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
+    keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
+    changes = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in keys)
+    return (
+        f"{folder}: is measured already, with other settings ({changes}). A finished measurement is never overwritten: "
+        f"give the new settings a variant of their own in the run table, or restore the old ones, "
+        f"or put the old run aside with `hpcai discard {folder}`"
+    )
+
+
+def _flat(value: object, prefix: str = "") -> dict[str, object]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    return {
+        path: leaf for key, part in value.items() for path, leaf in _flat(part, f"{prefix}.{key}".strip(".")).items()
+    }
+
+
+def broken_attempts(folder: Path) -> tuple[Attempt, ...]:
+    """Return the earlier attempts that ended in a record of a breakdown, oldest first."""
+    records = (read_record(path) for path in sorted((folder / ATTEMPTS).glob(f"*/{RECORD}")))
+    return tuple(Attempt(attempt=r.attempt, outcome=r.outcome, reason=r.reason) for r in records)
+
+
+def open_attempt(folder: Path, plan: RunPlan) -> tuple[Path, RunPlan]:
+    """Make the folder of a new attempt; return it and the plan with its seed filled in.
+
+    A published breakdown is moved to the attempts first.
+
+    Raises
+    ------
+    RunRefusedError
+        If another run of the same point was measured with this seed.
+    """
+    if (folder / RAW).exists():
+        os.rename(folder / RAW, folder / ATTEMPTS / read_record(folder / RAW / RECORD).attempt)
+    seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
+    _refuse_repeated_seed(folder, seeded)
+    attempt = folder / ATTEMPTS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+    (attempt / "ranks").mkdir(parents=True)
+    write_plan(seeded, attempt / "plan.json")
+    (attempt / DIGEST).write_text(seeded.digest + "\n")
+    return attempt, seeded
+
+
+def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
+    for other in sorted(folder.parent.glob(f"*/{RAW}/plan.json")):
+        if other.parent.parent != folder and read_plan(other).seed == plan.seed:
+            raise RunRefusedError(
+                f"{folder}: seed {plan.seed} was used by {other.parent.parent} already; the runs of a result need "
+                f"different seeds (MLPerf HPC rules): change the study's `seed`"
+            )
+
+
+def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
+    """Write the record into the attempt, rename the attempt to `raw/`, then put the record where it is waited for.
+
+    Raises
+    ------
+    RunRefusedError
+        If a run has been published here in the meantime.
+    """
+    write_json(record, attempt / RECORD)
+    for file in attempt.rglob("*"):
+        if file.is_file():
+            file.chmod(0o444)
+    try:
+        # rename(2) refuses a folder that is not empty: of two writers only one can publish.
+        os.rename(attempt, folder / RAW)
+    except OSError as error:
+        raise RunRefusedError(
+            f"{folder / RAW}: another attempt was published; this one stays in {attempt}"
+        ) from error
+    republish(folder)
+
+
+def republish(folder: Path) -> None:
+    """Put the record of the published attempt where the workflow waits for it."""
+    temporary = folder / f".{RECORD}.{os.getpid()}"
+    shutil.copyfile(folder / RAW / RECORD, temporary)
+    os.replace(temporary, folder / RECORD)
+
+
+def discard(folder: Path, reason: str) -> Path:
+    """Move a run aside, with the reason; nothing is deleted.
+
+    Raises
+    ------
+    RunRefusedError
+        If the folder is no run.
+    """
+    if not (folder / RAW / "plan.json").exists():
+        raise RunRefusedError(f"{folder}: no published run here; name a folder such as results/runs/B/V/n1x2/r1")
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    target = folder.parent / "discarded" / f"{folder.name}-{stamp}"
+    target.parent.mkdir(exist_ok=True)
+    os.rename(folder, target)
+    (target / "reason.txt").write_text(reason + "\n")
+    return target
+
+
+def forget_breakdowns(runs: Path) -> list[Path]:
+    """Take away the published records of runs that broke down, so that the workflow measures them again."""
+    broken = [path for path in _records(runs) if read_record(path).outcome not in FINISHED]
+    for path in broken:
+        path.unlink()
+    return [path.parent for path in broken]
+
+
+def _records(runs: Path) -> Iterable[Path]:
+    return sorted(runs.glob(f"*/*/*/*/{RECORD}"))

@@ -1,0 +1,254 @@
+"""Measures one run: claim, attempt, launch, watch, record, publish."""
+
+import fcntl
+import logging
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hpcai.config.load import read_plan
+from hpcai.config.runs import RunPlan
+from hpcai.data.manifest import Manifest, read_manifest
+from hpcai.data.pack import PackManifest, read_pack
+from hpcai.data.stage import clean_stage
+from hpcai.errors import RecordError
+from hpcai.measure import provenance, publish
+from hpcai.measure.claim import claimed
+from hpcai.measure.launcher import launch_command
+from hpcai.measure.page_cache import drop_page_cache
+from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
+from hpcai.records import (
+    Artefact,
+    EpochRecord,
+    Outcome,
+    Provenance,
+    RankReport,
+    RunRecord,
+    TrainingReport,
+    file_sha256,
+    read_part,
+)
+
+logger = logging.getLogger(__name__)
+PageCache = Literal["dropped", "not_permitted", "kept"]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a run starts from."""
+
+    plan: Path
+    manifest: Path
+    pack: Path | None
+
+
+def measure(inputs: Inputs, folder: Path, launcher: str) -> RunRecord:
+    """Measure the run of a plan and publish its record in ``folder``; a finished run is only published again.
+
+    Whatever happens to the ranks ends in a record. Only what makes a run impossible or forbidden is an error.
+
+    Raises
+    ------
+    RunRefusedError
+        If the run is under way elsewhere, was measured with other settings, or would repeat a seed.
+    LaunchError
+        If the launcher does not exist.
+    """
+    plan = read_plan(inputs.plan)
+    with claimed(folder) as claim:
+        record = publish.published(folder, plan)
+        if record is not None:
+            say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
+            publish.republish(folder)
+            return record
+        earlier = publish.broken_attempts(folder)
+        attempt, plan = publish.open_attempt(folder, plan)
+        record = _attempt(plan, inputs, attempt, launcher, claim)
+        record = record.model_copy(update={"earlier_attempts": earlier})
+        publish.publish(attempt, folder, record)
+    say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
+    return record
+
+
+def say(plan: RunPlan, what: str) -> None:
+    """Tell one line of progress on the terminal and in the log."""
+    logger.info("%s: %s", plan.run_id, what)
+    print(f"[{plan.kind} {plan.run_id}] {what}", file=sys.stderr, flush=True)
+
+
+def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim: Path) -> RunRecord:
+    manifest = read_manifest(inputs.manifest)
+    pack = read_pack(inputs.pack) if inputs.pack else None
+    scratch = scratch_folder(plan, attempt.name)
+    page_cache = drop_page_cache(data_files(inputs, manifest, pack))
+    command = launch_command(launcher, plan, _program(inputs, attempt, scratch, page_cache))
+    say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
+    started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    progress = _Progress(plan, attempt / "epochs.jsonl", claim)
+    try:
+        with machine_to_itself(plan):
+            ending = watch(command, attempt, plan.limits, _extra_environment(plan, attempt), progress)
+    finally:
+        clean_stage(scratch)
+    commit, dirty, lock = provenance.code_facts()
+    origin = Provenance(
+        commit=commit,
+        dirty=dirty,
+        lock_sha256=lock,
+        command=tuple(command),
+        environment=provenance.environment_facts(),
+        software=provenance.software_facts(),
+        machine_facts=provenance.machine_facts(),
+        data_digest=manifest.digest,
+        pack_digest=file_sha256(inputs.pack) if inputs.pack else None,
+        page_cache=page_cache,
+    )
+    return _record(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
+
+
+def _record(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]) -> RunRecord:
+    (attempt / "heartbeat").unlink(missing_ok=True)
+    training, ranks, problem = _reports(plan, attempt)
+    outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
+    return RunRecord(
+        run_id=plan.run_id,
+        plan=plan,
+        plan_digest=plan.digest,
+        attempt=attempt.name,
+        outcome=outcome,
+        reason=reason,
+        wall_s=ending.wall_s,
+        launch_s=training.started_monotonic_s - ending.started_monotonic_s if training else None,
+        exit_status=ending.exit_status,
+        training=training,
+        partial_epochs=() if training else read_epochs(attempt / "epochs.jsonl"),
+        ranks=ranks,
+        artefacts=_artefacts(attempt),
+        provenance=origin,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def _extra_environment(plan: RunPlan, attempt: Path) -> dict[str, str]:
+    """Mark the processes of this attempt; a profiled run also writes Horovod's timeline (rank 0, docs/timeline.rst)."""
+    timeline = {"HOROVOD_TIMELINE": str(attempt / "timeline.json")} if plan.kind == "profiled" else {}
+    return {ATTEMPT_VARIABLE: attempt.name, **timeline}
+
+
+@contextmanager
+def machine_to_itself(plan: RunPlan) -> Iterator[None]:
+    """Wait until no other run is under way on this node, whoever started it: timed runs must not overlap."""
+    with (Path(tempfile.gettempdir()) / f"hpcai-{os.getuid()}.run").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(plan, "waits until another run on this machine has ended")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def scratch_folder(plan: RunPlan, attempt: str) -> Path:
+    """Return the node-local folder of an attempt; ${TMPDIR} is /tmp where it is not set."""
+    os.environ.setdefault("TMPDIR", "/tmp")  # noqa: S108  POSIX's default of this variable
+    return Path(os.path.expandvars(plan.machine.storage.node_local)) / attempt
+
+
+def data_files(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:
+    """Return the files that the run reads from shared storage."""
+    if pack is not None and inputs.pack is not None:
+        return [inputs.pack.parent / shard.file for shard in pack.shards]
+    return [manifest.root(inputs.manifest) / entry.path for entries in manifest.splits.values() for entry in entries]
+
+
+def _program(inputs: Inputs, attempt: Path, scratch: Path, page_cache: PageCache) -> list[str]:
+    plan = ["--plan", str(attempt / "plan.json"), "--raw", str(attempt), "--scratch", str(scratch)]
+    pack = ["--pack", str(inputs.pack)] if inputs.pack else []
+    data = ["--manifest", str(inputs.manifest), *pack, "--page-cache", page_cache]
+    return [sys.executable, "-m", "hpcai.training", *plan, *data]
+
+
+class _Progress:
+    """Shows each epoch when it is done, and keeps the claim fresh."""
+
+    def __init__(self, plan: RunPlan, epochs: Path, claim: Path) -> None:
+        self._plan, self._epochs, self._claim, self._shown = plan, epochs, claim, 0
+
+    def __call__(self) -> None:
+        self._claim.touch()
+        done = read_epochs(self._epochs)
+        for epoch in done[self._shown :]:
+            quality = "" if epoch.quality is None else f", quality {epoch.quality:.4f}"
+            target = f" (target {self._plan.benchmark.target.value:g})" if quality else ""
+            say(self._plan, f"epoch {epoch.epoch}: loss {epoch.train_loss:.4f}{quality}{target}, {epoch.train_s:.1f} s")
+        self._shown = len(done)
+
+
+def read_epochs(path: Path) -> tuple[EpochRecord, ...]:
+    """Read the epochs written so far; a last line that is still being written is left out."""
+    if not path.exists():
+        return ()
+    lines = path.read_text().split("\n")[:-1]
+    return tuple(EpochRecord.model_validate_json(line) for line in lines)
+
+
+def _reports(plan: RunPlan, attempt: Path) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:
+    """Read the reports of the ranks; what is wrong with them is a reason, not an error."""
+    try:
+        paths = [attempt / "ranks" / f"rank{rank}.json" for rank in range(plan.point.ranks)]
+        ranks = tuple(read_part(RankReport, path) for path in paths)
+        return read_part(TrainingReport, attempt / "training.json"), ranks, ""
+    except RecordError as error:
+        return None, (), str(error)
+
+
+def _outcome(
+    ending: Ending, training: TrainingReport | None, problem: str, output: Path, plan: RunPlan
+) -> tuple[Outcome, str]:
+    if ending.verdict == "timed_out":
+        return "timed_out", f"ended after its time limit of {plan.limits.run_s:g} s"
+    if ending.verdict == "stalled":
+        return "failed", f"ended after {plan.limits.stall_s:g} s without a sign of life of rank 0"
+    if ending.exit_status != 0:
+        return "failed", f"the launcher ended with exit status {ending.exit_status}: {last_error(output)}"
+    if training is None:
+        return "failed", f"the launcher ended well, but the ranks' reports are not complete: {problem}"
+    if len({rank.weights_sha256 for rank in _reports(plan, output.parent)[1]}) > 1:
+        return "failed", "the ranks ended with different weights: their results are not one training"
+    return training.outcome, training.reason
+
+
+ERROR_LINE = re.compile(
+    r"^(?:\[[^\]]*\]\s*<?\w*>?:?)?\s*((?:[\w.]+\.)?\w*(?:Error|Exception|Refused)\b:?.*|error: .*)$"
+)
+SIGNAL_LINE = re.compile(r".*(signal|Killed|killed|Segmentation|terminated|exit code).*")
+
+
+def last_error(output: Path) -> str:
+    """Return the line of a launcher's output that tells best why it failed."""
+    lines = output.read_text(errors="replace").splitlines()
+    checks: list[Callable[[str], re.Match[str] | None]] = [
+        re.compile(r".*hpcai\.errors\.\w+: (.*)").match,
+        ERROR_LINE.match,
+        SIGNAL_LINE.match,
+    ]
+    for check in checks:
+        for line in reversed(lines):
+            found = check(line)
+            if found:
+                return (found.groups()[0] if found.groups() and check is not SIGNAL_LINE.match else line).strip()[:500]
+    return lines[-1].strip()[:500] if lines else "no output"
+
+
+def _artefacts(attempt: Path) -> tuple[Artefact, ...]:
+    files = sorted(path for path in attempt.rglob("*") if path.is_file())
+    return tuple(
+        Artefact(path=str(file.relative_to(attempt)), bytes=file.stat().st_size, sha256=file_sha256(file))
+        for file in files
+    )

@@ -1,0 +1,149 @@
+"""The table of scales: what the repeats of one benchmark and variant at one scale say together."""
+
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+
+from hpcai.metrics.scaling import COMPLETE, compute_scaling
+from hpcai.metrics.scores import TimeShares
+from hpcai.metrics.statistics import mean_interval, median, olympic_mean, variation_ratio
+from hpcai.metrics.validity import judge_runs, label_result
+
+OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
+KEYS = ["benchmark", "variant", "scale", "nodes", "ranks_per_node", "ranks"]
+SHARES = tuple(field.name for field in fields(TimeShares))
+RATES = {
+    "train_rate": "train_rate_samples_per_s",
+    "evaluation_rate": "evaluation_rate_samples_per_s",
+    "staging_read_rate": "staging_read_rate_bytes_per_s",
+    "staging_write_rate": "staging_write_rate_bytes_per_s",
+}
+_SCALING = ("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "efficiency_ratio", "efficiency_low_ratio")
+
+
+def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per benchmark, variant and scale.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.tables.collect_runs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``n_ok`` of ``n`` runs converged. ``time_to_train_score_s`` is the olympic mean of the rules [s], the columns
+        ``time_to_train_mean_s``, ``_low_s``, ``_high_s`` the plain mean of the converged runs with its 95 % t
+        interval. Rates are arithmetic means of the runs' rates with 95 % t intervals over the ``rate_n`` runs that
+        trained to their end; ``staging_epoch_ratio`` is a ratio of means; shares are means of the runs' shares.
+        Speed-ups and efficiencies are those of :func:`hpcai.metrics.scaling.compute_scaling`.
+    """
+    rows = []
+    for key, group in runs.groupby(KEYS, sort=False):
+        complete = group[group["outcome"].isin(COMPLETE)]
+        rows.append(
+            dict(zip(KEYS, key, strict=True))
+            | _counts(group)
+            | _time_to_train(group)
+            | _rates(complete)
+            | _staging_and_shares(complete)
+            | _judgement(group)
+        )
+    scales = pd.DataFrame(rows)
+    if scales.empty:
+        return pd.DataFrame(columns=KEYS)
+    scales = scales.merge(_wide_scaling(runs), on=["benchmark", "variant", "scale"], how="left", validate="1:1")
+    scales["train_rate_ideal_samples_per_s"] = _ideal_rates(scales)
+    return scales.sort_values(["benchmark", "variant", "ranks", "nodes"], kind="stable", ignore_index=True)
+
+
+def _counts(group: pd.DataFrame) -> dict[str, Any]:
+    counts = {f"n_{outcome}": int((group["outcome"] == outcome).sum()) for outcome in OUTCOMES}
+    return {"n": len(group), "n_ok": counts["n_converged"], **counts}
+
+
+def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
+    times = group.loc[group["outcome"] == "converged", "time_to_train_s"]
+    epochs = group.loc[group["outcome"] == "converged", "epochs_to_target"]
+    rule = int(group["runs_by_rule"].iloc[0])
+    score = olympic_mean(times, failed=len(group) - len(times), runs_by_rule=rule)
+    mean = mean_interval(times)
+    return {
+        "time_to_train_score_s": score.value,
+        "time_to_train_score_method": score.method,
+        "time_to_train_score_note": score.note,
+        "time_to_train_mean_s": mean.value,
+        "time_to_train_low_s": mean.low,
+        "time_to_train_high_s": mean.high,
+        "time_to_train_median_s": median(times),
+        "time_to_train_variation_ratio": variation_ratio(times),
+        "epochs_to_target_median": median(epochs),
+        "epochs_to_target_min": float(epochs.min()) if len(epochs) else float("nan"),
+        "epochs_to_target_max": float(epochs.max()) if len(epochs) else float("nan"),
+    }
+
+
+def _rates(complete: pd.DataFrame) -> dict[str, Any]:
+    columns: dict[str, Any] = {"rate_n": len(complete)}
+    for name, column in RATES.items():
+        estimate, unit = mean_interval(complete[column]), column.removeprefix(f"{name}_")
+        columns |= {
+            f"{name}_mean_{unit}": estimate.value,
+            f"{name}_low_{unit}": estimate.low,
+            f"{name}_high_{unit}": estimate.high,
+        }
+    return columns
+
+
+def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
+    staged = complete[complete["staging_epoch_ratio"].notna()]
+    shared = complete[complete["rest_ratio"].notna()]
+    return {
+        "staging_n": len(staged),
+        "staging_mean_s": _mean(staged["staging_s"]),
+        "epoch_mean_s": _mean(complete["epoch_s"]),
+        "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
+        "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
+        "overhead_mean_s": _mean(complete["overhead_s"]),
+        "step_time_median_s": median(complete["step_time_median_s"]),
+        "peak_memory_max_bytes": float(complete["peak_memory_bytes"].max()) if len(complete) else float("nan"),
+        "share_n": len(shared),
+        **{name: _mean(shared[name]) for name in SHARES},
+    }
+
+
+def _judgement(group: pd.DataFrame) -> dict[str, Any]:
+    rule, n_ok = int(group["runs_by_rule"].iloc[0]), int((group["outcome"] == "converged").sum())
+    reasons = dict.fromkeys(reason for cell in group["invalid_reasons"] for reason in str(cell).split("; ") if reason)
+    return {"runs_by_rule": rule, "verdict": judge_runs(n_ok, len(group), rule), "label": label_result(list(reasons))}
+
+
+def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+    """The long scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
+    points = compute_scaling(runs)
+    keys = ["benchmark", "variant", "scale"]
+    wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]
+    for measure in points["measure"].unique():
+        part = points.loc[points["measure"] == measure, [*keys, *_SCALING, "efficiency_high_ratio"]]
+        renamed = part.rename(columns={name: f"{measure}_{name}" for name in part.columns if name not in keys})
+        wide = wide.merge(renamed, on=keys, how="left", validate="1:1")
+    return wide
+
+
+def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
+    """Training throughput of the base scale, times the ranks over the base's."""
+    base = scales.merge(
+        scales[["benchmark", "variant", "scale", "ranks", "train_rate_mean_samples_per_s"]],
+        left_on=["benchmark", "variant", "baseline"],
+        right_on=["benchmark", "variant", "scale"],
+        suffixes=("", "_base"),
+        how="left",
+        validate="m:1",
+    )
+    ideal: pd.Series = base["train_rate_mean_samples_per_s_base"] * base["ranks"] / base["ranks_base"]
+    return ideal
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.mean()) if len(values) else float("nan")

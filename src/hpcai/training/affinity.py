@@ -1,0 +1,65 @@
+"""Which cores a rank computes on; must be settled before TensorFlow starts its threads."""
+
+import os
+from collections.abc import Iterable, Mapping
+
+from hpcai.errors import LaunchError
+
+LOCAL_RANK_VARIABLES = (
+    "HOROVOD_LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "SLURM_LOCALID",
+)
+"""Set by horovodrun (Gloo), Open MPI, MPICH and Intel MPI, MVAPICH2, and srun."""
+
+
+def local_rank_of(environment: Mapping[str, str]) -> int:
+    """Return the rank's number on its node as the launcher says; 0 for a program that no launcher started."""
+    for variable in LOCAL_RANK_VARIABLES:
+        if variable in environment:
+            return int(environment[variable])
+    return 0
+
+
+def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> tuple[int, ...]:
+    """Return the cores of one rank.
+
+    Parameters
+    ----------
+    allowed
+        Cores that the process may use now.
+    local_rank
+        Number of the rank on its node.
+    cores_per_rank
+        Cores that each rank may use.
+
+    Returns
+    -------
+    tuple of int
+        ``allowed`` if the launcher has bound the rank to that few cores already, else the rank's own block of them.
+
+    Raises
+    ------
+    LaunchError
+        If there are fewer cores than the ranks of the node need.
+    """
+    cores = sorted(allowed)
+    if len(cores) <= cores_per_rank:
+        return tuple(cores)
+    block = tuple(cores[local_rank * cores_per_rank : (local_rank + 1) * cores_per_rank])
+    if len(block) < cores_per_rank:
+        raise LaunchError(
+            f"local rank {local_rank}: found {len(cores)} usable cores on this node, expected "
+            f"{(local_rank + 1) * cores_per_rank} (cores_per_rank {cores_per_rank}); "
+            "lower cores_per_rank or ranks_per_node, or give the job more cores"
+        )
+    return block
+
+
+def pin_to_own_cores(local_rank: int, cores_per_rank: int) -> tuple[int, ...]:
+    """Bind this process, and all threads it will start, to its own cores; return them."""
+    cores = own_cores(os.sched_getaffinity(0), local_rank, cores_per_rank)
+    os.sched_setaffinity(0, cores)
+    return cores

@@ -1,0 +1,31 @@
+"""Monotonic time, kept apart by phase (the habit of google-research/big_vision: utils.py, Chrono)."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+def monotonic_s() -> float:
+    """Return the monotonic clock [s]; ranks and supervisor of one node share it."""
+    return time.monotonic()
+
+
+class Chrono:
+    """Adds up the time spent in named phases that do not overlap."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self._phase: str | None = None
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count the time of the block for the phase ``name``."""
+        if self._phase is not None:
+            raise RuntimeError(f"phase {name!r} inside phase {self._phase!r}: phases must not overlap")
+        self._phase, started_s = name, monotonic_s()
+        try:
+            yield
+        finally:
+            self.seconds[name] += monotonic_s() - started_s
+            self._phase = None

@@ -1,0 +1,221 @@
+"""Every mistake in the configuration gives one line: file, dotted key, what was found, what is allowed."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hpcai.config.load import load_campaign, load_study_file, read_plan, write_plan
+from hpcai.errors import ConfigError
+
+ROOT = Path(__file__).parents[3]
+STUDY, MACHINE, BENCHMARK = "study.yaml", "machines/laptop.yaml", "benchmarks/cosmoflow_tiny.yaml"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    copy = tmp_path / "config"
+    shutil.copytree(ROOT / "config", copy)
+    return copy
+
+
+def change(folder, file, dotted, value):
+    path = folder / file
+    data = yaml.safe_load(path.read_text())
+    *parents, last = dotted.split(".")
+    place = data
+    for key in parents:
+        place = place.setdefault(key, {})
+    if value is REMOVED:
+        del place[last]
+    else:
+        place[last] = value
+    path.write_text(yaml.safe_dump(data))
+
+
+REMOVED = object()
+
+BAD_VALUES = [
+    (STUDY, "name", "Tiny Study", r"name: found .*Tiny Study.*; allowed: .*pattern"),
+    (STUDY, "name", "$(touch x)", r"name: found .*allowed: .*pattern"),
+    (STUDY, "machine", "../etc/passwd", r"machine: found '../etc/passwd'; allowed: .*pattern"),
+    (STUDY, "machine", "cray", r"cray.yaml: found no such file; allowed: one of laptop"),
+    (STUDY, "benchmarks", [], r"benchmarks: found .*; allowed: .*at least 1"),
+    (STUDY, "benchmarks", ["cosmoflow_tiny", "cosmoflow_tiny"], r"benchmarks: each name once"),
+    (STUDY, "seed", 0, r"seed: found 0; allowed: greater than or equal to 1"),
+    (STUDY, "seed", "7", r"seed: found '7'; allowed: a valid integer"),
+    (STUDY, "seed", True, r"seed: found True; allowed: a valid integer"),
+    (STUDY, "rule_set", "hpc_9.9.9", r"rule_set: found 'hpc_9.9.9'; allowed: 'hpc_1.0.0', 'hpc_2.0.0' or 'hpc_3.0.0'"),
+    (STUDY, "rule_sett", "hpc_3.0.0", r"rule_sett: found an unknown key"),
+    (STUDY, "limits.run_s", "soon", r"limits.run_s: found 'soon'; allowed: .*'30 min'"),
+    (STUDY, "limits.run_s", "-3 s", r"limits.run_s: found .*; allowed: greater than 0"),
+    (STUDY, "limits.run_s", "3 GB", r"limits.run_s: found .*3 GB.*; allowed: no quantity"),
+    (STUDY, "submission.division", "half", r"submission.division: found 'half'; allowed: 'closed' or 'open'"),
+    (STUDY, "submission.org", "", r"submission.org: found ''; allowed: .*at least 1"),
+    (STUDY, "title", "two\nlines", r"title: found .*; allowed: a single line"),
+    (MACHINE, "nodes", 0, r"laptop.yaml: nodes: found 0"),
+    (MACHINE, "cores_per_rank", 3, r"ranks_per_node x cores_per_rank = 6 is more than cores_per_node = 2"),
+    (MACHINE, "memory_bytes", "24 GB/s", r"memory_bytes: found .*24 GB/s.*'24 GiB'"),
+    (MACHINE, "device.kind", "tpu", r"device.kind: found 'tpu'; allowed: 'cpu' or 'gpu'"),
+    (MACHINE, "device.kind", "gpu", r"'gpu' needs accelerators_per_node"),
+    (MACHINE, "device.peaks", {"fp32": {"rate_flop_per_s": "1 TFLOP/s"}}, r"device.peaks.fp32.source: found nothing"),
+    (MACHINE, "device.peaks", {"int3": {}}, r"device.peaks.int3"),
+    (MACHINE, "storage.node_local", "/tmp/$(rm -rf x)", r"storage.node_local: found .*pattern"),
+    (MACHINE, "storage", REMOVED, r"storage: found nothing; allowed: this key is required"),
+    (MACHINE, "name", "other", r"name: found 'other'; allowed: the file's own name, 'laptop'"),
+    (BENCHMARK, "workload", "resnet", r"workload: found 'resnet'"),
+    (BENCHMARK, "data.edge", 33, r"data.edge: found 33; allowed: 16, 32, 64 or 128"),
+    (BENCHMARK, "data.train_samples", -1, r"data.train_samples: found -1"),
+    (BENCHMARK, "data.source", "existing", r"source 'existing' needs the key 'path'"),
+    (BENCHMARK, "data.path", "/data/x", r"the key 'path' is only for source 'existing'"),
+    (BENCHMARK, "data.priors", {"omega_m": [0.5, 0.1]}, r"omega_m: two positive numbers"),
+    (BENCHMARK, "pack.codec", "rar", r"pack.codec: found 'rar'"),
+    (BENCHMARK, "pack", {"codec": "gzip", "level": 12}, r"gzip has the levels 1 to 9"),
+    (BENCHMARK, "model.conv_layers", 6, r"6 poolings halve an edge of 32 below 1"),
+    (BENCHMARK, "model.dropout", 1.0, r"model.dropout: found 1.0; allowed: less than 1"),
+    (BENCHMARK, "model.kernel", 5, r"model.kernel: found 5; allowed: 2 or 3"),
+    (BENCHMARK, "recipe.decay_factors", [0.5, 0.25, 0.125], r"decay_epochs and decay_factors must have the same length"),
+    (BENCHMARK, "recipe.optimizer", "adam", r"recipe.optimizer: found 'adam'; allowed: 'sgd'"),
+    (BENCHMARK, "target.value", float("nan"), r"target.value: found nan"),
+]
+
+
+@pytest.mark.parametrize(("file", "key", "value", "message"), BAD_VALUES)
+def test_bad_value(folder, file, key, value, message):
+    change(folder, file, key, value)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_study_file(folder / STUDY)
+    assert file.removeprefix("machines/").removeprefix("benchmarks/").removesuffix(".yaml") in str(caught.value) or (
+        "cray" in str(caught.value)
+    )
+
+
+HEADER = "benchmark\tvariant\tnodes\tranks_per_node\trepeats\tprecision\tcompression\tglobal_batch"
+BAD_ROWS = [
+    ("cosmoflow_tiny\tfp32\t1\t3\t1\tfp32\tnone\t", r"line 2: ranks_per_node: found 3; allowed: at most 2"),
+    ("cosmoflow_tiny\tfp32\t2\t1\t1\tfp32\tnone\t", r"line 2: nodes: found 2; allowed: at most 1"),
+    ("cosmoflow_tiny\tfp32\t1\t2\t1\tfp32\tnone\t7", r"global_batch: found 7; allowed: a multiple of the 2 ranks"),
+    ("cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t9999", r"global_batch: found 9999; allowed: a divisor of the"),
+    ("cosmoflow_tiny\tfp32\t1\tone\t1\tfp32\tnone\t", r"ranks_per_node: found 'one'; allowed: a valid integer"),
+    ("cosmoflow_tiny\tfp32\t1\t1\t0\tfp32\tnone\t", r"repeats: found 0"),
+    ("cosmoflow_tiny\tfp32\t1\t1\t1\tfp8\tnone\t", r"precision: found 'fp8'"),
+    ("cosmoflow_tiny\tfp;32\t1\t1\t1\tfp32\tnone\t", r"variant: found 'fp;32'; allowed: .*pattern"),
+    ("deepcam\tfp32\t1\t1\t1\tfp32\tnone\t", r"benchmark: found 'deepcam'; allowed: one of the study"),
+    ("cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t\tx", r"found 9 cells; allowed: at most 8"),
+    ("cosmoflow_tiny\t\t1\t1\t1\tfp32\tnone\t", r"variant: found nothing; allowed: this key is required"),
+]
+
+
+@pytest.mark.parametrize(("row", "message"), BAD_ROWS)
+def test_bad_row(folder, row, message):
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\n{row}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_study_file(folder / STUDY)
+
+
+def test_same_point_twice(folder):
+    row = "cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\n{row}\n{row}\n")
+    with pytest.raises(ConfigError, match=r"line 3: variant: found .*; allowed: each .* once \(line 2 has it"):
+        load_study_file(folder / STUDY)
+
+
+def test_unknown_column_and_empty_table(folder):
+    table = folder / "runs/default.tsv"
+    table.write_text(f"{HEADER}\tcolour\ncosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t4\tred\n")
+    with pytest.raises(ConfigError, match="colour: found an unknown key"):
+        load_study_file(folder / STUDY)
+    table.write_text(HEADER + "\n")
+    with pytest.raises(ConfigError, match="at least one run"):
+        load_study_file(folder / STUDY)
+    table.unlink()
+    with pytest.raises(ConfigError, match="no such file"):
+        load_study_file(folder / STUDY)
+
+
+def test_all_errors_at_once(folder):
+    change(folder, STUDY, "seeds", "derived")
+    change(folder, MACHINE, "nodes", 0)
+    change(folder, BENCHMARK, "data.edge", 33)
+    change(folder, BENCHMARK, "model.dropout", 2)
+    with pytest.raises(ConfigError, match="3 errors") as caught:
+        load_study_file(folder / STUDY)
+    for key in ("laptop.yaml: nodes", "cosmoflow_tiny.yaml: data.edge", "cosmoflow_tiny.yaml: model.dropout"):
+        assert key in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: [", "a YAML file"),
+        ("name: a\nname: b\n", "'name' stands 2 times"),
+        ("- a\n", "allowed: the keys of a study"),
+        ("", "allowed: the keys of a study"),
+        ("name: !!python/object/apply:os.system [ls]\n", "a YAML file"),
+    ],
+)
+def test_no_yaml(folder, text, message):
+    (folder / STUDY).write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_study_file(folder / STUDY)
+
+
+def test_shared_dataset_must_be_one(folder):
+    change(folder, STUDY, "benchmarks", ["cosmoflow_tiny", "other"])
+    data = yaml.safe_load((folder / BENCHMARK).read_text())
+    data["name"] = "other"
+    data["data"]["seed"] = 99
+    (folder / "benchmarks/other.yaml").write_text(yaml.safe_dump(data))
+    with pytest.raises(ConfigError, match=r"data.dataset: found 'cosmoflow_tiny'; allowed: a dataset name of its own"):
+        load_study_file(folder / STUDY)
+
+
+def test_staging_off_the_clock_only_since_v3(folder):
+    change(folder, STUDY, "rule_set", "hpc_2.0.0")
+    change(folder, STUDY, "time_staging", False)
+    with pytest.raises(ConfigError, match="time_staging: rule set hpc_2.0.0 demands true"):
+        load_study_file(folder / STUDY)
+
+
+def test_all_files_of_the_project_are_valid(folder):
+    benchmarks = [path.stem for path in (folder / "benchmarks").glob("*.yaml")]
+    change(folder, STUDY, "benchmarks", benchmarks)
+    assert set(load_study_file(folder / STUDY).benchmarks) == set(benchmarks)
+
+
+def test_plans(folder, tmp_path):
+    campaign = load_study_file(folder / STUDY)
+    plans = campaign.plans()
+    assert len(plans) == sum(row.repeats for row in campaign.rows)
+    seeds = [plan.seed for plan in plans.values()] + [plan.seed for plan in campaign.profiles().values()]
+    assert len(set(seeds)) == len(seeds)
+    plan = plans["cosmoflow_tiny/fp32/n1x2/r1"]
+    assert plan.local_batch * 2 == plan.global_batch
+    write_plan(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == plan
+    assert read_plan(tmp_path / "plan.json").digest == plan.digest
+    (tmp_path / "plan.json").write_text("{}")
+    with pytest.raises(ConfigError, match="no valid run plan"):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_digest_ignores_what_does_not_change_a_run(folder):
+    before = load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"]
+    change(folder, STUDY, "title", "another title")
+    change(folder, STUDY, "limits.run_s", "7 min")
+    change(folder, MACHINE, "title", "another title")
+    assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest == before.digest
+    change(folder, BENCHMARK, "recipe.base_learning_rate", 0.011)
+    assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest != before.digest
+
+
+def test_seeds_from_entropy_are_left_to_the_run(folder):
+    change(folder, STUDY, "seeds", "entropy")
+    assert {plan.seed for plan in load_study_file(folder / STUDY).plans().values()} == {None}
+
+
+def test_config_dir_of_the_study_goes_first(folder, tmp_path):
+    study = yaml.safe_load((folder / STUDY).read_text())
+    study["config_dir"] = str(folder)
+    assert load_campaign(study, tmp_path / "nowhere").machine.name == "laptop"

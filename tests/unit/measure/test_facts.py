@@ -1,0 +1,65 @@
+"""Launchers, provenance and the page cache."""
+
+import os
+from pathlib import Path
+
+import pytest
+from unit.record_factory import make_record
+
+from hpcai.errors import LaunchError
+from hpcai.measure import launcher, page_cache, provenance
+
+PLAN = make_record().plan
+
+
+def test_unknown_launcher():
+    with pytest.raises(LaunchError, match=r"'aprun': unknown; allowed: horovodrun, mpirun, srun"):
+        launcher.launch_command("aprun", PLAN, ["true"])
+
+
+def test_missing_launcher(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(LaunchError, match="srun: no such program on the PATH"):
+        launcher.launch_command("srun", PLAN, ["true"])
+
+
+def test_horovodrun_is_the_environments_own(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    command = launcher.launch_command("horovodrun", PLAN, ["python", "-m", "x"])
+    assert Path(command[0]).name == "horovodrun"
+    assert command[1:] == ["-np", str(PLAN.point.ranks), "--gloo", "python", "-m", "x"]
+    several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 2})})
+    with pytest.raises(LaunchError, match="use the launcher mpirun or srun"):
+        launcher.launch_command("horovodrun", several, ["true"])
+
+
+def test_mpirun_and_srun_name_the_layout(monkeypatch):
+    monkeypatch.setattr(launcher, "_find", lambda name, **_: name)
+    several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 3, "ranks_per_node": 2})})
+    assert "ppr:2:node" in launcher.launch_command("mpirun", several, ["true"])
+    assert {"--nodes=3", "--ntasks=6", "--ntasks-per-node=2"} <= set(launcher.launch_command("srun", several, ["true"]))
+
+
+def test_no_secret_is_recorded():
+    variables = {"TF_NUM": "1", "SLURM_JOB_ID": "7", "HOROVOD_API_TOKEN": "s", "HOME": "/home/x", "MKL_SECRET": "t"}
+    assert provenance.environment_facts(variables) == {"TF_NUM": "1", "SLURM_JOB_ID": "7"}
+
+
+def test_facts_are_collected():
+    facts = provenance.machine_facts()
+    assert facts["cores_logical"] == os.cpu_count()
+    assert facts["memory_bytes"] > 2**28
+    assert {"tensorflow-cpu", "horovod", "keras", "python"} <= set(provenance.software_facts())
+    commit, _, lock = provenance.code_facts()
+    assert len(lock or "") == 64
+    assert commit is None or len(commit) == 40
+
+
+def test_page_cache_is_dropped_or_it_is_said(tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(os.urandom(1 << 20))
+    answer = page_cache.drop_page_cache([file])
+    with file.open("rb") as stream:
+        assert answer == ("dropped" if page_cache.resident_pages(stream.fileno()) == 0 else "not_permitted")
+        stream.read()
+        assert page_cache.resident_pages(stream.fileno()) == (1 << 20) // os.sysconf("SC_PAGESIZE")

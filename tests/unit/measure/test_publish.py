@@ -1,0 +1,104 @@
+"""A run is published once, never overwritten, never silently repeated."""
+
+import json
+import os
+import stat
+
+import pytest
+from unit.record_factory import make_record
+
+from hpcai.errors import ConfigError, RunRefusedError
+from hpcai.measure import publish
+from hpcai.records import read_record
+
+
+def attempt_of(folder, record):
+    attempt, seeded = publish.open_attempt(folder, record.plan)
+    return attempt, record.model_copy(update={"attempt": attempt.name, "plan": seeded, "plan_digest": seeded.digest})
+
+
+def publish_run(folder, record):
+    attempt, record = attempt_of(folder, record)
+    publish.publish(attempt, folder, record)
+    return record
+
+
+@pytest.fixture
+def record():
+    return make_record()
+
+
+def test_publish_and_find_again(tmp_path, record):
+    folder = tmp_path / record.run_id
+    assert publish.published(folder, record.plan) is None
+    done = publish_run(folder, record)
+    assert read_record(folder / publish.RECORD) == done
+    assert publish.published(folder, record.plan) == done
+    raw = folder / publish.RAW / publish.RECORD
+    assert not raw.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
+
+
+def test_second_attempt_cannot_be_published(tmp_path, record):
+    folder = tmp_path / record.run_id
+    first, first_record = attempt_of(folder, record)
+    second, second_record = attempt_of(folder, record)
+    publish.publish(first, folder, first_record)
+    with pytest.raises(RunRefusedError, match="another attempt was published"):
+        publish.publish(second, folder, second_record)
+    assert read_record(folder / publish.RECORD).attempt == first.name
+    assert (second / publish.RECORD).exists()
+
+
+def test_other_settings_are_refused(tmp_path, record):
+    folder = tmp_path / record.run_id
+    publish_run(folder, record)
+    recipe = record.plan.benchmark.recipe.model_copy(update={"base_learning_rate": 0.5})
+    benchmark = record.plan.benchmark.model_copy(update={"recipe": recipe})
+    changed = record.plan.model_copy(update={"benchmark": benchmark})
+    changed.__dict__.pop("digest", None)
+    message = r"benchmark.recipe.base_learning_rate: .* -> 0.5.*hpcai discard"
+    with pytest.raises(RunRefusedError, match=message):
+        publish.published(folder, changed)
+    with pytest.raises(ConfigError, match=message):
+        publish.refuse_changed({record.run_id: changed}, tmp_path)
+    publish.refuse_changed({record.run_id: record.plan}, tmp_path)
+
+
+def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):
+    failed = make_record(outcome="failed")
+    folder = tmp_path / failed.run_id
+    first = publish_run(folder, failed)
+    assert publish.published(folder, failed.plan) is None
+    assert publish.forget_breakdowns(tmp_path) == [folder]
+    assert not (folder / publish.RECORD).exists()
+    publish_run(folder, make_record())
+    assert [attempt.attempt for attempt in publish.broken_attempts(folder)] == [first.attempt]
+    assert publish.forget_breakdowns(tmp_path) == []
+
+
+def test_repeated_seed_is_refused(tmp_path, record):
+    publish_run(tmp_path / record.run_id, record)
+    other = record.plan.model_copy(update={"repetition": record.plan.repetition + 1})
+    with pytest.raises(RunRefusedError, match=f"seed {record.plan.seed} was used by"):
+        publish.open_attempt(tmp_path / other.run_id, other)
+
+
+def test_seed_from_entropy_is_written_down(tmp_path, record):
+    plan = record.plan.model_copy(update={"seed": None})
+    attempt, seeded = publish.open_attempt(tmp_path / plan.run_id, plan)
+    assert seeded.seed is not None
+    assert json.loads((attempt / "plan.json").read_text())["seed"] == seeded.seed
+
+
+def test_discard_moves_and_restore_puts_back(tmp_path, record):
+    folder = tmp_path / record.run_id
+    publish_run(folder, record)
+    (folder / publish.RECORD).write_text("damaged")
+    publish.republish(folder)
+    assert read_record(folder / publish.RECORD).run_id == record.run_id
+    target = publish.discard(folder, "a test")
+    assert not folder.exists()
+    assert (target / "reason.txt").read_text() == "a test\n"
+    assert os.listdir(target / publish.RAW)
+    with pytest.raises(RunRefusedError, match="no published run here"):
+        publish.discard(folder, "again")

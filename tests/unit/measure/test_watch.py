@@ -1,0 +1,72 @@
+"""A launcher is watched: limits, signs of life, nothing left behind."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from hpcai.config.study import Limits
+from hpcai.measure.watch import ATTEMPT_VARIABLE, watch
+
+LONG = Limits(run_s=30, stall_s=30)
+
+
+def run(tmp_path, code, limits=LONG, **options):
+    command = [sys.executable, "-c", code]
+    return watch(command, tmp_path, limits, {ATTEMPT_VARIABLE: f"test-{os.getpid()}"}, **options)
+
+
+def test_end(tmp_path):
+    ending = run(tmp_path, "print('hello'); raise SystemExit(3)")
+    assert (ending.verdict, ending.exit_status) == ("ended", 3)
+    assert ending.wall_s > 0
+    assert (tmp_path / "output.log").read_text() == "hello\n"
+
+
+def test_time_limit(tmp_path):
+    ending = run(tmp_path, "import time; time.sleep(60)", Limits(run_s=1, stall_s=30))
+    assert ending.verdict == "timed_out"
+    assert ending.wall_s < 15
+
+
+def test_no_sign_of_life(tmp_path):
+    ending = run(tmp_path, "import time; time.sleep(60)", Limits(run_s=30, stall_s=1))
+    assert ending.verdict == "stalled"
+
+
+def test_signs_of_life_keep_it_going(tmp_path):
+    beat = f"import pathlib, time; p = pathlib.Path({str(tmp_path / 'heartbeat')!r})\nfor i in range(8): p.touch(); time.sleep(.3)"
+    assert run(tmp_path, beat, Limits(run_s=30, stall_s=1.5)).verdict == "ended"
+
+
+def test_ranks_that_outlive_their_launcher_are_ended(tmp_path):
+    code = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], start_new_session=True)\n"
+        "print(child.pid)"
+    )
+    run(tmp_path, code)
+    orphan = int((tmp_path / "output.log").read_text())
+    assert not psutil.pid_exists(orphan) or psutil.Process(orphan).status() == psutil.STATUS_ZOMBIE
+
+
+def test_a_deaf_launcher_is_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("hpcai.measure.watch.GRACE_S", 0.5)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    ending = run(tmp_path, deaf, Limits(run_s=1, stall_s=30))
+    assert (ending.verdict, ending.exit_status) == ("timed_out", -9)
+
+
+def test_an_interrupted_supervisor_ends_its_launcher(tmp_path):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "import time; time.sleep(60)", on_poll=interrupt)
+    assert time.monotonic() - started < 15
+    marked = subprocess.run(["pgrep", "-f", "time.sleep.60"], capture_output=True, text=True, check=False).stdout
+    assert marked == ""

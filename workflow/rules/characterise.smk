@@ -1,0 +1,41 @@
+# Reads:  manifests of dataset and shards
+# Writes: results/characterise/gemm.json, results/profiles/timeline/.../record.json and its raw/timeline.json
+#
+# A profiled run is never a timed run: it has a folder, a seed and a plan of its own and ends after a few steps.
+
+
+rule measure_gemm:
+    output:
+        gemm="results/characterise/gemm.json",
+    log:
+        "logs/measure_gemm.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    resources:
+        machine=1,
+    params:
+        threads=sorted({CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}),
+        library=library_digest("characterise/gemm.py"),
+    script:
+        "../scripts/measure_gemm.py"
+
+
+if CAMPAIGN.study.measure:
+
+    use rule plan_run as plan_profile with:
+        output:
+            plan="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
+        log:
+            "logs/plan_profile/{benchmark}.{variant}.{scale}.{repetition}.log",
+        params:
+            plan=profile_plan,
+
+    use rule train as profile_timeline with:
+        input:
+            plan=ancient("results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json"),
+            manifest=run_manifest,
+            pack=run_pack,
+        output:
+            record="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/record.json",
+        log:
+            "logs/profile_timeline/{benchmark}.{variant}.{scale}.{repetition}.log",

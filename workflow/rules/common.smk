@@ -1,0 +1,112 @@
+"""Checks the whole configuration before any job exists, and says which files each target needs."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from hpcai.config.load import load_campaign
+from hpcai.errors import ConfigError
+from hpcai.measure.publish import refuse_changed
+
+ROOT = Path(workflow.basedir)
+
+
+wildcard_constraints:
+    benchmark="[a-z][a-z0-9_]*",
+    dataset="[a-z][a-z0-9_]*",
+    variant="[a-z][a-z0-9_]*",
+    scale=r"n\d+x\d+",
+    repetition=r"r\d+",
+
+
+def checked_campaign():
+    """The campaign; every error of the configuration, and every attempt to change a finished run, stops here."""
+    try:
+        campaign = load_campaign(config, ROOT / "config")
+        refuse_changed(campaign.plans(), Path("results/runs"))
+        refuse_changed(campaign.profiles(), Path("results/profiles/timeline"))
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+    return campaign
+
+
+CAMPAIGN = checked_campaign()
+PLANS = CAMPAIGN.plans()
+PROFILES = CAMPAIGN.profiles()
+# The defaults go back into the configuration, so that the report shows what was really used.
+config.update(CAMPAIGN.study.model_dump(mode="json"))
+
+DATASETS = CAMPAIGN.datasets
+MANIFESTS = [f"data/{dataset}/manifest.json" for dataset in DATASETS]
+PACKS = [
+    f"data/{dataset}/packed/packed.json"
+    for dataset, benchmark in DATASETS.items()
+    if benchmark.staging.place == "node_local"
+]
+RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
+PROFILE_RECORDS = [f"results/profiles/timeline/{run_id}/record.json" for run_id in PROFILES]
+CHARACTERISATIONS = ["results/characterise/gemm.json", *PROFILE_RECORDS]
+
+
+def library_digest(*modules):
+    """Digest of library files: Snakemake does not notice edits in src/ by itself."""
+    texts = (ROOT / "src" / "hpcai" / module for module in modules)
+    return hashlib.sha256(b"\0".join(text.read_bytes() for text in texts)).hexdigest()[:16]
+
+
+def data_settings(wildcards):
+    """Data settings of a dataset, as plain values."""
+    return DATASETS[wildcards.dataset].data.model_dump(mode="json")
+
+
+def pack_settings(wildcards):
+    """Packing settings of a dataset, as plain values."""
+    return DATASETS[wildcards.dataset].pack.model_dump(mode="json")
+
+
+def run_id(wildcards):
+    """Path of a run below its folder of runs."""
+    return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.repetition}"
+
+
+def run_plan(wildcards):
+    """Plan of a timed run, as plain values."""
+    return PLANS[run_id(wildcards)].model_dump(mode="json")
+
+
+def profile_plan(wildcards):
+    """Plan of a profiled run, as plain values."""
+    return PROFILES[run_id(wildcards)].model_dump(mode="json")
+
+
+def run_manifest(wildcards):
+    """Manifest of the dataset that a run trains on; a newer manifest repeats no measurement."""
+    return ancient(f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json")
+
+
+def run_pack(wildcards):
+    """Manifest of the packed dataset, if the benchmark stages."""
+    benchmark = CAMPAIGN.benchmarks[wildcards.benchmark]
+    packed = f"data/{benchmark.data.dataset}/packed/packed.json"
+    return ancient(packed) if benchmark.staging.place == "node_local" else []
+
+
+def records_to_analyse():
+    """Records of all planned runs; without measuring, of those that are there."""
+    if CAMPAIGN.study.measure:
+        return RECORDS
+    present = [record for record in RECORDS if Path(record).exists()]
+    if not present:
+        raise WorkflowError("measure: found false, but results/runs holds no record of this study; set it to true")
+    return present
+
+
+def summary():
+    """Summary of the study for the report's texts; absent before the analysis."""
+    path = Path("results/summary.json")
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+config["summary"] = summary()

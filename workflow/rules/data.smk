@@ -1,0 +1,17 @@
+# Reads:  the benchmark files' `data` settings, config/datasets.tsv
+# Writes: data/{dataset}/manifest.json and the samples beside it
+
+
+rule prepare_data:
+    output:
+        manifest="data/{dataset}/manifest.json",
+    log:
+        "logs/prepare_data/{dataset}.log",
+    retries: 2
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        settings=data_settings,
+        datasets=str(ROOT / "config" / "datasets.tsv"),
+    script:
+        "../scripts/prepare_data.py"

@@ -1,0 +1,46 @@
+# Reads:  manifests of dataset and shards
+# Writes: results/runs/{benchmark}/{variant}/{scale}/{repetition}/record.json, its raw/ and attempts/
+#
+# `hpcai measure` publishes a finished run again instead of repeating it, whatever made Snakemake call it.
+# With `measure: false` these rules do not exist: what is there is analysed, nothing can be measured by accident.
+
+
+if CAMPAIGN.study.measure:
+
+    rule plan_run:
+        output:
+            plan="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
+        log:
+            "logs/plan_run/{benchmark}.{variant}.{scale}.{repetition}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        params:
+            plan=run_plan,
+        script:
+            "../scripts/write_plan.py"
+
+    rule train:
+        input:
+            plan=ancient("results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json"),
+            manifest=run_manifest,
+            pack=run_pack,
+        output:
+            record="results/runs/{benchmark}/{variant}/{scale}/{repetition}/record.json",
+        log:
+            "logs/train/{benchmark}.{variant}.{scale}.{repetition}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        resources:
+            machine=1,
+        params:
+            folder=subpath(output.record, parent=True),
+        shell:
+            """
+            hpcai measure \
+                --plan {input.plan:q} \
+                --manifest {input.manifest:q} \
+                --pack {input.pack:q} \
+                --launcher {resources.launcher:q} \
+                --folder {params.folder:q} \
+                --log {log:q}
+            """

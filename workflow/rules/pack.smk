@@ -1,0 +1,17 @@
+# Reads:  data/{dataset}/manifest.json and its samples
+# Writes: data/{dataset}/packed/packed.json and the shards beside it
+
+
+rule pack_data:
+    input:
+        manifest="data/{dataset}/manifest.json",
+    output:
+        packed="data/{dataset}/packed/packed.json",
+    log:
+        "logs/pack_data/{dataset}.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        settings=pack_settings,
+    script:
+        "../scripts/pack_data.py"

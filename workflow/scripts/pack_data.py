@@ -1,0 +1,22 @@
+"""Pack one dataset into shards for fast staging."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.data.manifest import read_manifest
+from hpcai.data.pack import pack_dataset
+
+from hpcai.config.benchmark import PackSettings
+from hpcai.logs import log_to
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+manifest = Path(snakemake.input.manifest)
+pack_dataset(
+    read_manifest(manifest),
+    manifest.parent,
+    PackSettings.model_validate(snakemake.params.settings),
+    Path(snakemake.output.packed).parent,
+)
