@@ -33,6 +33,7 @@ rule all:
     default_target: True
     input:
         "results/report.html",
+        CHARACTERISATIONS,
 
 
 rule data:

@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PYTHON = (3, 11)
+PACKAGES, PROJECT = "packages.sha256", "project.sha256"
 SOURCE_BUILT = ("connection-pool", "horovod")  # published without wheels
 
 
@@ -22,19 +23,25 @@ def main() -> None:
     """Check the machine, then install in three steps: wheels, Horovod, this project."""
     venv = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / ".venv").resolve()
     check_machine()
-    stamp = venv / "installed.sha256"
-    wanted = digest()
-    if stamp.is_file() and stamp.read_text() == wanted:
+    if not is_current(venv, PACKAGES):
+        install_packages(venv)
+    if is_current(venv, PROJECT):
         print(f"{venv} is up to date")
         return
+    say(3, "HPC-AI Bench itself")
+    run([*pip(venv), "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
+    mark_current(venv, PROJECT)
+
+
+def install_packages(venv: Path) -> None:
+    """Make the environment anew with everything that the lock file names."""
     wheels, source = split_lock(LOCK.read_text())
     run([sys.executable, "-m", "venv", "--clear", str(venv)])
     scratch = venv / "locks"
     scratch.mkdir()
     (scratch / "wheels.txt").write_text(wheels)
     (scratch / "source.txt").write_text(source)
-    pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    locked = [*pip, "install", "--quiet", "--require-hashes", "--no-deps"]
+    locked = [*pip(venv), "install", "--quiet", "--require-hashes", "--no-deps"]
     say(1, "Python packages of requirements.lock (about a minute)")
     run([*locked, "--only-binary", ":all:", "-r", str(scratch / "wheels.txt")])
     say(2, "Horovod, compiled from its source (about three minutes)")
@@ -43,9 +50,23 @@ def main() -> None:
         [*locked, "--no-cache-dir", "--no-build-isolation", "-r", str(scratch / "source.txt")],
         env=horovod_environment(venv),
     )
-    say(3, "HPC-AI Bench itself")
-    run([*pip, "install", "--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)])
-    stamp.write_text(wanted)
+    mark_current(venv, PACKAGES)
+
+
+def pip(venv: Path) -> list[str]:
+    """Return the command that calls the environment's pip."""
+    return [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+
+
+def is_current(venv: Path, stamp: str) -> bool:
+    """Tell whether a part of the environment was made from what is here now."""
+    file = venv / stamp
+    return file.is_file() and file.read_text() == digest(stamp)
+
+
+def mark_current(venv: Path, stamp: str) -> None:
+    """Note what a part of the environment was made from."""
+    (venv / stamp).write_text(digest(stamp))
 
 
 def check_machine() -> None:
@@ -62,10 +83,11 @@ def check_machine() -> None:
             sys.exit(f"{program} is needed to compile Horovod: install the package {package} and call make again.")
 
 
-def digest() -> str:
-    """Return what the environment depends on: the lock, this script, and whether MPI is there."""
-    parts = [LOCK.read_bytes(), Path(__file__).read_bytes(), (ROOT / "pyproject.toml").read_bytes()]
-    parts.append(str(shutil.which("mpicc")).encode())
+def digest(stamp: str) -> str:
+    """Return what a part depends on: the lock, this script and whether MPI is there; or the project and its place."""
+    parts = [LOCK.read_bytes(), Path(__file__).read_bytes(), str(shutil.which("mpicc")).encode()]
+    if stamp == PROJECT:
+        parts += [(ROOT / "pyproject.toml").read_bytes(), str(ROOT).encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 

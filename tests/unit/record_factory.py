@@ -67,14 +67,20 @@ def make_machine(nodes: int = 4, ranks_per_node: int = 4, **changes: Any) -> Mac
 
 
 def make_plan(
-    *, benchmark: str = "cosmoflow_tiny", variant: str = "fp32", nodes: int = 1, ranks_per_node: int = 1, repetition: int = 1,
+    *,
+    benchmark: str | CosmoFlowBenchmark = "cosmoflow_tiny",
+    variant: str = "fp32",
+    nodes: int = 1,
+    ranks_per_node: int = 1,
+    repetition: int = 1,
     **changes: Any,
 ) -> RunPlan:
     """Return the plan of one run; ``changes`` replace fields of the plan."""
-    point = RunRow(benchmark=benchmark, variant=variant, nodes=nodes, ranks_per_node=ranks_per_node, repeats=4)
+    settings = benchmark if isinstance(benchmark, CosmoFlowBenchmark) else make_benchmark(benchmark)
+    point = RunRow(benchmark=settings.name, variant=variant, nodes=nodes, ranks_per_node=ranks_per_node, repeats=4)
     fields: dict[str, Any] = {
         "study": "default",
-        "benchmark": make_benchmark(benchmark),
+        "benchmark": settings,
         "machine": make_machine(),
         "point": point,
         "repetition": repetition,

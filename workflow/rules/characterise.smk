@@ -14,7 +14,9 @@ rule measure_gemm:
     resources:
         machine=1,
     params:
-        threads=sorted({CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}),
+        threads=sorted(
+            {CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}
+        ),
         library=library_digest("characterise/gemm.py"),
     script:
         "../scripts/measure_gemm.py"
@@ -32,7 +34,9 @@ if CAMPAIGN.study.measure:
 
     use rule train as profile_timeline with:
         input:
-            plan=ancient("results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json"),
+            plan=ancient(
+                "results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json"
+            ),
             manifest=run_manifest,
             pack=run_pack,
         output:

@@ -46,14 +46,23 @@ PACKS = [
     if benchmark.staging.place == "node_local"
 ]
 RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
-PROFILE_RECORDS = [f"results/profiles/timeline/{run_id}/record.json" for run_id in PROFILES]
+PROFILE_RECORDS = [
+    f"results/profiles/timeline/{run_id}/record.json" for run_id in PROFILES
+]
 CHARACTERISATIONS = ["results/characterise/gemm.json", *PROFILE_RECORDS]
 
 
 def library_digest(*modules):
-    """Digest of library files: Snakemake does not notice edits in src/ by itself."""
-    texts = (ROOT / "src" / "hpcai" / module for module in modules)
-    return hashlib.sha256(b"\0".join(text.read_bytes() for text in texts)).hexdigest()[:16]
+    """Digest of library files or folders: Snakemake does not notice edits in src/ by itself."""
+    places = [ROOT / "src" / "hpcai" / module for module in modules]
+    files = [
+        file
+        for place in places
+        for file in ([place] if place.is_file() else sorted(place.glob("*.py")))
+    ]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[
+        :16
+    ]
 
 
 def data_settings(wildcards):
@@ -83,7 +92,9 @@ def profile_plan(wildcards):
 
 def run_manifest(wildcards):
     """Manifest of the dataset that a run trains on; a newer manifest repeats no measurement."""
-    return ancient(f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json")
+    return ancient(
+        f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
+    )
 
 
 def run_pack(wildcards):
@@ -99,7 +110,9 @@ def records_to_analyse():
         return RECORDS
     present = [record for record in RECORDS if Path(record).exists()]
     if not present:
-        raise WorkflowError("measure: found false, but results/runs holds no record of this study; set it to true")
+        raise WorkflowError(
+            "measure: found false, but results/runs holds no record of this study; set it to true"
+        )
     return present
 
 

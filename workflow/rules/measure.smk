@@ -21,7 +21,9 @@ if CAMPAIGN.study.measure:
 
     rule train:
         input:
-            plan=ancient("results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json"),
+            plan=ancient(
+                "results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json"
+            ),
             manifest=run_manifest,
             pack=run_pack,
         output:

@@ -2,10 +2,28 @@
 # Writes: results/report.html, one file that opens offline
 
 
+rule write_study:
+    output:
+        study="results/study.json",
+    log:
+        "logs/write_study.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        study=CAMPAIGN.study.model_dump(mode="json"),
+    script:
+        "../scripts/write_study.py"
+
+
 rule report:
     input:
         ANALYSES,
-        sources=REPORT_SOURCES,
+        study="results/study.json",
+        landing_page=str(ROOT / "reports" / "workflow.rst"),
+        captions=[
+            str(path) for path in sorted((ROOT / "reports" / "captions").glob("*.rst"))
+        ],
+        stylesheet=str(ROOT / "reports" / "report.css"),
     output:
         html="results/report.html",
     log:
@@ -14,15 +32,13 @@ rule report:
         "../../envs/hpcai.yaml"
     params:
         snakefile=workflow.main_snakefile,
-        settings=CLI_SETTINGS,
-        stylesheet=str(ROOT / "reports" / "stylesheet.css"),
     shell:
         """
-        exec &> {log:q}
+        exec &>{log:q}
         snakemake analyse \
             --snakefile {params.snakefile:q} \
-            --config {params.settings:q} \
+            --configfile {input.study:q} \
             --nolock \
             --report {output.html:q} \
-            --report-stylesheet {params.stylesheet:q}
+            --report-stylesheet {input.stylesheet:q}
         """

@@ -97,3 +97,9 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         Row r is from rank r.
     """
     return np.asarray(hvd.allgather(tf.constant(row[np.newaxis]), name=name).numpy())
+
+
+def sum_over_ranks(parts: Sequence[tf.Tensor], zero: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """Return the float64 sum of the parts of all ranks; ranks may have different numbers of parts, also none."""
+    own = np.sum([zero, *(part.numpy() for part in parts)], axis=0)
+    return np.asarray(gather(own, name).sum(axis=0))

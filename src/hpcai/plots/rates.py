@@ -1,0 +1,182 @@
+"""Throughput, speed-up, parallel efficiency and staging against the scale."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hpcai.metrics.scaling import COMPLETE
+from hpcai.plots import theme
+
+MEASURE_WORDS = {"time_to_train": "time to train", "train_rate": "training throughput"}
+NO_END = "no run trained to its end"
+
+
+@dataclass(frozen=True)
+class Series:
+    """The columns that make one line with error bars, and how it looks."""
+
+    value: str
+    low: str
+    high: str
+    colour: object
+    marker: str = "D"
+    shift: float = 0.0
+
+
+def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
+    """Draw training and evaluation throughput against ranks: every run, the mean with its interval, the ideal.
+
+    Parameters
+    ----------
+    runs, scales
+        The tables of runs and of scales.
+    """
+    with theme.house_style():
+        if scales.empty or (scales["rate_n"] == 0).all():
+            return theme.empty_figure("Throughput", NO_END)
+        parts = theme.panels(scales)
+        figure, grid = theme.new_figure(len(parts), 2)
+        for line, (name, part) in zip(grid, parts, strict=True):
+            own = runs[(runs["benchmark"] == part["benchmark"].iloc[0]) & (runs["variant"] == part["variant"].iloc[0])]
+            for axes, kind in zip(line, ("train", "evaluation"), strict=True):
+                axes.set_title(f"{name}: {'training' if kind == 'train' else 'evaluation'}", loc="left")
+                _draw_rate(axes, own, part, kind)
+        theme.add_legend(
+            figure,
+            {
+                "one run": theme.key_line("#0173b2", "o", ""),
+                "mean, 95 % t interval": theme.key_line("#222222", "D"),
+                "ideal: base scale\ntimes ranks": theme.key_line(theme.IDEAL_COLOUR, style="--"),
+            },
+        )
+        return figure
+
+
+def _draw_rate(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, kind: str) -> None:
+    unit = "samples_per_s"
+    measured = runs[runs["outcome"].isin(COMPLETE)].dropna(subset=[f"{kind}_rate_{unit}"])
+    axes.set_ylabel("throughput [samples/s]")
+    if measured.empty:
+        theme.say_empty(axes, NO_END)
+        return
+    theme.rank_axis(axes, sorted({int(ranks) for ranks in scales["ranks"]}))
+    # Left of the mean, which would hide them.
+    places = measured["ranks"] * 0.96
+    axes.plot(places, measured[f"{kind}_rate_{unit}"], "o", color="#0173b2", markersize=4, alpha=0.8, gid="runs")
+    _draw_series(axes, scales, Series(*(f"{kind}_rate_{name}_{unit}" for name in ("mean", "low", "high")), "#222222"))
+    if kind == "train":
+        axes.plot(scales["ranks"], scales[f"train_rate_ideal_{unit}"], "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
+    theme.from_zero(axes)
+
+
+def plot_scaling(scaling: pd.DataFrame) -> Figure:
+    """Draw speed-up and parallel efficiency against ranks with their intervals and the ideal.
+
+    Parameters
+    ----------
+    scaling
+        The table of :func:`hpcai.metrics.scaling.compute_scaling`.
+    """
+    with theme.house_style():
+        if scaling.empty or scaling["speedup_ratio"].isna().all():
+            return theme.empty_figure("Speed-up and parallel efficiency", "the base scale has neither a time nor a rate")
+        parts = theme.panels(scaling)
+        figure, grid = theme.new_figure(len(parts), 2)
+        palette = theme.colours(list(MEASURE_WORDS))
+        for line, (name, part) in zip(grid, parts, strict=True):
+            for axes, kind in zip(line, ("speedup", "efficiency"), strict=True):
+                axes.set_title(f"{name}, base {part['baseline'].iloc[0]}", loc="left")
+                _draw_scaling(axes, part, kind, palette)
+        entries = {
+            MEASURE_WORDS[measure]: theme.key_line(colour, marker)
+            for (measure, colour), marker in zip(palette.items(), theme.MARKERS, strict=False)
+        }
+        theme.add_legend(figure, {**entries, "ideal": theme.key_line(theme.IDEAL_COLOUR, style="--")})
+        return figure
+
+
+def _draw_scaling(axes: Axes, points: pd.DataFrame, kind: str, palette: dict[str, object]) -> None:
+    axes.set_ylabel("speed-up [ratio]" if kind == "speedup" else "parallel efficiency [ratio]")
+    if points["speedup_ratio"].isna().all():
+        theme.say_empty(axes, "the base scale has no value")
+        return
+    theme.rank_axis(axes, sorted({int(ranks) for ranks in points["ranks"]}))
+    ideal = points.drop_duplicates("scale").sort_values("ranks")
+    level = ideal["speedup_ideal_ratio"] if kind == "speedup" else np.ones(len(ideal))
+    axes.plot(ideal["ranks"], level, "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
+    columns = [f"{kind}_{name}" for name in ("ratio", "low_ratio", "high_ratio")]
+    for number, (measure, colour) in enumerate(palette.items()):
+        # Shifted a little sideways: two error bars at one number of ranks would hide each other.
+        shift = 0.02 * (2 * number - 1)
+        series = Series(*columns, colour, theme.MARKERS[number], shift)
+        _draw_series(axes, points[points["measure"] == measure], series)
+    theme.from_zero(axes)
+
+
+def _draw_series(axes: Axes, frame: pd.DataFrame, series: Series) -> None:
+    """Draw the values against ranks, with error bars where there is an interval."""
+    known = frame.dropna(subset=[series.value]).sort_values("ranks")
+    values = known[series.value].to_numpy(dtype=float)
+    # An interval that does not exist has no length; its bar is then invisible behind the marker.
+    below = np.nan_to_num(values - known[series.low].to_numpy(dtype=float))
+    above = np.nan_to_num(known[series.high].to_numpy(dtype=float) - values)
+    axes.errorbar(
+        known["ranks"].to_numpy(dtype=float) * (1 + series.shift),
+        values,
+        yerr=[below, above],
+        fmt=f"{series.marker}-",
+        color=series.colour,
+        markersize=5,
+        capsize=3,
+        linewidth=1.2,
+    )
+
+
+def plot_staging(runs: pd.DataFrame) -> Figure:
+    """Draw the staging rate of every run and its staging time in epochs, at each scale.
+
+    Parameters
+    ----------
+    runs
+        The table of runs.
+    """
+    with theme.house_style():
+        staged = runs[runs["outcome"].isin(COMPLETE)].dropna(subset=["staging_epoch_ratio"])
+        if staged.empty:
+            return theme.empty_figure("Staging", "no run that trained to its end staged its data")
+        parts = theme.panels(staged)
+        figure, grid = theme.new_figure(len(parts), 2, slots=theme.most_scales(parts))
+        for line, (name, part) in zip(grid, parts, strict=True):
+            _draw_staging(line, part)
+            for axes in line:
+                axes.set_title(name, loc="left")
+        entries = {
+            "read from shared\nstorage (packed)": theme.key_line("#0173b2", "o", ""),
+            "written to node-local\nstorage (unpacked)": theme.key_line("#de8f05", "s", ""),
+            "staging time over\nmean epoch time": theme.key_line("#029e73", "D", ""),
+        }
+        theme.add_legend(figure, entries)
+        return figure
+
+
+def _draw_staging(line: list[Axes], runs: pd.DataFrame) -> None:
+    order = theme.scale_order(runs)
+    counts = runs.groupby("scale").agg(n=("run_id", "size"), ranks=("ranks", "first"))
+    ticks = [f"{scale}\n{theme.count_word(int(counts['ranks'][scale]), 'rank')}\nn = {counts['n'][scale]}" for scale in order]
+    places = runs["scale"].map({scale: place for place, scale in enumerate(order)})
+    spread = runs.groupby("scale").cumcount() / runs.groupby("scale")["run_id"].transform("size") * 0.16
+    columns = {"read": ("#0173b2", "o", -0.22), "write": ("#de8f05", "s", 0.06)}
+    for name, (colour, marker, shift) in columns.items():
+        rate = runs[f"staging_{name}_rate_bytes_per_s"] / 1e6
+        line[0].plot(places + spread + shift, rate, marker, color=colour, markersize=5, gid="runs")
+    line[0].set_ylabel("staging rate [10⁶ bytes/s]")
+    line[1].plot(places + spread - 0.08, runs["staging_epoch_ratio"], "D", color="#029e73", markersize=5, gid="runs")
+    line[1].set_ylabel("staging time / epoch time [ratio]")
+    for axes in line:
+        axes.set_xticks(range(len(order)), ticks)
+        axes.set_xlim(-0.6, len(order) - 0.4)
+        theme.from_zero(axes)
+        axes.grid(visible=False, axis="x")

@@ -1,0 +1,48 @@
+"""All figures of the report by their topic: which tables they need and where the report shows them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from hpcai.plots.curves import plot_loss, plot_quality, plot_step_times
+from hpcai.plots.rates import plot_scaling, plot_staging, plot_throughput
+from hpcai.plots.times import plot_time_shares, plot_time_to_train
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """One figure: how it is drawn, from which tables, and its place in the report."""
+
+    draw: Callable[..., Figure]
+    tables: tuple[str, ...]
+    category: str
+    label: str
+
+
+FIGURES: dict[str, FigureSpec] = {
+    "time_to_train": FigureSpec(plot_time_to_train, ("runs", "scales"), "Summary", "Time to train"),
+    "quality": FigureSpec(plot_quality, ("epochs", "runs"), "Summary", "Quality against epoch"),
+    "loss": FigureSpec(plot_loss, ("epochs", "runs"), "Summary", "Training loss against epoch"),
+    "time_shares": FigureSpec(plot_time_shares, ("scales",), "Throughput", "Shares of the wall time"),
+    "throughput": FigureSpec(plot_throughput, ("runs", "scales"), "Throughput", "Samples per second"),
+    "step_times": FigureSpec(plot_step_times, ("epochs",), "Throughput", "Step times"),
+    "scaling": FigureSpec(plot_scaling, ("scaling",), "Scaling", "Speed-up and parallel efficiency"),
+    "staging": FigureSpec(plot_staging, ("runs",), "I/O", "Staging"),
+}
+"""By topic, the name of the figure's file and of its caption."""
+
+
+def draw_figure(topic: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw one figure.
+
+    Parameters
+    ----------
+    topic
+        A key of :data:`FIGURES`.
+    tables
+        The tables by name: at least those that ``FIGURES[topic].tables`` lists.
+    """
+    spec = FIGURES[topic]
+    return spec.draw(*(tables[name] for name in spec.tables))

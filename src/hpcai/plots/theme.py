@@ -1,0 +1,179 @@
+"""The house theme: fonts, colours, panels, empty figures and how a figure becomes bytes."""
+
+import io
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+HOUSE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "sans-serif"],
+    "font.size": 9.0,
+    "axes.titlesize": 9.5,
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "lines.linewidth": 1.4,
+    "figure.facecolor": "white",
+    "figure.constrained_layout.h_pad": 0.09,
+    "figure.constrained_layout.w_pad": 0.09,
+    "savefig.facecolor": "white",
+    # Text stays text, so that the figures can be searched; a fixed salt makes equal figures equal bytes.
+    "svg.fonttype": "none",
+    "svg.hashsalt": "hpcai",
+}
+MARKERS = "osD^vP*X<>"
+OUTCOME_MARKERS = {"converged": "o", "not_converged": "s", "diverged": "X", "failed": "x", "timed_out": "+"}
+OUTCOME_WORDS = {
+    "converged": "converged",
+    "not_converged": "not converged",
+    "diverged": "diverged",
+    "failed": "failed",
+    "timed_out": "timed out",
+}
+TARGET_COLOUR = "#222222"
+IDEAL_COLOUR = "#777777"
+WIDTH = 7.2
+"""Width of one panel with its legend, in inches: the text width of a printed page."""
+SLOT = 0.85
+"""Width that one tick label of a scale needs, in inches."""
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """Draw and save under the house theme, whatever the user's own matplotlib settings are."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(HOUSE)
+        yield
+
+
+def colours(names: list[str]) -> dict[str, Any]:
+    """Return one colour per name that colour-blind readers can tell apart; equal lists give equal colours."""
+    return dict(zip(names, sns.color_palette("colorblind", max(len(names), 1)), strict=False))
+
+
+def new_figure(rows: int, columns: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure with a grid of axes.
+
+    ``height`` is that of one row in inches; ``slots`` the largest number of tick labels side by side, which may need
+    wider axes.
+    """
+    width = max(WIDTH if columns == 1 else 4.9 * columns, (SLOT * slots + 0.8) * columns + 2.0)
+    figure = Figure(figsize=(width, height * rows + 0.3), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    return figure, [list(line) for line in grid]
+
+
+def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split a table into panels, one for each benchmark and variant, with their titles."""
+    groups = frame.groupby(["benchmark", "variant"], sort=True)
+    return [(f"{benchmark}, {variant}", part) for (benchmark, variant), part in groups]
+
+
+def panel_grid(count: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[Axes]]:
+    """Return a figure with ``count`` axes, two in a row at most."""
+    columns = min(count, 2)
+    figure, grid = new_figure(math.ceil(count / columns), columns, height, slots)
+    flat = [axes for line in grid for axes in line]
+    for axes in flat[count:]:
+        axes.set_axis_off()
+    return figure, flat[:count]
+
+
+def scale_order(frame: pd.DataFrame) -> list[str]:
+    """Return the names of all scales, the smallest first."""
+    ordered = frame.sort_values(["ranks", "nodes"], kind="stable")
+    return list(dict.fromkeys(ordered["scale"].astype(str)))
+
+
+def scale_words(frame: pd.DataFrame) -> dict[str, str]:
+    """Return what legends call each scale."""
+    pairs = dict(zip(frame["scale"].astype(str), frame["ranks"].astype(int), strict=True))
+    return {scale: f"{count_word(ranks, 'rank')} ({scale})" for scale, ranks in pairs.items()}
+
+
+def empty_figure(title: str, sentence: str) -> Figure:
+    """Return a figure that says in words why there is nothing to draw."""
+    figure, grid = new_figure(1, 1, height=1.7)
+    axes = grid[0][0]
+    axes.set_axis_off()
+    axes.set_title(title, loc="left")
+    axes.text(0.0, 0.6, f"Nothing was measured: {sentence}", transform=axes.transAxes, va="center", wrap=True)
+    return figure
+
+
+def say_empty(axes: Axes, sentence: str) -> None:
+    """Write into a panel without data why it has none, and take its scales away: they would mean nothing."""
+    axes.text(0.5, 0.5, f"nothing was measured:\n{sentence}", transform=axes.transAxes, ha="center", va="center")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def add_legend(figure: Figure, entries: Mapping[str, Line2D | Any], title: str = "") -> None:
+    """Put one legend beside all panels, where it can cover no data."""
+    if entries:
+        figure.legend(list(entries.values()), list(entries), loc="outside right upper", title=title or None, alignment="left")
+
+
+def key_line(colour: Any, marker: str = "", style: str = "-") -> Line2D:
+    """Return a legend key."""
+    return Line2D([], [], color=colour, marker=marker or None, linestyle=style, markersize=5)
+
+
+def from_zero(axes: Axes) -> None:
+    """Let the vertical axis start at zero and leave room above the highest mark."""
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
+
+
+def most_scales(parts: list[tuple[str, pd.DataFrame]]) -> int:
+    """Return the largest number of scales in one panel."""
+    return max(part["scale"].nunique() for _, part in parts)
+
+
+def count_word(count: int, word: str) -> str:
+    """Return "1 run" or "4 runs"."""
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def rank_axis(axes: Axes, ranks: list[int]) -> None:
+    """Label exactly the numbers of ranks that were measured; logarithmic where they span more than a factor of four."""
+    if max(ranks) > 4 * min(ranks):
+        axes.set_xscale("log", base=2)
+    else:
+        axes.set_xlim(min(ranks) - 0.5, max(ranks) + 0.5)
+    axes.set_xticks(ranks, [str(count) for count in ranks])
+    axes.minorticks_off()
+    axes.set_xlabel("ranks")
+
+
+def to_svg(figure: Figure) -> bytes:
+    """Return a figure as SVG whose text is text; equal figures give equal bytes."""
+    buffer = io.BytesIO()
+    with house_style():
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()
+
+
+def to_png(figure: Figure, dots_per_inch: int = 110) -> bytes:
+    """Return a figure as PNG."""
+    buffer = io.BytesIO()
+    with house_style():
+        figure.savefig(buffer, format="png", dpi=dots_per_inch, metadata={"Software": None})
+    return buffer.getvalue()

@@ -1,0 +1,97 @@
+"""One rank of a training run: `python -m hpcai.training --plan plan.json --raw RAW --manifest ... --scratch ...`."""
+
+import time
+
+STARTED_S = time.monotonic()  # before the other imports, whose time counts
+
+import argparse  # noqa: E402
+import os  # noqa: E402
+import signal  # noqa: E402
+import socket  # noqa: E402
+import sys  # noqa: E402
+import threading  # noqa: E402
+import traceback  # noqa: E402
+from pathlib import Path  # noqa: E402
+
+from hpcai.config.load import read_plan  # noqa: E402
+from hpcai.data.stage import clean_stage  # noqa: E402
+from hpcai.errors import HpcaiError  # noqa: E402
+from hpcai.records import Placement  # noqa: E402
+from hpcai.training.affinity import local_rank_of, pin_to_own_cores  # noqa: E402
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m hpcai.training", description="One rank of a training run.")
+    parser.add_argument("--plan", type=Path, required=True, help="plan.json of the run")
+    parser.add_argument("--raw", type=Path, required=True, help="folder for what the ranks write")
+    parser.add_argument("--manifest", type=Path, required=True, help="manifest.json of the dataset")
+    parser.add_argument("--pack", type=Path, help="packed.json of the packed dataset, if it is to be staged")
+    parser.add_argument("--scratch", type=Path, required=True, help="node-local folder to stage to")
+    parser.add_argument("--page-cache", choices=("dropped", "not_permitted", "kept"), required=True)
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Train as one rank; end with exit status 0 only if the training came to its own end."""
+    arguments = parse_arguments()
+    plan = read_plan(arguments.plan)
+    local_rank = local_rank_of(os.environ)
+    _clean_when_told_to_end(arguments.scratch, local_rank)
+    cores = pin_to_own_cores(local_rank, plan.machine.cores_per_rank)
+    _quiet_tensorflow()
+    from hpcai.training.rank import run_rank  # TensorFlow may start its threads only now
+
+    placement = Placement(
+        rank=0,
+        local_rank=local_rank,
+        node_index=0,
+        hostname=socket.gethostname(),
+        device=plan.machine.device.kind,
+        cores=cores,
+        threads=len(cores),
+    )
+    run_rank(arguments, plan, placement, STARTED_S)
+
+
+def _quiet_tensorflow() -> None:
+    """Let TensorFlow report errors only, and use oneDNN's kernels, which are the fast ones on processors."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def _clean_when_told_to_end(scratch: Path, local_rank: int) -> None:
+    """Remove what was staged when the launcher ends this rank.
+
+    The main thread may be waiting inside a gradient exchange, where no Python handler runs; so a thread of its own
+    waits for the signal, which all others (they inherit the mask) leave alone.
+    """
+    signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+
+    def wait() -> None:
+        number = signal.sigwait(signals)
+        if local_rank == 0:
+            clean_stage(scratch)
+        _leave(128 + number)
+
+    threading.Thread(target=wait, name="signals", daemon=True).start()
+
+
+def _leave(status: int) -> None:
+    """End at once: taking down TensorFlow and Horovod in order may wait for ranks that are no longer there."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HpcaiError as error:
+        print(f"error: {error}", file=sys.stderr)
+        _leave(1)
+    except BaseException:  # noqa: BLE001  whatever it was, the other ranks must not wait for this one
+        traceback.print_exc()
+        _leave(1)
+    _leave(0)

@@ -1,0 +1,257 @@
+"""The training loop, written once for all benchmarks: init, staging, epochs of training and evaluation, stop."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import tensorflow as tf
+from mlperf_logging.mllog import constants
+
+from hpcai.config.runs import RunPlan
+from hpcai.errors import DatasetError, TrainingError
+from hpcai.records import EpochRecord, StagingRecord, TrainingReport
+from hpcai.training import collective
+from hpcai.training.chrono import Chrono, monotonic_s
+from hpcai.training.dataset import Dataset
+from hpcai.training.engine import Engine
+from hpcai.training.input import Reading, checked, evaluation_batches, train_batches
+from hpcai.training.journal import Journal, Step
+from hpcai.training.mlperf_log import MlperfLog
+from hpcai.training.stopping import Goal, Progress, Verdict, judge
+from hpcai.training.workload import Workload, seed_streams
+
+Batches = Iterator[tuple[tf.Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where rank 0 reports to."""
+
+    journal: Journal
+    log: MlperfLog
+
+
+@dataclass(frozen=True)
+class Start:
+    """How the run began: clock at the start of the main module, and whether the caches had been cleared."""
+
+    monotonic_s: float
+    cache_cleared: bool
+
+
+class Training:
+    """One training run of one rank."""
+
+    def __init__(self, workload: Workload, ranks: collective.Ranks, dataset: Dataset, outputs: Outputs) -> None:
+        self._workload, self._ranks, self._dataset = workload, ranks, dataset
+        self._journal, self._log = outputs.journal, outputs.log
+        self._plan: RunPlan = workload.plan
+        self._chrono = Chrono()
+        self._steps = 0
+        plan, recipe = self._plan, self._plan.benchmark.recipe
+        self._epoch_steps = dataset.train_samples // plan.global_batch
+        max_steps = plan.max_steps if plan.kind == "profiled" else None
+        target = plan.benchmark.target.value
+        self._goal = Goal(workload.quality_metric, target, workload.higher_is_better, recipe.max_epochs, max_steps)
+
+    def run(self, start: Start) -> tuple[TrainingReport, str]:
+        """Train to the end; return the report and the digest of this rank's weights.
+
+        Raises
+        ------
+        DatasetError
+            If a sample is missing or damaged, or the staging failed on any rank.
+        TrainingError
+            If the ranks end with different weights.
+        """
+        imported_s = monotonic_s() - start.monotonic_s
+        self._log.submission(self._plan, self._workload.mlperf_name, start.cache_cleared)
+        with self._chrono.phase("init"):
+            self._initialise()
+        staging, run_start_s = self._start_run()
+        epochs, verdict = self._train_epochs()
+        run_s = monotonic_s() - run_start_s
+        self._log.end_run(verdict.outcome == "converged")
+        self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
+        digest = self._require_equal_ranks()
+        report = TrainingReport(
+            outcome=verdict.outcome,
+            reason=verdict.reason,
+            seed=self._seed,
+            parameters=self._engine.parameters,
+            quality_metric=self._goal.metric,
+            quality_target=self._goal.target,
+            higher_is_better=self._goal.higher_is_better,
+            init_s=self._chrono.seconds["init"],
+            import_s=imported_s,
+            started_monotonic_s=start.monotonic_s,
+            run_s=run_s,
+            staging=staging,
+            epochs=tuple(epochs),
+        )
+        return report, digest
+
+    @property
+    def _seed(self) -> int:
+        if self._plan.seed is None:
+            raise TrainingError("plan.seed: found none, expected the seed that the run was started with")
+        return self._plan.seed
+
+    def _initialise(self) -> None:
+        """Build and compile all that does not need the dataset."""
+        workload, dataset = self._workload, self._dataset
+        self._log.start(constants.INIT_START)
+        self._journal.beat()
+        seeds = seed_streams(self._seed, self._ranks.rank)
+        self._engine = Engine(workload, seeds)
+        samples = (dataset.train_samples, dataset.validation_samples)
+        self._log.settings(self._plan, samples, workload.hyperparameters())
+        self._engine.synchronise()
+        self._engine.warm_up()
+        reading = Reading(workload.parse, self._plan.local_batch, dataset.threads)
+        self._train_data = train_batches(dataset.files("train"), reading, seeds.order, self._goal.max_epochs)
+        self._evaluation_data = evaluation_batches(dataset.files("validation"), reading)
+        self._log.stop(constants.INIT_STOP)
+        self._journal.beat()
+
+    def _start_run(self) -> tuple[StagingRecord, float]:
+        """Start the clock before or after staging, as the plan says; no rank touches the dataset before all are here."""
+        collective.barrier()
+        run_start_s = monotonic_s()
+        if self._plan.time_staging:
+            self._log.start(constants.RUN_START)
+        staging = self._stage()
+        if not self._plan.time_staging:
+            run_start_s = monotonic_s()
+            self._log.start(constants.RUN_START)
+        self._dataset.require_files()
+        return staging, run_start_s
+
+    def _stage(self) -> StagingRecord:
+        if not self._dataset.is_staged:
+            return self._dataset.stage()
+        self._log.start(constants.STAGING_START)
+        with self._chrono.phase("staging"):
+            staging = self._dataset.stage()
+        self._log.stop(constants.STAGING_STOP)
+        self._journal.beat()
+        self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")
+        return staging
+
+    def _train_epochs(self) -> tuple[list[EpochRecord], Verdict]:
+        batches = checked(iter(self._train_data), "training")
+        records: list[EpochRecord] = []
+        verdict = None
+        while verdict is None:
+            epoch = len(records) + 1
+            self._log.start(constants.EPOCH_START, epoch)
+            record, steps, verdict = self._epoch(epoch, batches)
+            self._log.stop(constants.EPOCH_STOP, epoch)
+            records.append(record)
+            self._journal.add_epoch(record, steps)
+            quality = "" if record.quality is None else f", {self._goal.metric} {record.quality:.5f}"
+            self._journal.say(f"epoch {epoch}: loss {record.train_loss:.5f}{quality}, {record.train_s:.2f} s")
+        return records, verdict
+
+    def _epoch(self, epoch: int, batches: Batches) -> tuple[EpochRecord, list[Step], Verdict | None]:
+        """Train and evaluate one epoch; one that ends the run early is not evaluated."""
+        rate = self._workload.learning_rate(epoch - 1)
+        self._engine.set_learning_rate(rate)
+        with self._chrono.phase("train") as train:
+            steps = self._train_steps(batches)
+        # The mean over a diverged epoch is not finite either, which is what the record shall say.
+        loss = float(np.mean([step.train_loss for step in steps]))
+        verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
+        record = epoch_record(epoch, rate, steps, train.seconds, self._plan.global_batch)
+        if len(steps) < self._epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
+            return record, steps, verdict
+        with self._chrono.phase("evaluation") as evaluation:
+            quality, samples = self._evaluate(epoch)
+        measured = {"quality": quality, "evaluation_samples": samples, "evaluation_s": evaluation.seconds}
+        verdict = judge(self._goal, Progress(epoch, self._steps, loss, quality))
+        return record.model_copy(update=measured), steps, verdict
+
+    def _train_steps(self, batches: Batches) -> list[Step]:
+        """Take the steps of an epoch; stop early at a loss that is no number, or at the planned number of steps.
+
+        A loss is fetched while the next step is under way, so that an accelerator does not wait for the host.
+        """
+        planned = self._epoch_steps
+        if self._goal.max_steps is not None:
+            planned = min(planned, self._goal.max_steps - self._steps)
+        starts_s: list[float] = []
+        losses: list[float] = []
+        pending: tf.Tensor | None = None
+        while len(starts_s) < planned and (not losses or np.isfinite(losses[-1])):
+            starts_s.append(monotonic_s())
+            batch = next(batches, None)
+            if batch is None:
+                raise DatasetError(f"training: the samples ended after {self._steps} steps; verify the dataset")
+            loss = self._engine.train(*batch)
+            if pending is not None:
+                losses.append(float(pending))
+            pending = loss
+            self._steps += 1
+            self._journal.beat(now=False)
+        losses.append(float(pending))
+        durations_s = np.diff([*starts_s, monotonic_s()])
+        return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
+
+    def _evaluate(self, epoch: int) -> tuple[float, int]:
+        """Return the quality over the whole validation set, and the number of samples it was computed from."""
+        self._log.start(constants.EVAL_START, epoch)
+        sums = []
+        for batch in checked(iter(self._evaluation_data), "evaluation"):
+            sums.append(self._engine.evaluate(*batch))
+            self._journal.beat(now=False)
+        total = collective.sum_over_ranks(sums, self._engine.no_sums, "quality")
+        samples, expected = int(total[0]), self._dataset.validation_samples
+        if samples != expected:
+            raise DatasetError(f"evaluation: found {samples} samples, expected {expected}; verify the dataset")
+        quality = self._workload.quality(total)
+        self._log.stop(constants.EVAL_STOP, epoch)
+        self._log.quality(self._workload.quality_key, quality, epoch)
+        return quality, samples
+
+    def _require_equal_ranks(self) -> str:
+        """Return the digest of the weights after making sure that all ranks have the same."""
+        digest = self._engine.digest()
+        digests = collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights")
+        different = sorted({int(rank) for rank in np.flatnonzero((digests != digests[0]).any(axis=1))})
+        if different:
+            raise TrainingError(
+                f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
+                "the gradient exchange or a device does not work as it should, so this run counts for nothing"
+            )
+        return digest
+
+
+def epoch_record(epoch: int, rate: float, steps: Sequence[Step], train_s: float, global_batch: int) -> EpochRecord:
+    """Return the record of an epoch before its evaluation.
+
+    Parameters
+    ----------
+    epoch
+        Number of the epoch, from 1.
+    rate
+        Its learning rate.
+    steps
+        The steps taken, at least one.
+    train_s
+        Time of all steps, input included [s].
+    global_batch
+        Samples per step over all ranks.
+    """
+    times_s = [step.step_time_s for step in steps]
+    return EpochRecord(
+        epoch=epoch,
+        steps=len(steps),
+        samples=len(steps) * global_batch,
+        train_s=train_s,
+        evaluation_s=None,
+        learning_rate=rate,
+        train_loss=float(np.mean([step.train_loss for step in steps])),
+        step_time_median_s=float(np.median(times_s)),
+        step_time_p95_s=float(np.percentile(times_s, 95)),
+        step_time_max_s=max(times_s),
+    )

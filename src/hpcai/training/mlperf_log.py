@@ -1,0 +1,76 @@
+"""The MLPerf log of a run, in the order that the package's own checker demands (rule sets hpc 1.0.0 to 3.0.0)."""
+
+import logging
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+from mlperf_logging.mllog import constants
+from mlperf_logging.mllog.mllog import MLLogger
+
+from hpcai.config.runs import RunPlan
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class MlperfLog:
+    """Writes mllog lines on rank 0, and nothing on other ranks.
+
+    The package's constants lack the benchmarks' names, ``dropout``, ``number_of_*`` and ``eval_error``.
+    """
+
+    def __init__(self, path: Path, active: bool) -> None:
+        log = logging.getLogger(f"mllog:{path}")
+        log.propagate = False
+        log.setLevel(logging.INFO)
+        for handler in list(log.handlers):
+            log.removeHandler(handler)
+        log.addHandler(logging.FileHandler(path, mode="w") if active else logging.NullHandler())
+        # mllog takes root_dir as a regular expression.
+        self._log = MLLogger(logger=log, root_dir=re.escape(str(PACKAGE.parent)), default_stack_offset=2)
+
+    def submission(self, plan: RunPlan, mlperf_name: str, cache_cleared: bool) -> None:
+        """Log who submits what, and whether the caches were cleared."""
+        log, submission = self._log, plan.submission
+        log.event(constants.SUBMISSION_BENCHMARK, mlperf_name)
+        log.event(constants.SUBMISSION_ORG, submission.org)
+        log.event(constants.SUBMISSION_DIVISION, submission.division)
+        log.event(constants.SUBMISSION_STATUS, submission.status)
+        log.event(constants.SUBMISSION_PLATFORM, submission.platform)
+        log.event(constants.CACHE_CLEAR, cache_cleared)
+
+    def settings(self, plan: RunPlan, samples: tuple[int, int], hyperparameters: dict[str, Any]) -> None:
+        """Log seed, scale, numbers of training and evaluation samples, and hyper-parameters."""
+        log = self._log
+        log.event(constants.SEED, plan.seed)
+        log.event("number_of_ranks", plan.point.ranks)
+        log.event("number_of_nodes", plan.point.nodes)
+        log.event("accelerators_per_node", plan.machine.accelerators_per_node)
+        log.event(constants.GLOBAL_BATCH_SIZE, plan.global_batch)
+        log.event(constants.TRAIN_SAMPLES, samples[0])
+        log.event(constants.EVAL_SAMPLES, samples[1])
+        for key, value in hyperparameters.items():
+            log.event(key, value)
+
+    def start(self, key: str, epoch: int | None = None) -> None:
+        """Log the start of an interval."""
+        self._log.start(key, metadata=_epoch(epoch))
+
+    def stop(self, key: str, epoch: int | None = None) -> None:
+        """Log the end of an interval."""
+        self._log.end(key, metadata=_epoch(epoch))
+
+    def quality(self, key: str, value: float, epoch: int) -> None:
+        """Log a quality; one that is no number is left out, because strict JSON has no NaN."""
+        if math.isfinite(value):
+            self._log.event(key, value, metadata=_epoch(epoch))
+
+    def end_run(self, success: bool) -> None:
+        """Log the end of the run."""
+        status = constants.SUCCESS if success else constants.ABORTED
+        self._log.end(constants.RUN_STOP, metadata={constants.STATUS: status})
+
+
+def _epoch(number: int | None) -> dict[str, int] | None:
+    return None if number is None else {constants.EPOCH_NUM: number}

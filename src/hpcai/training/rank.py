@@ -1,0 +1,84 @@
+"""One rank from joining the others to its report; imports TensorFlow, so it comes after the cores are settled."""
+
+import argparse
+import resource
+
+import psutil
+
+from hpcai.config.runs import RunPlan
+from hpcai.errors import LaunchError
+from hpcai.records import Placement, RankReport, write_json
+from hpcai.training import collective
+from hpcai.training.dataset import Dataset, Sources
+from hpcai.training.engine import configure_device
+from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
+from hpcai.training.loop import Outputs, Start, Training
+from hpcai.training.mlperf_log import MlperfLog
+from hpcai.training.registry import workload_of
+
+
+def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement, started_s: float) -> None:
+    """Train as one of the plan's ranks and write this rank's reports.
+
+    Parameters
+    ----------
+    arguments
+        The command line's options.
+    plan
+        What to train.
+    placement
+        Where the launcher says this rank is; what only Horovod and TensorFlow know is filled in here.
+    started_s
+        Monotonic clock at the start of the main module [s].
+    """
+    device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
+    ranks = collective.start()
+    _require_plan(plan, ranks, placement)
+    placement = placement.model_copy(update={"rank": ranks.rank, "node_index": ranks.node_index, "device": device})
+    (arguments.raw / "ranks").mkdir(exist_ok=True)
+    sources = Sources(arguments.manifest, arguments.pack, arguments.scratch)
+    dataset = Dataset(plan, ranks, sources, placement.threads)
+    outputs = Outputs(
+        Journal(arguments.raw, ranks.is_first), MlperfLog(arguments.raw / "mllog.txt", ranks.is_first)
+    )
+    try:
+        with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
+            training = Training(workload_of(plan), ranks, dataset, outputs)
+            report, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
+        write_json(_report(placement, dataset, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
+        collective.barrier()
+    finally:
+        dataset.clean()
+    if ranks.is_first:
+        write_json(report, arguments.raw / "training.json")
+    collective.stop()
+
+
+def _require_plan(plan: RunPlan, ranks: collective.Ranks, placement: Placement) -> None:
+    """Check that the launcher started what the plan says."""
+    found = {"ranks": ranks.size, "ranks per node": ranks.local_size, "local rank": ranks.local_rank}
+    expected = {
+        "ranks": plan.point.ranks,
+        "ranks per node": plan.point.ranks_per_node,
+        "local rank": placement.local_rank,
+    }
+    if found != expected:
+        raise LaunchError(
+            f"launcher: found {found}, expected {expected}; "
+            "start one process per rank, with a launcher that Horovod and this program know"
+        )
+
+
+def _report(placement: Placement, dataset: Dataset, digest: str) -> RankReport:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    read, written = storage_bytes(psutil.Process())
+    return RankReport(
+        placement=placement,
+        peak_memory_bytes=usage.ru_maxrss * 1024,  # Linux counts it in KiB
+        cpu_time_s=usage.ru_utime + usage.ru_stime,
+        read_bytes=read,
+        written_bytes=written,
+        staging_read_bytes=dataset.staging_read_bytes,
+        staging_s=dataset.staging_s,
+        weights_sha256=digest,
+    )

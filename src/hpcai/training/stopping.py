@@ -1,0 +1,63 @@
+"""When a training ends, and what it is called then; pure, so that all ranks decide alike."""
+
+import math
+from dataclasses import dataclass
+
+from typing import Literal
+
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The quality that ends a training, and the most epochs and steps it may take."""
+
+    metric: str
+    target: float
+    higher_is_better: bool
+    max_epochs: int
+    max_steps: int | None = None
+
+    def reached(self, quality: float) -> bool:
+        """Whether the target is met; an error of exactly zero is not believed (MLPerf's checker demands > 0)."""
+        return quality >= self.target if self.higher_is_better else 0 < quality <= self.target
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State after some training."""
+
+    epoch: int
+    steps: int
+    train_loss: float
+    quality: float | None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a training ended."""
+
+    outcome: Literal["converged", "not_converged", "diverged"]
+    reason: str
+
+
+def judge(goal: Goal, progress: Progress) -> Verdict | None:
+    """Return how the training ends here, or None if it goes on.
+
+    Only the training loss and the quality are judged: a NaN elsewhere does not end a training.
+    """
+    where = f"epoch {progress.epoch}, step {progress.steps}"
+    if not math.isfinite(progress.train_loss):
+        return Verdict("diverged", f"training loss {progress.train_loss} in {where}")
+    if progress.quality is not None:
+        if not math.isfinite(progress.quality):
+            return Verdict("diverged", f"{goal.metric} {progress.quality} after epoch {progress.epoch}")
+        if goal.reached(progress.quality):
+            sign = ">=" if goal.higher_is_better else "<="
+            reason = f"{goal.metric} {progress.quality:.6g} {sign} {goal.target:g} after epoch {progress.epoch}"
+            return Verdict("converged", reason)
+    if goal.max_steps is not None and progress.steps >= goal.max_steps:
+        return Verdict("not_converged", f"profiled run: ended as planned after {progress.steps} training steps")
+    if progress.quality is not None and progress.epoch >= goal.max_epochs:
+        reason = f"{goal.metric} {progress.quality:.6g} after the last epoch, {progress.epoch}; target {goal.target:g}"
+        return Verdict("not_converged", reason)
+    return None

@@ -1,0 +1,90 @@
+"""What would run: job counts follow the run table, stages can be asked for one by one."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUNS, FIGURES = 3, 8
+
+
+def test_job_counts_follow_the_run_table(project):
+    counts = project.dry_run("all")
+    assert counts["plan_run"] == counts["train"] == RUNS
+    assert counts["prepare_data"] == counts["pack_data"] == counts["collect_runs"] == counts["report"] == 1
+    assert counts["profile_timeline"] == counts["measure_gemm"] == 1
+    assert sum(name.startswith("plot_") for name in counts) == FIGURES
+
+
+@pytest.mark.parametrize(
+    ("target", "present", "absent"),
+    [
+        ("data", {"prepare_data"}, {"pack_data", "train"}),
+        ("pack", {"prepare_data", "pack_data"}, {"train"}),
+        ("measure", {"train"}, {"collect_runs", "profile_timeline"}),
+        ("characterise", {"profile_timeline", "measure_gemm"}, {"train", "collect_runs"}),
+        ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_timeline"}),
+        ("report", {"train", "report"}, {"profile_timeline"}),
+    ],
+)
+def test_each_stage_is_a_target(project, target, present, absent):
+    counts = project.dry_run(target)
+    assert present <= set(counts)
+    assert not absent & set(counts)
+
+
+def test_until_stops_after_a_stage(project):
+    assert "collect_runs" not in project.dry_run("all", "--until", "train")
+
+
+@pytest.mark.parametrize("kind", ["--dag", "--rulegraph"])
+def test_graphs_are_dot_and_nothing_else(project, kind):
+    command = [Path(sys.executable).parent / "snakemake", "all", kind, "--snakefile", ROOT / "Snakefile"]
+    done = subprocess.run(command, cwd=project.directory, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("digraph")
+    assert "train" in done.stdout
+
+
+def test_without_measuring_no_run_can_start(project):
+    done = project.snakemake("--dry-run", "all", config=["measure=false"])
+    assert done.returncode != 0
+    assert "results/runs holds no record of this study" in done.stdout
+
+
+def test_without_staging_nothing_is_packed(project, tmp_path):
+    config = tmp_path / "config"
+    shutil.copytree(ROOT / "tests/config", config)
+    benchmark = config / "benchmarks/cosmoflow_mini.yaml"
+    benchmark.write_text(benchmark.read_text() + "staging:\n  place: none\n")
+    project.study = config / "tiny.yaml"
+    assert "pack_data" not in project.dry_run("measure")
+
+
+def test_bad_configuration_stops_before_any_job(project):
+    done = project.snakemake("--dry-run", "all", config=["machine='$(touch evil)'", "seed=0", "colour=red"])
+    assert done.returncode != 0
+    assert "the configuration has 3 errors" in done.stdout
+    for key in ("machine: found", "seed: found 0", "colour: found an unknown key"):
+        assert key in done.stdout
+    assert not list(project.directory.glob("evil"))
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.parametrize("profile", sorted(path.name for path in (ROOT / "profiles").iterdir()))
+def test_every_profile_dry_runs(project, profile):
+    done = project.snakemake("--dry-run", "all", "--profile", ROOT / "profiles" / profile)
+    assert done.returncode == 0, done.stdout
+
+
+def test_lint(project):
+    done = project.snakemake("--lint")
+    assert done.returncode == 0, done.stdout
+
+
+def test_entry_point_and_scripts_stay_small():
+    assert len((ROOT / "Snakefile").read_text().splitlines()) <= 70
+    for script in (ROOT / "workflow/scripts").glob("*.py"):
+        assert len(script.read_text().splitlines()) <= 40, script

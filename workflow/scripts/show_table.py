@@ -1,0 +1,15 @@
+"""Show one table as a page of the report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hpcai.logs import log_to
+from hpcai.plots.table_page import to_html
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+Path(snakemake.output.page).write_text(to_html(pd.read_parquet(snakemake.input.table), snakemake.params.title))
