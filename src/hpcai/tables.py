@@ -9,12 +9,22 @@ from typing import Any
 import pandas as pd
 
 from hpcai.errors import RecordError
-from hpcai.metrics.scales import summarise_scales as summarise_scales
-from hpcai.metrics.scaling import compute_scaling as compute_scaling
+from hpcai.metrics.scales import summarise_scales
+from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
-from hpcai.metrics.summary import summarise_study as summarise_study
+from hpcai.metrics.summary import summarise_study
 from hpcai.metrics.validity import OFFICIAL, invalid_reasons
 from hpcai.records import EpochRecord, RunRecord, read_record
+
+__all__ = [
+    "collect_epochs",
+    "collect_runs",
+    "compute_scaling",
+    "read_records",
+    "summarise_scales",
+    "summarise_study",
+    "write_table",
+]
 
 SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
 EPOCH_COLUMNS = tuple(field for field in EpochRecord.model_fields)
@@ -124,8 +134,8 @@ def _run_columns() -> tuple[str, ...]:
 
 _IDENTITY = (
     "run_id", "study", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks", "repetition",
-    "outcome", "reason", "method", "precision", "compression", "global_batch_samples", "seed", "data_source", "rule_set",
-    "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
+    "outcome", "reason", "method", "precision", "compression", "global_batch_samples", "seed", "data_source",
+    "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
 )  # fmt: skip
 _TARGET = ("quality_metric", "quality_target", "parameters", "epochs")
 _RESOURCES = ("peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical")

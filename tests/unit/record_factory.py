@@ -202,7 +202,11 @@ def make_rank(rank: int, plan: RunPlan) -> RankReport:
         threads=1,
     )
     return RankReport(
-        placement=placement, peak_memory_bytes=900_000_000, cpu_time_s=50.0, read_bytes=20_000_000, weights_sha256="ab" * 32
+        placement=placement,
+        peak_memory_bytes=900_000_000,
+        cpu_time_s=50.0,
+        read_bytes=20_000_000,
+        weights_sha256="ab" * 32,
     )
 
 
@@ -215,7 +219,12 @@ def make_provenance(**changes: Any) -> Provenance:
         "command": ("python", "-m", "hpcai.training"),
         "environment": {"OMP_NUM_THREADS": "1"},
         "software": {"python": "3.11.2", "tensorflow": "2.18.1", "horovod": "0.28.1"},
-        "machine_facts": {"processor": "test processor", "cores": 4, "memory_bytes": 8_000_000_000, "accelerator": None},
+        "machine_facts": {
+            "processor": "test processor",
+            "cores": 4,
+            "memory_bytes": 8_000_000_000,
+            "accelerator": None,
+        },
         "data_digest": "ef" * 32,
         "pack_digest": "01" * 32,
         "page_cache": "not_permitted",

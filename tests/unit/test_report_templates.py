@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from docutils.core import publish_parts
 from jinja2 import Environment
+from unit.record_factory import make_benchmark, make_machine, make_mixed_study, make_record, make_study, write_records
 
 from hpcai.plots import FIGURES
 from hpcai.records import RunRecord
 from hpcai.tables import collect_runs, summarise_scales, summarise_study
-from unit.record_factory import make_benchmark, make_machine, make_mixed_study, make_record, make_study, write_records
 
 REPORTS = Path(__file__).parents[2] / "reports"
 CAPTIONS = sorted((REPORTS / "captions").glob("*.rst"))
@@ -54,7 +54,9 @@ def render(template: Path, summary: dict[str, Any] | None, **wildcards: str) -> 
     snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(**wildcards), params=SimpleNamespace())
     categories = {Category(name): {} for name in ("Summary", "Throughput", "Scaling", "I/O")}
     environment = Environment(trim_blocks=True, lstrip_blocks=True)
-    source = environment.from_string(template.read_text() + LINKS).render(snakemake=snakemake, categories=categories, files=[])
+    source = environment.from_string(template.read_text() + LINKS).render(
+        snakemake=snakemake, categories=categories, files=[]
+    )
     settings = {"halt_level": 2, "report_level": 2}
     return str(publish_parts(source, writer="html", settings_overrides=settings)["html_body"])
 
@@ -80,7 +82,8 @@ def test_template_renders(template: Path, summary: dict[str, Any] | None) -> Non
     for wildcards in ({}, {"benchmark": "cosmoflow_tiny"}):
         page = render(template, summary, **wildcards)
         assert "<script>" not in page
-        assert ">nan" not in page.lower() and " nan" not in page.lower()
+        assert ">nan" not in page.lower()
+        assert " nan" not in page.lower()
         if summary is None:
             assert "Nothing has been analysed yet" in page
 
@@ -91,7 +94,13 @@ def test_every_figure_has_its_caption() -> None:
 
 def test_landing_page_tells_the_answer(tmp_path: Path) -> None:
     page = render(REPORTS / "workflow.rst", summarise(make_mixed_study(), tmp_path))
-    for words in ("A study", "4/4", "1/5", "not a valid MLPerf HPC result: generated data", "rank 1 ended with signal 9"):
+    for words in (
+        "A study",
+        "4/4",
+        "1/5",
+        "not a valid MLPerf HPC result: generated data",
+        "rank 1 ended with signal 9",
+    ):
         assert words in page
     assert "too few runs (5 of 10 that the rules ask for)" in page
     assert "0123456789abcdef" in page

@@ -120,7 +120,7 @@ def _judgement(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
-    """The long scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
+    """Return the scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
     points = compute_scaling(runs)
     keys = ["benchmark", "variant", "scale"]
     wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]

@@ -146,7 +146,7 @@ def reaches(quality: float | None, target: float, *, higher_is_better: bool) -> 
 
 
 def _epochs_to_target(report: TrainingReport) -> float:
-    """Number of the first epoch whose evaluation reached the target."""
+    """Return the number of the first epoch whose evaluation reached the target."""
     for epoch in report.epochs:
         if reaches(epoch.quality, report.quality_target, higher_is_better=report.higher_is_better):
             return float(epoch.epoch)
@@ -162,5 +162,5 @@ def _number(value: float | None) -> float:
 
 
 def _divide(above: float, below: float) -> float:
-    """A rate or a ratio; NaN where there was no time or nothing to divide by."""
+    """Return a rate or a ratio; NaN where there was no time or nothing to divide by."""
     return above / below if below > 0 else _NAN

@@ -45,8 +45,7 @@ class Estimate:
 
 def finite(values: Iterable[float]) -> NDArray[np.float64]:
     """Return the measured values: NaN and infinity mean "not measured" and are left out."""
-    array = np.asarray(list(values), dtype=np.float64)
-    return array[np.isfinite(array)]
+    return np.asarray([value for value in values if math.isfinite(value)], dtype=np.float64)
 
 
 def olympic_mean(values: Iterable[float], *, failed: int = 0, runs_by_rule: int | None = None) -> Estimate:
@@ -80,7 +79,9 @@ def olympic_mean(values: Iterable[float], *, failed: int = 0, runs_by_rule: int 
         return Estimate(_NAN, _NAN, _NAN, total, "olympic mean", f"no valid result: {failed} of {total} failed, {may}")
     if total < FEWEST_TO_DROP:
         few = f"nothing dropped: {total} of the {FEWEST_TO_DROP} runs that dropping two needs"
-        return Estimate(float(measured.mean()), _NAN, _NAN, total, "arithmetic mean", "; ".join(filter(None, [few, note])))
+        return Estimate(
+            float(measured.mean()), _NAN, _NAN, total, "arithmetic mean", "; ".join(filter(None, [few, note]))
+        )
     kept = measured[1:] if failed else measured[1:-1]
     dropped = "fastest and failed run dropped" if failed else "fastest and slowest dropped"
     return Estimate(float(kept.mean()), _NAN, _NAN, total, f"olympic mean ({dropped})", note)
@@ -95,7 +96,7 @@ def _number_of_runs(total: int, by_rule: int | None) -> str:
 
 
 def variation_ratio(values: Iterable[float]) -> float:
-    """Return the sample standard deviation over the mean of all values (HPC AI500 V2.0, 4.3); NaN for fewer than two."""
+    """Return the sample standard deviation over the mean of all values (HPC AI500 V2.0, 4.3)."""
     measured = finite(values)
     if len(measured) < 2 or measured.mean() == 0:
         return _NAN

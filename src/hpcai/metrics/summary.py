@@ -12,7 +12,8 @@ from hpcai.metrics.validity import label_result
 from hpcai.records import RunRecord
 
 RESULT_TEXTS = (
-    "benchmark", "variant", "scale", "baseline", "time_to_train_score_method", "time_to_train_score_note", "verdict", "label",
+    "benchmark", "variant", "scale", "baseline", "time_to_train_score_method", "time_to_train_score_note", "verdict",
+    "label",
 )  # fmt: skip
 RESULT_COUNTS = ("nodes", "ranks_per_node", "ranks", "n", "n_ok", "runs_by_rule", "rate_n", "staging_n", "share_n")
 NOTHING = "no run has been recorded yet"
@@ -156,5 +157,5 @@ def _collect(dictionaries: Iterable[Mapping[str, object]]) -> list[dict[str, str
 
 
 def _only(values: pd.Series | None) -> str:
-    """The one value of a column, or all of them."""
+    """Return the one value of a column, or all of them."""
     return ", ".join(dict.fromkeys(str(value) for value in values)) if values is not None else ""

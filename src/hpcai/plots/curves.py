@@ -53,7 +53,9 @@ def _plot_curves(epochs: pd.DataFrame, runs: pd.DataFrame, column: str, title: s
         return figure
 
 
-def _draw_runs(axes: Axes, epochs: pd.DataFrame, runs: pd.DataFrame, column: str, palette: dict[str, object]) -> None:
+def _draw_runs(
+    axes: Axes, epochs: pd.DataFrame, runs: pd.DataFrame, column: str, palette: dict[str, theme.Colour]
+) -> None:
     """Draw the finite values of each run; a run without any is named below the axis."""
     missing = []
     for run in runs.itertuples():
@@ -61,7 +63,7 @@ def _draw_runs(axes: Axes, epochs: pd.DataFrame, runs: pd.DataFrame, column: str
         if points.empty:
             missing.append(f"{run.scale} r{run.repetition} {theme.OUTCOME_WORDS[str(run.outcome)]}")
             continue
-        style = "-" if run.outcome == "converged" else ":"
+        style: theme.LineStyle = "-" if run.outcome == "converged" else ":"
         colour = palette[str(run.scale)]
         axes.plot(points["epoch"], points[column], color=colour, linestyle=style, gid=f"run-{run.run_id}")
         marker = theme.OUTCOME_MARKERS[str(run.outcome)]
@@ -88,13 +90,13 @@ def _curve_label(runs: pd.DataFrame, column: str) -> str:
     return f"{(names or ['quality'])[0].replace('_', ' ')} [no unit]"
 
 
-def _curve_legend(runs: pd.DataFrame, palette: dict[str, object], *, target: bool) -> dict[str, Line2D]:
+def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, target: bool) -> dict[str, Line2D]:
     words = theme.scale_words(runs)
     entries = {words[scale]: theme.key_line(colour) for scale, colour in palette.items()}
     for outcome, marker in theme.OUTCOME_MARKERS.items():
         count = int((runs["outcome"] == outcome).sum())
         if count:
-            style = "-" if outcome == "converged" else ":"
+            style: theme.LineStyle = "-" if outcome == "converged" else ":"
             entries[f"{theme.OUTCOME_WORDS[outcome]} (n = {count})"] = theme.key_line("#444444", marker, style)
     if target:
         entries["target"] = theme.key_line(theme.TARGET_COLOUR, style="--")
@@ -130,7 +132,7 @@ def plot_step_times(epochs: pd.DataFrame) -> Figure:
         return figure
 
 
-def _draw_boxes(axes: Axes, part: pd.DataFrame, palette: dict[str, object]) -> None:
+def _draw_boxes(axes: Axes, part: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
     order = theme.scale_order(part)
     sns.boxplot(
         part,

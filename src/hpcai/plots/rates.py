@@ -16,12 +16,10 @@ NO_END = "no run trained to its end"
 
 @dataclass(frozen=True)
 class Series:
-    """The columns that make one line with error bars, and how it looks."""
+    """The columns that make one line with error bars (value, low, high), and how it looks."""
 
-    value: str
-    low: str
-    high: str
-    colour: object
+    columns: tuple[str, str, str]
+    colour: theme.Colour
     marker: str = "D"
     shift: float = 0.0
 
@@ -63,10 +61,11 @@ def _draw_rate(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, kind: str) 
         theme.say_empty(axes, NO_END)
         return
     theme.rank_axis(axes, sorted({int(ranks) for ranks in scales["ranks"]}))
+    columns = (f"{kind}_rate_mean_{unit}", f"{kind}_rate_low_{unit}", f"{kind}_rate_high_{unit}")
     # Left of the mean, which would hide them.
     places = measured["ranks"] * 0.96
     axes.plot(places, measured[f"{kind}_rate_{unit}"], "o", color="#0173b2", markersize=4, alpha=0.8, gid="runs")
-    _draw_series(axes, scales, Series(*(f"{kind}_rate_{name}_{unit}" for name in ("mean", "low", "high")), "#222222"))
+    _draw_series(axes, scales, Series(columns, "#222222"))
     if kind == "train":
         axes.plot(scales["ranks"], scales[f"train_rate_ideal_{unit}"], "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
     theme.from_zero(axes)
@@ -82,7 +81,9 @@ def plot_scaling(scaling: pd.DataFrame) -> Figure:
     """
     with theme.house_style():
         if scaling.empty or scaling["speedup_ratio"].isna().all():
-            return theme.empty_figure("Speed-up and parallel efficiency", "the base scale has neither a time nor a rate")
+            return theme.empty_figure(
+                "Speed-up and parallel efficiency", "the base scale has neither a time nor a rate"
+            )
         parts = theme.panels(scaling)
         figure, grid = theme.new_figure(len(parts), 2)
         palette = theme.colours(list(MEASURE_WORDS))
@@ -98,7 +99,7 @@ def plot_scaling(scaling: pd.DataFrame) -> Figure:
         return figure
 
 
-def _draw_scaling(axes: Axes, points: pd.DataFrame, kind: str, palette: dict[str, object]) -> None:
+def _draw_scaling(axes: Axes, points: pd.DataFrame, kind: str, palette: dict[str, theme.Colour]) -> None:
     axes.set_ylabel("speed-up [ratio]" if kind == "speedup" else "parallel efficiency [ratio]")
     if points["speedup_ratio"].isna().all():
         theme.say_empty(axes, "the base scale has no value")
@@ -107,22 +108,23 @@ def _draw_scaling(axes: Axes, points: pd.DataFrame, kind: str, palette: dict[str
     ideal = points.drop_duplicates("scale").sort_values("ranks")
     level = ideal["speedup_ideal_ratio"] if kind == "speedup" else np.ones(len(ideal))
     axes.plot(ideal["ranks"], level, "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
-    columns = [f"{kind}_{name}" for name in ("ratio", "low_ratio", "high_ratio")]
+    columns = (f"{kind}_ratio", f"{kind}_low_ratio", f"{kind}_high_ratio")
     for number, (measure, colour) in enumerate(palette.items()):
         # Shifted a little sideways: two error bars at one number of ranks would hide each other.
         shift = 0.02 * (2 * number - 1)
-        series = Series(*columns, colour, theme.MARKERS[number], shift)
+        series = Series(columns, colour, theme.MARKERS[number], shift)
         _draw_series(axes, points[points["measure"] == measure], series)
     theme.from_zero(axes)
 
 
 def _draw_series(axes: Axes, frame: pd.DataFrame, series: Series) -> None:
     """Draw the values against ranks, with error bars where there is an interval."""
-    known = frame.dropna(subset=[series.value]).sort_values("ranks")
-    values = known[series.value].to_numpy(dtype=float)
+    value, low, high = series.columns
+    known = frame.dropna(subset=[value]).sort_values("ranks")
+    values = known[value].to_numpy(dtype=float)
     # An interval that does not exist has no length; its bar is then invisible behind the marker.
-    below = np.nan_to_num(values - known[series.low].to_numpy(dtype=float))
-    above = np.nan_to_num(known[series.high].to_numpy(dtype=float) - values)
+    below = np.nan_to_num(values - known[low].to_numpy(dtype=float))
+    above = np.nan_to_num(known[high].to_numpy(dtype=float) - values)
     axes.errorbar(
         known["ranks"].to_numpy(dtype=float) * (1 + series.shift),
         values,
@@ -165,7 +167,9 @@ def plot_staging(runs: pd.DataFrame) -> Figure:
 def _draw_staging(line: list[Axes], runs: pd.DataFrame) -> None:
     order = theme.scale_order(runs)
     counts = runs.groupby("scale").agg(n=("run_id", "size"), ranks=("ranks", "first"))
-    ticks = [f"{scale}\n{theme.count_word(int(counts['ranks'][scale]), 'rank')}\nn = {counts['n'][scale]}" for scale in order]
+    ticks = [
+        f"{scale}\n{theme.count_word(int(counts['ranks'][scale]), 'rank')}\nn = {counts['n'][scale]}" for scale in order
+    ]
     places = runs["scale"].map({scale: place for place, scale in enumerate(order)})
     spread = runs.groupby("scale").cumcount() / runs.groupby("scale")["run_id"].transform("size") * 0.16
     columns = {"read": ("#0173b2", "o", -0.22), "write": ("#de8f05", "s", 0.06)}

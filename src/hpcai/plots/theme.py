@@ -4,14 +4,18 @@ import io
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import pandas as pd
 import seaborn as sns
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+
+Colour = str | tuple[float, float, float]
+LineStyle = Literal["-", "--", ":", ""]
 
 HOUSE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -60,11 +64,12 @@ def house_style() -> Iterator[None]:
     """Draw and save under the house theme, whatever the user's own matplotlib settings are."""
     with mpl.rc_context():
         mpl.rcdefaults()
-        mpl.rcParams.update(HOUSE)
+        for name, value in HOUSE.items():
+            mpl.rcParams[name] = value  # type: ignore[index]
         yield
 
 
-def colours(names: list[str]) -> dict[str, Any]:
+def colours(names: list[str]) -> dict[str, Colour]:
     """Return one colour per name that colour-blind readers can tell apart; equal lists give equal colours."""
     return dict(zip(names, sns.color_palette("colorblind", max(len(names), 1)), strict=False))
 
@@ -126,13 +131,15 @@ def say_empty(axes: Axes, sentence: str) -> None:
     axes.set_yticks([])
 
 
-def add_legend(figure: Figure, entries: Mapping[str, Line2D | Any], title: str = "") -> None:
+def add_legend(figure: Figure, entries: Mapping[str, Artist], title: str = "") -> None:
     """Put one legend beside all panels, where it can cover no data."""
     if entries:
-        figure.legend(list(entries.values()), list(entries), loc="outside right upper", title=title or None, alignment="left")
+        figure.legend(
+            list(entries.values()), list(entries), loc="outside right upper", title=title or None, alignment="left"
+        )
 
 
-def key_line(colour: Any, marker: str = "", style: str = "-") -> Line2D:
+def key_line(colour: Colour, marker: str = "", style: LineStyle = "-") -> Line2D:
     """Return a legend key."""
     return Line2D([], [], color=colour, marker=marker or None, linestyle=style, markersize=5)
 

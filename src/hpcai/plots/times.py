@@ -1,11 +1,14 @@
 """Time to train and where the wall time went."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from numpy.typing import NDArray
 
 from hpcai.plots import theme
 
@@ -48,7 +51,7 @@ def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
         return figure
 
 
-def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: dict[str, object]) -> None:
+def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
     order = theme.scale_order(runs)
     failed = runs["time_to_train_s"].isna()
     for place, scale in enumerate(order):
@@ -67,16 +70,16 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
             gid="runs-without-time",
         )
     _draw_means(axes, scales, order)
-    words = scales.set_index("scale")
-    ticks = [
-        f"{scale}\n{theme.count_word(int(words['ranks'][scale]), 'rank')}\n{words['n_ok'][scale]}/{words['n'][scale]} ok"
-        for scale in order
-    ]
-    axes.set_xticks(range(len(order)), ticks)
+    axes.set_xticks(range(len(order)), [_tick(scales[scales["scale"] == scale].iloc[0]) for scale in order])
     axes.set_xlim(-0.6, len(order) - 0.4)
     theme.from_zero(axes)
     axes.set_ylabel("time to train [s]")
     axes.grid(visible=False, axis="x")
+
+
+def _tick(scale: "pd.Series[Any]") -> str:
+    """Scale, ranks, and how many of the runs converged."""
+    return f"{scale['scale']}\n{theme.count_word(int(scale['ranks']), 'rank')}\n{scale['n_ok']}/{scale['n']} ok"
 
 
 def _draw_means(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
@@ -88,7 +91,7 @@ def _draw_means(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
         axes.errorbar([place], [value], yerr=bounds, fmt="D", color="#222222", markersize=5, capsize=4, linewidth=1.2)
 
 
-def _spread(count: int) -> np.ndarray:
+def _spread(count: int) -> NDArray[np.float64]:
     """Places side by side, so that equal times do not hide each other."""
     return np.linspace(-0.12, 0.12, count) if count > 1 else np.zeros(count)
 
@@ -124,27 +127,38 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
             line[0].set_ylim(bars - 0.5, -0.5)
         grid[-1][0].set_xlabel("share of the wall time [%]")
         entries = {
-            word: Patch(facecolor=colour, hatch=HATCHES.get(word), edgecolor="white") for word, colour in palette.items()
+            word: Patch(facecolor=colour, hatch=HATCHES.get(word), edgecolor="white")
+            for word, colour in palette.items()
         }
         theme.add_legend(figure, entries)
         return figure
 
 
-def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, object]) -> None:
+def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
     labels = []
     for place, (_, row) in enumerate(scales.iterrows()):
-        labels.append(f"{row['scale']}, {theme.count_word(int(row['ranks']), 'rank')}\nn = {row['share_n']} of {row['n']}")
+        labels.append(
+            f"{row['scale']}, {theme.count_word(int(row['ranks']), 'rank')}\nn = {row['share_n']} of {row['n']}"
+        )
         if row["share_n"] == 0:
             axes.text(50, place, "nothing was measured: no run trained to its end", ha="center", va="center")
         left = 0.0
         for column, word in SHARES.items():
             share = 0.0 if np.isnan(row[column]) else float(row[column])
             axes.barh(
-                place, 100 * share, left=left, height=0.62, color=palette[word], hatch=HATCHES.get(word), edgecolor="white"
+                place,
+                100 * share,
+                left=left,
+                height=0.62,
+                color=palette[word],
+                hatch=HATCHES.get(word),
+                edgecolor="white",
             )
             if share >= NARROW:
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1.2, "alpha": 0.85}
-                axes.text(left + 50 * share, place, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=box)
+                axes.text(
+                    left + 50 * share, place, f"{100 * share:.0f}", ha="center", va="center", fontsize=8, bbox=box
+                )
             left += 100 * share
     axes.set_yticks(range(len(labels)), labels)
     axes.set_xlim(0, 100)

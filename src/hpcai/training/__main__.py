@@ -91,7 +91,7 @@ if __name__ == "__main__":
     except HpcaiError as error:
         print(f"error: {error}", file=sys.stderr)
         _leave(1)
-    except BaseException:  # noqa: BLE001  whatever it was, the other ranks must not wait for this one
+    except BaseException:
         traceback.print_exc()
         _leave(1)
     _leave(0)

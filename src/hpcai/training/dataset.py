@@ -10,7 +10,7 @@ import numpy as np
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
-from hpcai.data.stage import clean_stage, node_files, preflight, stage_shards
+from hpcai.data.stage import clean_stage, node_files
 from hpcai.errors import ConfigError, DatasetError, StagingError
 from hpcai.records import StagingRecord
 from hpcai.training import collective
@@ -38,7 +38,9 @@ class Dataset:
         self._manifest = read_manifest(sources.manifest)
         self.is_staged = plan.benchmark.staging.place == "node_local"
         if self.is_staged and sources.pack is None:
-            raise ConfigError("--pack: found none, expected packed.json of the dataset, because staging.place is node_local")
+            raise ConfigError(
+                "--pack: found none, expected packed.json of the dataset, because staging.place is node_local"
+            )
         self._pack = read_pack(sources.pack) if self.is_staged and sources.pack else None
         data = plan.benchmark.data
         for split, expected in (("train", data.train_samples), ("validation", data.validation_samples)):
@@ -92,7 +94,7 @@ def _together(action: Callable[[], Value], what: str) -> Value:
     problem: Exception | None = None
     try:
         result = action()
-    except Exception as error:  # noqa: BLE001  whatever it is, the other ranks must hear of it first
+    except Exception as error:
         problem = error
     failed = np.flatnonzero(collective.gather(np.array([problem is not None]), what).ravel())
     if problem is not None:

@@ -118,7 +118,12 @@ def evaluation_batches(files: Files, reading: Reading) -> tf.data.Dataset:
     def fill(features: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         return *(_fill(part, reading.local_batch) for part in (features, targets)), weights_of(targets, reading)
 
-    return samples.batch(reading.local_batch).map(fill).prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
+    return (
+        samples.batch(reading.local_batch)
+        .map(fill)
+        .prefetch(PREFETCHED_BATCHES)
+        .with_options(_options(reading.threads))
+    )
 
 
 def weights_of(targets: tf.Tensor, reading: Reading) -> tf.Tensor:

@@ -38,9 +38,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     (arguments.raw / "ranks").mkdir(exist_ok=True)
     sources = Sources(arguments.manifest, arguments.pack, arguments.scratch)
     dataset = Dataset(plan, ranks, sources, placement.threads)
-    outputs = Outputs(
-        Journal(arguments.raw, ranks.is_first), MlperfLog(arguments.raw / "mllog.txt", ranks.is_first)
-    )
+    outputs = Outputs(Journal(arguments.raw, ranks.is_first), MlperfLog(arguments.raw / "mllog.txt", ranks.is_first))
     try:
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
             training = Training(workload_of(plan), ranks, dataset, outputs)

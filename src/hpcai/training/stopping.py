@@ -2,9 +2,7 @@
 
 import math
 from dataclasses import dataclass
-
 from typing import Literal
-
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,12 @@ BAD_VALUES = [
     (BENCHMARK, "model.conv_layers", 6, r"6 poolings halve an edge of 32 below 1"),
     (BENCHMARK, "model.dropout", 1.0, r"model.dropout: found 1.0; allowed: less than 1"),
     (BENCHMARK, "model.kernel", 5, r"model.kernel: found 5; allowed: 2 or 3"),
-    (BENCHMARK, "recipe.decay_factors", [0.5, 0.25, 0.125], r"decay_epochs and decay_factors must have the same length"),
+    (
+        BENCHMARK,
+        "recipe.decay_factors",
+        [0.5, 0.25, 0.125],
+        r"decay_epochs and decay_factors must have the same length",
+    ),
     (BENCHMARK, "recipe.optimizer", "adam", r"recipe.optimizer: found 'adam'; allowed: 'sgd'"),
     (BENCHMARK, "target.value", float("nan"), r"target.value: found nan"),
 ]

@@ -4,9 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import yaml
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 class Project:
@@ -38,6 +38,13 @@ class Project:
         return {name: int(count) for name, count in rows if name != "total"}
 
 
-@pytest.fixture
-def project(tmp_path):
-    return Project(tmp_path)
+def edit_yaml(path, **changes):
+    """Change values of a YAML file; a double underscore goes one level down."""
+    data = yaml.safe_load(path.read_text())
+    for dotted, value in changes.items():
+        *parents, last = dotted.split("__")
+        place = data
+        for key in parents:
+            place = place.setdefault(key, {})
+        place[last] = value
+    path.write_text(yaml.safe_dump(data))

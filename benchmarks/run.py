@@ -1,0 +1,26 @@
+"""Run all benchmarks one after the other: `make bench`. Each prints ratios that were measured interleaved."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+PARTS = {
+    "bench_step.py": "CosmoFlow step against the machine's GEMM rate",
+    "bench_input.py": "input pipeline against a bare TFRecord read",
+    "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
+    "bench_overhead.py": "the pipeline's own time per run",
+}
+
+
+def main() -> None:
+    """Run every part, or those that are named; end with the number of parts that failed."""
+    chosen = [name for name in PARTS if not sys.argv[1:] or name.removesuffix(".py") in sys.argv[1:]]
+    failed = 0
+    for name in chosen:
+        print(f"\n== {name}: {PARTS[name]}", flush=True)
+        failed += subprocess.run([sys.executable, str(Path(__file__).with_name(name))], check=False).returncode != 0
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""Runs that break down are rows, not the end: the campaign finishes and the report shows them."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+
+import pandas as pd
+import psutil
+import pytest
+from workflow_project import ROOT, Project, edit_yaml
+
+from hpcai.measure.watch import ATTEMPT_VARIABLE
+from hpcai.records import read_record
+
+HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
+ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
+
+
+def make_study(folder, benchmarks, rows, **study):
+    """A copy of the tests' configuration with benchmarks that differ as told."""
+    shutil.copytree(ROOT / "tests/config", folder / "config")
+    for name, changes in benchmarks.items():
+        path = folder / f"config/benchmarks/{name}.yaml"
+        shutil.copy(folder / "config/benchmarks/cosmoflow_mini.yaml", path)
+        edit_yaml(path, name=name, **changes)
+    lines = ("\t".join([*row.split(), "1", "fp32", "none", ""]) for row in rows)
+    (folder / "config/runs/tiny.tsv").write_text("\n".join([HEADER, *lines]) + "\n")
+    edit_yaml(folder / "config/tiny.yaml", benchmarks=list(benchmarks), **study)
+    return Project(folder, study=folder / "config/tiny.yaml")
+
+
+def kill_a_rank(folder, killed):
+    """Kill the highest rank of a run as soon as its first epoch is done."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        for epochs in folder.glob("attempts/*/epochs.jsonl"):
+            attempt = epochs.parent.name
+            ranks = [process for process in psutil.process_iter() if is_rank(process, attempt)]
+            if epochs.stat().st_size and ranks:
+                killed.append(time.monotonic())
+                max(ranks, key=lambda process: process.pid).kill()
+                return
+        time.sleep(0.1)
+
+
+def is_rank(process, attempt):
+    try:
+        marked = process.environ().get(ATTEMPT_VARIABLE) == attempt
+        return marked and process.cmdline()[1:3] == ["-m", "hpcai.training"]
+    except psutil.Error:
+        return False
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory):
+    """A run that diverges, one whose rank is killed, one that reaches its time limit, and one that is well."""
+    folder = tmp_path_factory.mktemp("breakdowns")
+    benchmarks = {
+        "well": {},
+        "diverges": {"recipe__base_learning_rate": 1e12, "recipe__warmup_epochs": 0},
+        "killed": ENDLESS,
+        "endless": ENDLESS,
+    }
+    rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "endless e 1 2"]
+    project = make_study(folder, benchmarks, rows, limits={"run_s": "40 s", "stall_s": "30 s"})
+    killed = []
+    killer = threading.Thread(target=kill_a_rank, args=(folder / "results/runs/killed/k/n1x2/r1", killed))
+    killer.start()
+    done = project.snakemake("report")
+    killer.join()
+    assert done.returncode == 0, done.stdout
+    assert killed, "no rank was there to be killed"
+    return project
+
+
+def outcome(campaign, run):
+    record = read_record(campaign.directory / f"results/runs/{run}/r1/record.json")
+    return record.outcome, record.reason, record
+
+
+def test_campaign_finishes_and_shows_all_runs(campaign):
+    runs = pd.read_csv(campaign.directory / "results/tables/runs.csv").set_index("benchmark")
+    assert runs["outcome"].to_dict() == {
+        "well": "converged",
+        "diverges": "diverged",
+        "killed": "failed",
+        "endless": "timed_out",
+    }
+    assert runs["time_to_train_s"].notna().to_dict() == {
+        "well": True,
+        "diverges": False,
+        "killed": False,
+        "endless": False,
+    }
+    html = (campaign.directory / "results/report.html").read_text()
+    assert all(name in html for name in runs.index)
+
+
+def test_diverged(campaign):
+    kind, reason, record = outcome(campaign, "diverges/d/n1x1")
+    assert kind == "diverged"
+    assert "loss" in reason
+    assert record.training is not None
+    log = (campaign.directory / "results/runs/diverges/d/n1x1/r1/raw/mllog.txt").read_text()
+    assert '"status": "aborted"' in log
+
+
+def test_killed_rank_ends_the_run_soon(campaign):
+    kind, reason, record = outcome(campaign, "killed/k/n1x2")
+    assert kind == "failed"
+    assert "exit status" in reason
+    assert record.wall_s < 40
+    assert record.epochs
+    assert record.time_to_train_s is None
+
+
+def test_time_limit(campaign):
+    kind, reason, record = outcome(campaign, "endless/e/n1x2")
+    assert kind == "timed_out"
+    assert "time limit of 40 s" in reason
+    assert record.epochs
+    assert 40 <= record.wall_s < 60
+
+
+def test_nothing_is_left_behind(campaign):
+    for path in campaign.directory.glob("results/runs/*/*/*/r1/record.json"):
+        record = read_record(path)
+        marked = [process for process in psutil.process_iter() if is_rank(process, record.attempt)]
+        assert not marked
+        scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
+        assert not os.path.exists(scratch)
+
+
+def test_retry_keeps_the_failed_attempt(campaign):
+    done = subprocess.run(["hpcai", "retry"], cwd=campaign.directory, capture_output=True, text=True, check=True)
+    assert "2 runs to repeat" in done.stdout
+    assert campaign.dry_run("measure") == {"train": 2, "measure": 1}
+    # What was published goes back, so that the other tests find the campaign as it was.
+    for run in ("killed/k/n1x2", "endless/e/n1x2"):
+        subprocess.run(["hpcai", "restore", f"results/runs/{run}/r1"], cwd=campaign.directory, check=True)
+
+
+def test_scratch_too_small(tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    try:
+        folder = tmp_path / "study"
+        folder.mkdir()
+        project = make_study(folder, {"well": {}}, ["well w 1 2"])
+        edit_yaml(folder / "config/machines/box.yaml", storage__node_local=str(small))
+        done = project.snakemake("measure")
+        assert done.returncode == 0, done.stdout
+        kind, reason, record = outcome(project, "well/w/n1x2")
+        assert kind == "failed"
+        assert str(small) in reason
+        assert "free" in reason
+        assert record.training is None
+        assert not list(small.iterdir())
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def test_damaged_data_stops_before_training(tmp_path):
+    project = Project(tmp_path)
+    assert project.snakemake("pack").returncode == 0
+    shard = next((tmp_path / "data/cosmoflow_mini/packed").rglob("*.tar"))
+    damaged = bytearray(shard.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    shard.write_bytes(damaged)
+    run = "results/runs/cosmoflow_mini/fp32/n1x1/r1"
+    assert project.snakemake(f"{run}/record.json").returncode == 0
+    record = read_record(tmp_path / run / "record.json")
+    assert record.outcome == "failed"
+    assert shard.name in record.reason

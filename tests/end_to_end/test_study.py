@@ -1,0 +1,165 @@
+"""The smallest study with real ranks, from nothing to the report, and what happens when it is called again."""
+
+import json
+import shutil
+import stat
+
+import pandas as pd
+import pytest
+from workflow_project import ROOT, Project, edit_yaml
+
+from hpcai.records import read_record
+
+RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """The finished study; tests that change it put it back."""
+    folder = tmp_path_factory.mktemp("study")
+    shutil.copytree(ROOT / "tests/config", folder / "config")
+    project = Project(folder, study=folder / "config/tiny.yaml")
+    done = project.snakemake("all")
+    assert done.returncode == 0, done.stdout
+    project.output = done.stdout
+    return project
+
+
+def test_every_run_is_a_row_with_its_raw_file(study):
+    runs = pd.read_parquet(study.directory / "results/tables/runs.parquet")
+    assert list(runs["outcome"]) == ["converged"] * 3
+    assert list(runs["ranks"]) == [1, 2, 2]
+    assert runs["seed"].is_unique
+    for path in runs["record_path"]:
+        assert read_record(study.directory / path).outcome == "converged"
+
+
+def test_record_tells_where_its_numbers_come_from(study):
+    record = read_record(study.directory / RUN / "record.json")
+    raw = study.directory / RUN / "raw"
+    for artefact in record.artefacts:
+        assert (raw / artefact.path).stat().st_size == artefact.bytes
+        assert not (raw / artefact.path).stat().st_mode & stat.S_IWUSR
+    listed = {artefact.path for artefact in record.artefacts}
+    assert {"mllog.txt", "steps.csv", "epochs.jsonl", "plan.json", "output.log", "training.json"} <= listed
+    assert record.provenance.command[-1] in ("dropped", "not_permitted", "kept")
+    assert record.provenance.lock_sha256
+    assert record.provenance.machine_facts["cpu_model"]
+    assert {rank.placement.rank for rank in record.ranks} == {0, 1}
+    assert len({rank.weights_sha256 for rank in record.ranks}) == 1
+
+
+def test_times_add_up(study):
+    record = read_record(study.directory / RUN / "record.json")
+    report = record.training
+    inside = report.staging.staging_s + record.train_s + record.evaluation_s
+    assert 0 < inside <= report.run_s <= record.wall_s
+    assert report.staging.on_clock
+    assert report.staging.compression_ratio > 1
+    assert 0 < record.launch_s + report.import_s + report.init_s <= record.overhead_s + 0.01
+
+
+def test_profiled_run_is_another_run(study):
+    folder = study.directory / "results/profiles/timeline/cosmoflow_mini/fp32/n1x2/r1"
+    record = read_record(folder / "record.json")
+    assert (record.plan.kind, record.outcome) == ("profiled", "not_converged")
+    assert sum(epoch.steps for epoch in record.epochs) == record.plan.max_steps
+    assert "NEGOTIATE_ALLREDUCE" in (folder / "raw/timeline.json").read_text()
+    assert record.plan.seed not in pd.read_parquet(study.directory / "results/tables/runs.parquet")["seed"].to_list()
+
+
+def test_scratch_is_empty_afterwards(study):
+    record = read_record(study.directory / RUN / "record.json")
+    scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
+    assert record.attempt in scratch
+    assert not list(study.directory.glob(scratch))
+
+
+def test_progress_is_visible(study):
+    assert f"[timed {RUN.removeprefix('results/runs/')}] epoch 1: loss" in study.output
+    log = study.directory / "logs/train/cosmoflow_mini.fp32.n1x2.r1.log"
+    assert "epoch 1: loss" in log.read_text()
+
+
+def test_report_opens_offline_and_says_what_was_measured(study):
+    html = (study.directory / "results/report.html").read_text()
+    assert len(html) > 100_000
+    assert "The smallest study, for tests" in html
+    assert "Traceback" not in html
+
+
+def test_second_call_does_nothing(study):
+    done = study.snakemake("all")
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout
+
+
+def test_a_forced_measurement_is_not_repeated(study):
+    before = read_record(study.directory / RUN / "record.json")
+    done = study.snakemake(f"{RUN}/record.json", "--forcerun", "train")
+    assert done.returncode == 0, done.stdout
+    assert "published again, not repeated" in done.stdout
+    assert read_record(study.directory / RUN / "record.json") == before
+    assert study.snakemake("all").returncode == 0
+
+
+def test_newer_data_repeats_no_measurement(study):
+    (study.directory / "data/cosmoflow_mini/manifest.json").touch()
+    assert "train" not in study.dry_run("all")
+    assert study.snakemake("all").returncode == 0
+
+
+def test_changed_settings_are_refused_before_anything_runs(study):
+    benchmark = study.directory / "config/benchmarks/cosmoflow_mini.yaml"
+    before = benchmark.read_text()
+    edit_yaml(benchmark, recipe__base_learning_rate=0.02)
+    done = study.snakemake("--dry-run", "all")
+    benchmark.write_text(before)
+    assert done.returncode != 0
+    assert "benchmark.recipe.base_learning_rate: 0.01 -> 0.02" in done.stdout
+    assert done.stdout.count("is measured already, with other settings") == 3
+
+
+def test_more_repeats_measure_only_what_is_missing(study):
+    table = study.directory / "config/runs/tiny.tsv"
+    before = table.read_text()
+    table.write_text(before.replace("\t1\t1\t1\tfp32", "\t1\t1\t3\tfp32"))
+    counts = study.dry_run("measure")
+    table.write_text(before)
+    assert counts["train"] == counts["plan_run"] == 2
+
+
+def test_analysis_without_measuring(study):
+    shutil.rmtree(study.directory / "results/tables")
+    counts = study.dry_run("analyse", config=["measure=false"])
+    assert "train" not in counts
+    assert counts["collect_runs"] == 1
+    done = study.snakemake("all", config=["measure=false"])
+    assert done.returncode == 0, done.stdout
+    assert study.snakemake("all").returncode == 0
+
+
+def test_damaged_record_is_named_and_restored(study):
+    path = study.directory / RUN / "record.json"
+    text = path.read_text()
+    path.write_text(text.replace('"wall_s":', '"wall_x":'))
+    done = study.snakemake("analyse")
+    assert done.returncode != 0
+    log = (study.directory / "logs/collect_runs.log").read_text()
+    assert str(path.relative_to(study.directory)) in log
+    assert "wall_x" in log
+    assert "hpcai restore" in log
+    path.write_text(text)
+    assert study.snakemake("all").returncode == 0
+
+
+def test_equal_inputs_give_equal_tables(study):
+    table = study.directory / "results/tables/runs.csv"
+    before = table.read_bytes()
+    assert study.snakemake("analyse", "--forcerun", "collect_runs").returncode == 0
+    assert table.read_bytes() == before
+
+
+def test_summary_is_plain_data(study):
+    summary = json.loads((study.directory / "results/summary.json").read_text())
+    assert summary["counts"]["runs"] == 3

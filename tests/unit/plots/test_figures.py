@@ -1,0 +1,164 @@
+"""Figures that are looked at: marks are counted, texts must not overlap, equal tables must give equal bytes."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from unit.record_factory import make_mixed_study, make_record, make_study, write_records
+
+from hpcai.plots import FIGURES, draw_figure, to_png, to_svg
+from hpcai.tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
+
+Tables = dict[str, pd.DataFrame]
+STUDIES = {
+    "plain": make_study,
+    "mixed": make_mixed_study,
+    "one": lambda: make_study(ranks=(1,), repeats=1),
+    "all_failed": lambda: [make_record("failed"), make_record("timed_out", repetition=2)],
+    "died_at_once": lambda: [make_record("failed", record={"partial_epochs": ()})],
+    "facets": lambda: [
+        *make_study(ranks=(1, 2, 4)),
+        *make_study(ranks=(1, 2), variant="bf16", repeats=2),
+        *make_study(ranks=(4,), benchmark="other_one", repeats=1),
+        make_record("failed", benchmark="third_one", record={"partial_epochs": ()}),
+    ],
+    "nothing": list,
+}
+
+
+@pytest.fixture(scope="module", params=STUDIES)
+def study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Tables]:
+    return request.param, make_tables(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def make_tables(name: str, folder: Path) -> Tables:
+    paths = write_records(STUDIES[name](), folder)
+    runs = collect_runs(paths)
+    return {
+        "runs": runs,
+        "epochs": collect_epochs(paths),
+        "scales": summarise_scales(runs),
+        "scaling": compute_scaling(runs),
+    }
+
+
+@pytest.mark.parametrize("topic", FIGURES)
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_figure_can_be_read(topic: str, study: tuple[str, Tables]) -> None:
+    figure = draw_figure(topic, study[1])
+    FigureCanvasAgg(figure).draw()
+    texts = visible_texts(figure)
+    assert texts
+    assert not any("nan" in text.get_text().lower() for text in texts)
+    assert overlaps(texts) == []
+    assert outside(figure, texts) == []
+    for axes in figure.axes:
+        if axes.axison and axes.lines:
+            assert axes.get_title(loc="left")
+            assert axes.get_ylabel() or [label.get_text() for label in axes.get_yticklabels()]
+
+
+def visible_texts(figure: Figure) -> list[Text]:
+    """All texts that are drawn: ticks outside of the axis' range exist but are not shown."""
+    texts = [text for legend in figure.legends for text in legend.get_texts()]
+    for axes in figure.axes:
+        texts += [axes.title, axes._left_title, *axes.texts]
+        if axes.axison:
+            texts += [axes.xaxis.label, axes.yaxis.label]
+            texts += ticks_inside(axes.get_xticks(), axes.get_xticklabels(), axes.get_xlim())
+            texts += ticks_inside(axes.get_yticks(), axes.get_yticklabels(), axes.get_ylim())
+    return [text for text in texts if text.get_visible() and text.get_text().strip()]
+
+
+def ticks_inside(places: Any, labels: list[Text], limits: tuple[float, float]) -> list[Text]:
+    low, high = sorted(limits)
+    return [label for place, label in zip(places, labels, strict=True) if low <= place <= high]
+
+
+def overlaps(texts: list[Text]) -> list[tuple[str, str]]:
+    boxes = [(text.get_text(), text.get_window_extent().padded(-1)) for text in texts]
+    return [(a, b) for (a, one), (b, two) in itertools.combinations(boxes, 2) if one.overlaps(two)]
+
+
+def outside(figure: Figure, texts: list[Text]) -> list[str]:
+    page = figure.bbox
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts]
+    return [words for words, box in boxes if min(box.min) < -1 or box.x1 > page.x1 + 1 or box.y1 > page.y1 + 1]
+
+
+def points(figure: Figure, name: str) -> int:
+    lines = [line for axes in figure.axes for line in axes.lines if line.get_gid() == name]
+    return sum(len(np.atleast_1d(line.get_xdata())) for line in lines)
+
+
+def test_every_run_is_a_mark(study: tuple[str, Tables]) -> None:
+    name, tables = study
+    runs = tables["runs"]
+    figure = draw_figure("time_to_train", tables)
+    if runs["time_to_train_s"].notna().any():
+        assert points(figure, "runs") == runs["time_to_train_s"].notna().sum()
+        assert points(figure, "runs") + points(figure, "runs-without-time") == len(runs), name
+    else:
+        assert any("Nothing was measured" in text.get_text() for text in visible_texts(figure))
+
+
+def test_one_line_per_run(study: tuple[str, Tables]) -> None:
+    tables = study[1]
+    for topic, column in (("quality", "quality"), ("loss", "train_loss")):
+        figure = draw_figure(topic, tables)
+        lines = {line.get_gid() for axes in figure.axes for line in axes.lines}
+        finite = tables["epochs"][np.isfinite(tables["epochs"][column])]
+        assert {f"run-{run}" for run in finite["run_id"]} == {gid for gid in lines if gid and gid.startswith("run-")}
+
+
+def test_run_without_any_epoch_is_named(tmp_path: Path) -> None:
+    records = [*make_study(ranks=(1,), repeats=2), make_record("failed", repetition=3, record={"partial_epochs": ()})]
+    paths = write_records(records, tmp_path)
+    figure = draw_figure("quality", {"runs": collect_runs(paths), "epochs": collect_epochs(paths)})
+    assert figure.axes[0].get_xlabel() == "epoch\nwithout any value: n1x1 r3 failed"
+
+
+def test_ticks_say_how_many_converged(tmp_path: Path) -> None:
+    figure = draw_figure("time_to_train", make_tables("mixed", tmp_path))
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert labels == ["n1x1\n1 rank\n4/4 ok", "n1x2\n2 ranks\n1/5 ok"]
+
+
+def test_shares_fill_the_bar(tmp_path: Path) -> None:
+    figure = draw_figure("time_shares", make_tables("mixed", tmp_path))
+    widths: dict[float, float] = {}
+    for bar in figure.axes[0].patches:
+        widths[bar.get_y()] = widths.get(bar.get_y(), 0.0) + bar.get_width()
+    assert list(widths.values()) == pytest.approx([100.0, 100.0])
+
+
+@pytest.mark.parametrize("topic", FIGURES)
+def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> None:
+    tables = make_tables("mixed", tmp_path)
+    first, second = (to_svg(draw_figure(topic, tables)) for _ in range(2))
+    assert first == second
+    root = ElementTree.fromstring(first)
+    words = "".join(root.itertext())
+    assert "cosmoflow_tiny, fp32" in words
+    assert b"<dc:date>" not in first
+
+
+def test_png(tmp_path: Path) -> None:
+    assert to_png(draw_figure("scaling", make_tables("one", tmp_path))).startswith(b"\x89PNG")
+
+
+def test_users_own_settings_do_not_change_a_figure(tmp_path: Path) -> None:
+    import matplotlib as mpl
+
+    tables = make_tables("plain", tmp_path)
+    expected = to_svg(draw_figure("throughput", tables))
+    with mpl.rc_context({"font.size": 20, "svg.fonttype": "path"}):
+        assert to_svg(draw_figure("throughput", tables)) == expected
+        assert mpl.rcParams["font.size"] == 20

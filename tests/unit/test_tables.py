@@ -1,0 +1,157 @@
+"""Tables of runs, epochs and scales from records of all outcomes, and their files."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from unit.record_factory import make_mixed_study, make_record, make_study, write_records
+
+from hpcai.errors import RecordError
+from hpcai.plots import RUN_COLUMNS, to_html
+from hpcai.tables import (
+    collect_epochs,
+    collect_runs,
+    compute_scaling,
+    read_records,
+    summarise_scales,
+    summarise_study,
+    write_table,
+)
+
+UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
+WITHOUT_UNIT = {
+    "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
+    "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
+    "train_loss", "quality",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_records(make_mixed_study(), tmp_path_factory.mktemp("mixed"))
+
+
+@pytest.fixture(scope="module")
+def runs(paths: list[Path]) -> pd.DataFrame:
+    return collect_runs(paths)
+
+
+def test_every_run_is_a_row_that_names_its_record(runs: pd.DataFrame, paths: list[Path]) -> None:
+    assert sorted(runs["record_path"]) == sorted(map(str, paths))
+    assert set(runs["outcome"]) == {"converged", "not_converged", "diverged", "failed", "timed_out"}
+    broken = runs[runs["outcome"].isin(["failed", "timed_out"])]
+    assert broken[["time_to_train_s", "train_rate_samples_per_s", "training_ratio", "rest_s"]].isna().all(axis=None)
+    assert broken["reason"].str.len().gt(0).all()
+
+
+def test_order_does_not_depend_on_the_order_of_the_paths(paths: list[Path], runs: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(collect_runs(reversed(paths)), runs)
+
+
+def test_units_end_the_names(runs: pd.DataFrame, paths: list[Path]) -> None:
+    for frame in (runs, collect_epochs(paths)):
+        numbers = frame.select_dtypes("number").columns
+        assert [name for name in numbers if not UNITS.search(name) and name not in WITHOUT_UNIT] == []
+
+
+def test_shares_add_up(runs: pd.DataFrame) -> None:
+    parts = ["launch", "import", "init", "staging", "training", "evaluation", "rest"]
+    shares = runs.loc[runs["training_ratio"].notna(), [f"{part}_ratio" for part in parts]]
+    assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(shares))
+    times = runs.loc[shares.index, [f"{part}_s" for part in parts]]
+    assert times.sum(axis=1).tolist() == pytest.approx(runs.loc[shares.index, "wall_s"].tolist())
+
+
+def test_epochs_of_broken_runs_are_kept(paths: list[Path]) -> None:
+    epochs = collect_epochs(paths)
+    assert (epochs[epochs["outcome"] == "failed"]["epoch"] == [1, 2, 3]).all()
+    assert math.isnan(epochs[epochs["outcome"] == "diverged"]["train_loss"].iloc[-1])
+
+
+def test_damaged_records_are_all_named(paths: list[Path], tmp_path: Path) -> None:
+    cut, alien = tmp_path / "cut.json", tmp_path / "alien.json"
+    cut.write_bytes(paths[0].read_bytes()[:500])
+    alien.write_text("{}")
+    with pytest.raises(RecordError, match=r"(?s)3 of 4 run records.*cut\.json.*alien\.json.*gone\.json"):
+        read_records([paths[0], cut, alien, tmp_path / "gone.json"])
+
+
+def test_same_run_twice_is_refused(paths: list[Path]) -> None:
+    with pytest.raises(RecordError, match="one record per run is allowed, found cosmoflow_tiny/fp32/n1x1/r1 in"):
+        collect_runs([*paths, paths[0]])
+
+
+def test_scales(runs: pd.DataFrame) -> None:
+    one, two = summarise_scales(runs).to_dict("records")
+    assert (one["n_ok"], one["n"], two["n_ok"], two["n"], two["rate_n"]) == (4, 4, 1, 5, 2)
+    assert one["time_to_train_low_s"] < one["time_to_train_mean_s"] < one["time_to_train_high_s"]
+    assert one["verdict"] == "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"
+    assert two["verdict"].startswith("no valid result: 4 of 5 runs failed")
+    assert math.isnan(two["time_to_train_score_s"])
+    assert two["time_to_train_score_note"].startswith("no valid result: 4 of 5 failed")
+    assert one["label"].startswith("not a valid MLPerf HPC result: generated data")
+    assert (one["train_rate_speedup_ratio"], one["baseline"], two["baseline"]) == (1, "n1x1", "n1x1")
+    assert two["train_rate_ideal_samples_per_s"] == pytest.approx(2 * one["train_rate_mean_samples_per_s"])
+
+
+def test_scale_without_any_result() -> None:
+    frame = collect_runs([])
+    assert summarise_scales(frame).empty
+    assert compute_scaling(frame).empty
+
+
+def test_all_runs_failed(tmp_path: Path) -> None:
+    frame = collect_runs(write_records([make_record("failed"), make_record("timed_out", repetition=2)], tmp_path))
+    row = summarise_scales(frame).iloc[0]
+    assert (row["n_ok"], row["n"], row["rate_n"]) == (0, 2, 0)
+    assert row["verdict"].startswith("no valid result: none of 2 runs converged")
+    assert math.isnan(row["training_ratio"])
+
+
+def test_files_are_deterministic_and_round_trip(runs: pd.DataFrame, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_table(runs.copy(), tmp_path / name / "runs.csv", tmp_path / name / "runs.parquet")
+    for kind in ("csv", "parquet"):
+        assert (tmp_path / f"first/runs.{kind}").read_bytes() == (tmp_path / f"second/runs.{kind}").read_bytes()
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "first/runs.parquet"), runs)
+    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == ["runs.csv", "runs.parquet"]
+
+
+@pytest.mark.parametrize("study", [make_mixed_study, make_study, list])
+def test_summary_is_plain_json(study: object, tmp_path: Path) -> None:
+    records = study()  # type: ignore[operator]
+    frame = collect_runs(write_records(records, tmp_path))
+    summary = summarise_study(frame, summarise_scales(frame), records, title="A study")
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert summary["counts"]["runs"] == len(records) == len(summary["records"])
+    assert sum(value for key, value in summary["counts"].items() if key != "runs") == len(records)
+
+
+def test_summary_of_a_mixed_study(runs: pd.DataFrame, paths: list[Path]) -> None:
+    summary = summarise_study(runs, summarise_scales(runs), read_records(paths))
+    assert summary["study"]["title"] == "default"
+    assert [failure["outcome"] for failure in summary["failures"]] == [
+        "not_converged",
+        "diverged",
+        "failed",
+        "timed_out",
+    ]
+    assert summary["verdict"].startswith("5 of 9 runs converged; too few runs at 2 of 2 scales; not a valid MLPerf")
+    assert {"name": "processor", "value": "test processor"} in summary["machine"]["facts"]
+    assert summary["dates"]["first_utc"] == "2026-01-02T03:01:00Z"
+
+
+def test_page_shows_every_row_and_says_what_was_not_measured(runs: pd.DataFrame) -> None:
+    page = to_html(runs.assign(reason="<b>&"), "Runs", "n = 9", RUN_COLUMNS)
+    assert page.count("<tr") == len(runs) + 1
+    assert page.count('class="bad"') == 4
+    assert "not measured" in page
+    assert "&lt;b&gt;&amp;" in page
+    assert "<b>" not in page
+    assert "[samples/s]" in page
+    assert "prefers-color-scheme: dark" in page
+    assert "nan" not in page.lower()
+    assert "Nothing was measured" in to_html(runs.iloc[:0], "Runs")

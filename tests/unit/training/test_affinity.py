@@ -1,0 +1,36 @@
+"""Cores of a rank."""
+
+import pytest
+
+from hpcai.errors import LaunchError
+from hpcai.training.affinity import local_rank_of, own_cores
+
+
+@pytest.mark.parametrize(
+    ("allowed", "local_rank", "cores_per_rank", "expected"),
+    [
+        ({0, 1}, 0, 1, (0,)),
+        ({0, 1}, 1, 1, (1,)),
+        ({3, 5, 7, 9}, 1, 2, (7, 9)),
+        ({4}, 1, 1, (4,)),  # the launcher has bound it already
+        ({0, 1}, 0, 4, (0, 1)),  # fewer than planned: the report tells how many
+    ],
+)
+def test_own_cores(allowed: set[int], local_rank: int, cores_per_rank: int, expected: tuple[int, ...]) -> None:
+    assert own_cores(allowed, local_rank, cores_per_rank) == expected
+
+
+def test_too_few_cores_for_the_ranks_of_a_node_is_an_error() -> None:
+    with pytest.raises(LaunchError, match=r"local rank 2: found 2 usable cores.*expected 3"):
+        own_cores({0, 1}, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "variable", ["HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"]
+)
+def test_local_rank_of_each_launcher(variable: str) -> None:
+    assert local_rank_of({variable: "3", "PATH": "x"}) == 3
+
+
+def test_local_rank_without_a_launcher() -> None:
+    assert local_rank_of({"PATH": "x"}) == 0
