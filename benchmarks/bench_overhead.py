@@ -39,7 +39,7 @@ def main() -> None:
     import_s = statistics.median(imports)
     print(f"overhead per run: {overhead_s:.2f} s (median of {len(records)}); goal: at most {GOAL_S:g} s")
     print(
-        f"bare import of TensorFlow, Keras and Horovod: {import_s:.2f} s; overhead / import: {overhead_s / import_s:.2f}"
+        f"bare import of TensorFlow, Keras, Horovod: {import_s:.2f} s; overhead / import: {overhead_s / import_s:.2f}"
     )
 
 

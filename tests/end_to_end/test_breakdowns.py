@@ -1,10 +1,10 @@
 """Runs that break down are rows, not the end: the campaign finishes and the report shows them."""
 
-import os
 import shutil
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pandas as pd
 import psutil
@@ -130,7 +130,7 @@ def test_nothing_is_left_behind(campaign):
         marked = [process for process in psutil.process_iter() if is_rank(process, record.attempt)]
         assert not marked
         scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
-        assert not os.path.exists(scratch)
+        assert not Path(scratch).exists()
 
 
 def test_retry_keeps_the_failed_attempt(campaign):
@@ -145,9 +145,8 @@ def test_retry_keeps_the_failed_attempt(campaign):
 def test_scratch_too_small(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], capture_output=True, check=False
-    )
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small]
+    mounted = subprocess.run(mount, capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip("mounting a small file system is not permitted here")
     try:

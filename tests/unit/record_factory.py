@@ -139,7 +139,7 @@ def make_epochs(plan: RunPlan, outcome: Outcome) -> tuple[EpochRecord, ...]:
     epochs = []
     for epoch in range(1, count + 1):
         lost = outcome == "diverged" and epoch == 5
-        quality = floor + 0.25 * math.exp(-epoch / 4) * (1 + jitter) if epoch < count else floor
+        quality = floor + 0.32 * math.exp(-epoch / 4) * (1 + jitter) if epoch < count else floor
         epochs.append(
             EpochRecord(
                 epoch=epoch,

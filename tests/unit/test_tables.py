@@ -10,7 +10,7 @@ import pytest
 from unit.record_factory import make_mixed_study, make_record, make_study, write_records
 
 from hpcai.errors import RecordError
-from hpcai.plots import RUN_COLUMNS, to_html
+from hpcai.plots import RUN_COLUMNS, SCALE_COLUMNS, to_html
 from hpcai.tables import (
     collect_epochs,
     collect_runs,
@@ -142,6 +142,11 @@ def test_summary_of_a_mixed_study(runs: pd.DataFrame, paths: list[Path]) -> None
     assert summary["verdict"].startswith("5 of 9 runs converged; too few runs at 2 of 2 scales; not a valid MLPerf")
     assert {"name": "processor", "value": "test processor"} in summary["machine"]["facts"]
     assert summary["dates"]["first_utc"] == "2026-01-02T03:01:00Z"
+
+
+def test_shown_columns_exist(runs: pd.DataFrame) -> None:
+    assert set(RUN_COLUMNS) <= set(runs.columns)
+    assert set(SCALE_COLUMNS) <= set(summarise_scales(runs).columns)
 
 
 def test_page_shows_every_row_and_says_what_was_not_measured(runs: pd.DataFrame) -> None:

@@ -25,6 +25,19 @@ RUN_COLUMNS = (
     "started_utc", "commit", "record_path",
 )  # fmt: skip
 """Columns of the table of runs that the report shows; the files have all."""
+SCALE_COLUMNS = (
+    "benchmark", "variant", "scale", "ranks", "n_ok", "n", "verdict", "time_to_train_mean_s", "time_to_train_low_s",
+    "time_to_train_high_s", "time_to_train_median_s", "time_to_train_variation_ratio", "time_to_train_score_s",
+    "time_to_train_score_method", "epochs_to_target_median", "rate_n", "train_rate_mean_samples_per_s",
+    "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "evaluation_rate_mean_samples_per_s", "baseline",
+    "time_to_train_speedup_ratio", "time_to_train_efficiency_ratio", "train_rate_speedup_ratio",
+    "train_rate_efficiency_ratio", "staging_mean_s", "staging_read_rate_mean_bytes_per_s", "staging_epoch_ratio",
+    "staging_compression_ratio", "overhead_mean_s", "peak_memory_max_bytes", "n_not_converged", "n_diverged",
+    "n_failed", "n_timed_out", "label",
+)  # fmt: skip
+"""Columns of the table of scales that the report shows."""
+LONG = 30
+"""Characters from which on a text needs a wide column."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #d0d7de; --head: #f3f5f7; --bad: #b3261e; --mute: #6b7280; --back: #ffffff; }
@@ -37,9 +50,11 @@ table { border-collapse: separate; border-spacing: 0; font-variant-numeric: tabu
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
 th { background: var(--head); position: sticky; top: 0; font-weight: 600; z-index: 1; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--head); z-index: 2; }
-td.text, th.text { text-align: left; white-space: normal; min-width: 8rem; max-width: 24rem; overflow-wrap: anywhere; }
+td.text, th.text { text-align: left; white-space: normal; min-width: 7rem; max-width: 24rem; overflow-wrap: anywhere; }
+th.long { min-width: 18rem; }
+td.text:first-child { white-space: nowrap; max-width: none; }
 tr.bad td { color: var(--bad); }
-td.none { color: var(--mute); }
+td.none, tr.bad td.none { color: var(--mute); font-size: .85em; }
 .unit { display: block; font-weight: 400; color: var(--mute); }
 p { max-width: 60rem; }
 """
@@ -59,7 +74,7 @@ def to_html(frame: pd.DataFrame, title: str, note: str = "", columns: Sequence[s
     """
     shown = frame if columns is None else frame[[name for name in columns if name in frame]]
     texts = [_is_text(shown[name]) for name in shown]
-    head = "".join(_heading(str(name), text=text) for name, text in zip(shown, texts, strict=True))
+    head = "".join(_heading(str(name), _kind(shown[name])) for name in shown)
     bad = frame["outcome"].ne("converged").tolist() if "outcome" in frame else [False] * len(frame)
     rows = "\n".join(
         ('<tr class="bad">' if marked else "<tr>")
@@ -85,11 +100,18 @@ def split_unit(column: str) -> tuple[str, str]:
     return column.replace("_", " "), ""
 
 
-def _heading(column: str, *, text: bool) -> str:
+def _heading(column: str, kind: str) -> str:
     words, unit = split_unit(column)
     shown = f'<span class="unit">[{unit}]</span>' if unit else ""
-    kind = ' class="text"' if text else ""
     return f'<th{kind} scope="col">{html.escape(words)}{shown}</th>'
+
+
+def _kind(values: pd.Series) -> str:
+    """Return the class of a heading: numbers, texts or long texts."""
+    if not _is_text(values):
+        return ""
+    long = values.astype(str).str.len().max() > LONG
+    return ' class="text long"' if long else ' class="text"'
 
 
 def _is_text(values: pd.Series) -> bool:

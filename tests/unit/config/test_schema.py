@@ -16,9 +16,8 @@ CONFIG = Path(__file__).parents[3] / "config"
 def test_schema_is_in_step():
     wanted = json.dumps(json_schema(), indent=1) + "\n"
     found = (CONFIG / "schema.json").read_text()
-    diff = "".join(
-        difflib.unified_diff(found.splitlines(True), wanted.splitlines(True), "config/schema.json", "models")
-    )
+    lines = (text.splitlines(keepends=True) for text in (found, wanted))
+    diff = "".join(difflib.unified_diff(*lines, "config/schema.json", "models"))
     assert not diff, f"run `make schema` and commit the result:\n{diff}"
 
 

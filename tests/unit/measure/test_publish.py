@@ -1,7 +1,6 @@
 """A run is published once, never overwritten, never silently repeated."""
 
 import json
-import os
 import stat
 
 import pytest
@@ -99,6 +98,6 @@ def test_discard_moves_and_restore_puts_back(tmp_path, record):
     target = publish.discard(folder, "a test")
     assert not folder.exists()
     assert (target / "reason.txt").read_text() == "a test\n"
-    assert os.listdir(target / publish.RAW)
+    assert (target / publish.RAW / "plan.json").exists()
     with pytest.raises(RunRefusedError, match="no published run here"):
         publish.discard(folder, "again")

@@ -38,7 +38,8 @@ def test_no_sign_of_life(tmp_path):
 
 
 def test_signs_of_life_keep_it_going(tmp_path):
-    beat = f"import pathlib, time; p = pathlib.Path({str(tmp_path / 'heartbeat')!r})\nfor i in range(8): p.touch(); time.sleep(.3)"
+    heartbeat = repr(str(tmp_path / "heartbeat"))
+    beat = f"import pathlib, time\nfor i in range(8): pathlib.Path({heartbeat}).touch(); time.sleep(.3)"
     assert run(tmp_path, beat, Limits(run_s=30, stall_s=1.5)).verdict == "ended"
 
 
@@ -56,7 +57,7 @@ def test_ranks_that_outlive_their_launcher_are_ended(tmp_path):
 def test_a_deaf_launcher_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("hpcai.measure.watch.GRACE_S", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
-    ending = run(tmp_path, deaf, Limits(run_s=1, stall_s=30))
+    ending = run(tmp_path, deaf, Limits(run_s=4, stall_s=30))
     assert (ending.verdict, ending.exit_status) == ("timed_out", -9)
 
 
