@@ -86,14 +86,16 @@ rule show_runs:
             "results/tables/runs.html",
             caption="../../reports/captions/runs.rst",
             category="Summary",
-            labels={"shows": "All runs (table)"},
+            labels={"figure": "Table of runs"},
         ),
     log:
         "logs/show_runs.log",
     conda:
         "../../envs/hpcai.yaml"
     params:
+        table="runs",
         title="All runs",
+        note="Measured; one row per run, those that broke down included. Empty: not measured.",
         library=PLOT_LIBRARY,
     script:
         "../scripts/show_table.py"
@@ -107,12 +109,14 @@ use rule show_runs as show_scales with:
             "results/tables/scales.html",
             caption="../../reports/captions/scales.rst",
             category="Summary",
-            labels={"shows": "All scales (table)"},
+            labels={"figure": "Table of scales"},
         ),
     log:
         "logs/show_scales.log",
     params:
+        table="scales",
         title="All scales",
+        note="Means over the runs of a scale, with n beside them; measured. Empty: not measured.",
         library=PLOT_LIBRARY,
 
 
@@ -125,7 +129,7 @@ rule plot_time_to_train:
             "results/figures/time_to_train.svg",
             caption="../../reports/captions/time_to_train.rst",
             category="Summary",
-            labels={"shows": "Time to train"},
+            labels={"figure": "Time to train"},
         ),
     log:
         "logs/plot_time_to_train.log",
@@ -147,7 +151,7 @@ use rule plot_time_to_train as plot_quality with:
             "results/figures/quality.svg",
             caption="../../reports/captions/quality.rst",
             category="Summary",
-            labels={"shows": "Quality against epoch"},
+            labels={"figure": "Quality against epoch"},
         ),
     log:
         "logs/plot_quality.log",
@@ -165,7 +169,7 @@ use rule plot_time_to_train as plot_loss with:
             "results/figures/loss.svg",
             caption="../../reports/captions/loss.rst",
             category="Summary",
-            labels={"shows": "Training loss against epoch"},
+            labels={"figure": "Training loss against epoch"},
         ),
     log:
         "logs/plot_loss.log",
@@ -182,7 +186,7 @@ use rule plot_time_to_train as plot_time_shares with:
             "results/figures/time_shares.svg",
             caption="../../reports/captions/time_shares.rst",
             category="Throughput",
-            labels={"shows": "Shares of the wall time"},
+            labels={"figure": "Shares of the wall time"},
         ),
     log:
         "logs/plot_time_shares.log",
@@ -200,7 +204,7 @@ use rule plot_time_to_train as plot_throughput with:
             "results/figures/throughput.svg",
             caption="../../reports/captions/throughput.rst",
             category="Throughput",
-            labels={"shows": "Samples per second"},
+            labels={"figure": "Samples per second"},
         ),
     log:
         "logs/plot_throughput.log",
@@ -217,7 +221,7 @@ use rule plot_time_to_train as plot_step_times with:
             "results/figures/step_times.svg",
             caption="../../reports/captions/step_times.rst",
             category="Throughput",
-            labels={"shows": "Step times"},
+            labels={"figure": "Step times"},
         ),
     log:
         "logs/plot_step_times.log",
@@ -234,7 +238,7 @@ use rule plot_time_to_train as plot_scaling with:
             "results/figures/scaling.svg",
             caption="../../reports/captions/scaling.rst",
             category="Scaling",
-            labels={"shows": "Speed-up and parallel efficiency"},
+            labels={"figure": "Speed-up and parallel efficiency"},
         ),
     log:
         "logs/plot_scaling.log",
@@ -251,7 +255,7 @@ use rule plot_time_to_train as plot_staging with:
             "results/figures/staging.svg",
             caption="../../reports/captions/staging.rst",
             category="I/O",
-            labels={"shows": "Staging"},
+            labels={"figure": "Staging"},
         ),
     log:
         "logs/plot_staging.log",

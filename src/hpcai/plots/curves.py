@@ -44,7 +44,7 @@ def _plot_curves(epochs: pd.DataFrame, runs: pd.DataFrame, column: str, title: s
         figure, grid = theme.panel_grid(len(parts), height=3.4)
         palette = theme.colours(theme.scale_order(runs))
         for axes, (name, part) in zip(grid, parts, strict=True):
-            axes.set_title(name, loc="left")
+            theme.set_title(axes, name)
             _draw_runs(axes, epochs, part, column, palette)
             axes.set_ylabel(_curve_label(part, column))
             if target and axes.lines:
@@ -126,7 +126,7 @@ def plot_step_times(epochs: pd.DataFrame) -> Figure:
         figure, grid = theme.panel_grid(len(parts), slots=theme.most_scales(parts))
         palette = theme.colours(list(columns.values()))
         for axes, (name, part) in zip(grid, parts, strict=True):
-            axes.set_title(name, loc="left")
+            theme.set_title(axes, name)
             _draw_boxes(axes, part, palette)
         theme.add_legend(figure, {name: Patch(facecolor=colour) for name, colour in palette.items()})
         return figure
@@ -142,7 +142,7 @@ def _draw_boxes(axes: Axes, part: pd.DataFrame, palette: dict[str, theme.Colour]
         order=order,
         hue_order=list(palette),
         palette=palette,
-        whis=(0, 100),
+        whis=(0, 100),  # codespell:ignore whis
         width=0.5,
         linewidth=0.9,
         legend=False,

@@ -40,7 +40,7 @@ def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
         for line, (name, part) in zip(grid, parts, strict=True):
             own = runs[(runs["benchmark"] == part["benchmark"].iloc[0]) & (runs["variant"] == part["variant"].iloc[0])]
             for axes, kind in zip(line, ("train", "evaluation"), strict=True):
-                axes.set_title(f"{name}: {'training' if kind == 'train' else 'evaluation'}", loc="left")
+                theme.set_title(axes, name, "training" if kind == "train" else "evaluation")
                 _draw_rate(axes, own, part, kind)
         theme.add_legend(
             figure,
@@ -89,7 +89,7 @@ def plot_scaling(scaling: pd.DataFrame) -> Figure:
         palette = theme.colours(list(MEASURE_WORDS))
         for line, (name, part) in zip(grid, parts, strict=True):
             for axes, kind in zip(line, ("speedup", "efficiency"), strict=True):
-                axes.set_title(f"{name}, base {part['baseline'].iloc[0]}", loc="left")
+                theme.set_title(axes, name, f"base {part['baseline'].iloc[0]}")
                 _draw_scaling(axes, part, kind, palette)
         entries = {
             MEASURE_WORDS[measure]: theme.key_line(colour, marker)
@@ -154,7 +154,7 @@ def plot_staging(runs: pd.DataFrame) -> Figure:
         for line, (name, part) in zip(grid, parts, strict=True):
             _draw_staging(line, part)
             for axes in line:
-                axes.set_title(name, loc="left")
+                theme.set_title(axes, name)
         entries = {
             "read from shared\nstorage (packed)": theme.key_line("#0173b2", "o", ""),
             "written to node-local\nstorage (unpacked)": theme.key_line("#de8f05", "s", ""),

@@ -1,4 +1,4 @@
-"""All figures of the report by their topic: which tables they need and where the report shows them."""
+"""All figures of the report by their topic, and which tables they need."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,23 +13,21 @@ from hpcai.plots.times import plot_time_shares, plot_time_to_train
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure: how it is drawn, from which tables, and its place in the report."""
+    """One figure: how it is drawn, and from which tables."""
 
     draw: Callable[..., Figure]
     tables: tuple[str, ...]
-    category: str
-    label: str
 
 
 FIGURES: dict[str, FigureSpec] = {
-    "time_to_train": FigureSpec(plot_time_to_train, ("runs", "scales"), "Summary", "Time to train"),
-    "quality": FigureSpec(plot_quality, ("epochs", "runs"), "Summary", "Quality against epoch"),
-    "loss": FigureSpec(plot_loss, ("epochs", "runs"), "Summary", "Training loss against epoch"),
-    "time_shares": FigureSpec(plot_time_shares, ("scales",), "Throughput", "Shares of the wall time"),
-    "throughput": FigureSpec(plot_throughput, ("runs", "scales"), "Throughput", "Samples per second"),
-    "step_times": FigureSpec(plot_step_times, ("epochs",), "Throughput", "Step times"),
-    "scaling": FigureSpec(plot_scaling, ("scaling",), "Scaling", "Speed-up and parallel efficiency"),
-    "staging": FigureSpec(plot_staging, ("runs",), "I/O", "Staging"),
+    "time_to_train": FigureSpec(plot_time_to_train, ("runs", "scales")),
+    "quality": FigureSpec(plot_quality, ("epochs", "runs")),
+    "loss": FigureSpec(plot_loss, ("epochs", "runs")),
+    "time_shares": FigureSpec(plot_time_shares, ("scales",)),
+    "throughput": FigureSpec(plot_throughput, ("runs", "scales")),
+    "step_times": FigureSpec(plot_step_times, ("epochs",)),
+    "scaling": FigureSpec(plot_scaling, ("scaling",)),
+    "staging": FigureSpec(plot_staging, ("runs",)),
 }
 """By topic, the name of the figure's file and of its caption."""
 

@@ -36,6 +36,7 @@ SCALE_COLUMNS = (
     "n_failed", "n_timed_out", "label",
 )  # fmt: skip
 """Columns of the table of scales that the report shows."""
+SHOWN_COLUMNS = {"runs": RUN_COLUMNS, "scales": SCALE_COLUMNS}
 LONG = 30
 """Characters from which on a text needs a wide column."""
 

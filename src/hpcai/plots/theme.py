@@ -55,6 +55,8 @@ TARGET_COLOUR = "#222222"
 IDEAL_COLOUR = "#777777"
 WIDTH = 7.2
 """Width of one panel with its legend, in inches: the text width of a printed page."""
+TITLE = 34
+"""Characters of the longest title that fits above one panel."""
 SLOT = 0.85
 """Width that one tick label of a scale needs, in inches."""
 
@@ -90,6 +92,12 @@ def panels(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
     """Split a table into panels, one for each benchmark and variant, with their titles."""
     groups = frame.groupby(["benchmark", "variant"], sort=True)
     return [(f"{benchmark}, {variant}", part) for (benchmark, variant), part in groups]
+
+
+def set_title(axes: Axes, *words: str) -> None:
+    """Write a panel's title, on several lines if it would be wider than a panel."""
+    line = ", ".join(words)
+    axes.set_title(line if len(line) <= TITLE else line.replace(", ", ",\n"), loc="left")
 
 
 def panel_grid(count: int, height: float = 3.1, slots: int = 0) -> tuple[Figure, list[Axes]]:

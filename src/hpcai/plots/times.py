@@ -43,7 +43,7 @@ def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
         figure, grid = theme.panel_grid(len(parts), slots=theme.most_scales(parts))
         palette = theme.colours(theme.scale_order(runs))
         for axes, (name, part) in zip(grid, parts, strict=True):
-            axes.set_title(name, loc="left")
+            theme.set_title(axes, name)
             keys = (part["benchmark"].iloc[0], part["variant"].iloc[0])
             own = scales[(scales["benchmark"] == keys[0]) & (scales["variant"] == keys[1])]
             _draw_times(axes, part, own, palette)
@@ -122,7 +122,7 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
         figure, grid = theme.new_figure(len(parts), 1, height=max(1.0 + 0.42 * bars, 2.0 if len(parts) == 1 else 0))
         palette = theme.colours(list(SHARES.values()))
         for line, (name, part) in zip(grid, parts, strict=True):
-            line[0].set_title(name, loc="left")
+            theme.set_title(line[0], name)
             _draw_shares(line[0], part, palette)
             line[0].set_ylim(bars - 0.5, -0.5)
         grid[-1][0].set_xlabel("share of the wall time [%]")

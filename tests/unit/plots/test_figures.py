@@ -29,6 +29,12 @@ STUDIES = {
         *make_study(ranks=(4,), benchmark="other_one", repeats=1),
         make_record("failed", benchmark="third_one", record={"partial_epochs": ()}),
     ],
+    "long_names": lambda: [
+        *make_study(ranks=(1, 2, 4), repeats=2, benchmark="b" * 40, variant="v" * 40, nodes=4),
+        *make_study(ranks=(1, 2), repeats=1, benchmark="c" * 40, variant="v" * 40),
+        *make_study(ranks=(3,), repeats=1, benchmark="c" * 40, variant="v" * 40, nodes=2),
+        make_record("failed", benchmark="b" * 40, variant="v" * 40, nodes=3, record={"partial_epochs": ()}),
+    ],
     "nothing": list,
 }
 
