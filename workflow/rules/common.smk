@@ -38,6 +38,12 @@ PROFILES = CAMPAIGN.profiles()
 # The defaults go back into the configuration, so that the report shows what was really used.
 config.update(CAMPAIGN.study.model_dump(mode="json"))
 
+
+def present_or_planned(files):
+    """Files of the measuring stages: all of them, or without measuring those that are there."""
+    return [file for file in files if CAMPAIGN.study.measure or Path(file).exists()]
+
+
 DATASETS = CAMPAIGN.datasets
 MANIFESTS = [f"data/{dataset}/manifest.json" for dataset in DATASETS]
 PACKS = [
@@ -49,7 +55,9 @@ RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
 PROFILE_RECORDS = [
     f"results/profiles/timeline/{run_id}/record.json" for run_id in PROFILES
 ]
-CHARACTERISATIONS = ["results/characterise/gemm.json", *PROFILE_RECORDS]
+CHARACTERISATIONS = present_or_planned(
+    ["results/characterise/gemm.json", *PROFILE_RECORDS]
+)
 
 
 def library_digest(*modules):
@@ -105,15 +113,13 @@ def run_pack(wildcards):
 
 
 def records_to_analyse():
-    """Records of all planned runs; without measuring, of those that are there."""
-    if CAMPAIGN.study.measure:
-        return RECORDS
-    present = [record for record in RECORDS if Path(record).exists()]
-    if not present:
+    """Records of the planned runs."""
+    records = present_or_planned(RECORDS)
+    if not records:
         raise WorkflowError(
             "measure: found false, but results/runs holds no record of this study; set it to true"
         )
-    return present
+    return records
 
 
 def summary():
