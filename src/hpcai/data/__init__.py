@@ -1,0 +1,1 @@
+"""Datasets: made, fetched, verified, packed and staged."""

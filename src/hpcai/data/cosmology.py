@@ -36,7 +36,7 @@ def transfer(k_h_per_mpc: FloatArray, shape: float) -> FloatArray:
     """
     q = k_h_per_mpc / shape
     polynomial = 1 + 3.89 * q + (16.1 * q) ** 2 + (5.46 * q) ** 3 + (6.71 * q) ** 4
-    return np.log1p(2.34 * q) / (2.34 * q) * polynomial**-0.25
+    return np.asarray(np.log1p(2.34 * q) / (2.34 * q) * polynomial**-0.25)
 
 
 def power_spectrum(k_h_per_mpc: FloatArray, universe: Universe) -> FloatArray:
@@ -54,8 +54,9 @@ def power_spectrum(k_h_per_mpc: FloatArray, universe: Universe) -> FloatArray:
     x = 8 * k
     # The closed form loses all digits for small arguments; its series is 1 - x^2/10.
     window = np.where(x < 1e-2, 1 - x**2 / 10, 3 * (np.sin(x) - x * np.cos(x)) / x**3)
-    variance = np.trapezoid(unscaled(k) * window**2 * k**3, log_k) / (2 * np.pi**2)
-    return unscaled(k_h_per_mpc) * (universe.sigma_8**2 / variance)
+    # The integrand is 0 at both ends, so that the trapezoidal rule is a sum.
+    variance = float(np.sum(unscaled(k) * window**2 * k**3)) * (log_k[1] - log_k[0]) / (2 * np.pi**2)
+    return np.asarray(unscaled(k_h_per_mpc) * (universe.sigma_8**2 / variance))
 
 
 def age_gyr(scale_factor: float, universe: Universe) -> float:
@@ -73,7 +74,9 @@ def scale_factor_at_lookback(lookback_gyr: float, universe: Universe) -> float:
     """Return the scale factor a (today 1) at a lookback time, which must be below the age of the universe [Gyr]."""
     age_then_gyr = age_gyr(1.0, universe) - lookback_gyr
     if age_then_gyr <= 0:
-        raise ValueError(f"{lookback_gyr} Gyr ago {universe} did not exist; its age is {age_gyr(1.0, universe):.3f} Gyr")
+        raise ValueError(
+            f"{lookback_gyr} Gyr ago {universe} did not exist; its age is {age_gyr(1.0, universe):.3f} Gyr"
+        )
     omega_l = 1 - universe.omega_m
     hubble_time_gyr = HUBBLE_TIME_GYR_KM_PER_S_PER_MPC / universe.h_0
     stretch = np.sinh(1.5 * np.sqrt(omega_l) * age_then_gyr / hubble_time_gyr)
@@ -91,4 +94,4 @@ def growth(scale_factor: float, omega_m: float) -> float:
         dark = 1 - matter
         return a * 2.5 * matter / (matter ** (4 / 7) - dark + (1 + matter / 2) * (1 + dark / 70))
 
-    return unscaled(scale_factor) / unscaled(1.0)
+    return float(unscaled(scale_factor) / unscaled(1.0))

@@ -39,7 +39,7 @@ def main() -> None:
     local_rank = local_rank_of(os.environ)
     _clean_when_told_to_end(arguments.scratch, local_rank)
     cores = pin_to_own_cores(local_rank, plan.machine.cores_per_rank)
-    _quiet_tensorflow()
+    _prepare_imports()
     from hpcai.training.rank import run_rank  # TensorFlow may start its threads only now
 
     placement = Placement(
@@ -54,8 +54,13 @@ def main() -> None:
     run_rank(arguments, plan, placement, STARTED_S)
 
 
-def _quiet_tensorflow() -> None:
-    """Let TensorFlow report errors only, and use oneDNN's kernels, which are the fast ones on processors."""
+def _prepare_imports() -> None:
+    """Let TensorFlow report errors only, use oneDNN's kernels, and leave out what a rank never needs.
+
+    Keras imports these two for plots and data frames where it finds them: a quarter of the time of all imports.
+    """
+    for name in ("matplotlib", "pandas"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None stops an import (docs.python.org)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
@@ -71,9 +76,13 @@ def _clean_when_told_to_end(scratch: Path, local_rank: int) -> None:
 
     def wait() -> None:
         number = signal.sigwait(signals)
-        if local_rank == 0:
-            clean_stage(scratch)
-        _leave(128 + number)
+        try:
+            if local_rank == 0:
+                clean_stage(scratch)
+        except HpcaiError as error:  # another rank may still be writing; the supervisor cleans up once more
+            print(f"scratch: {error}", file=sys.stderr)
+        finally:
+            _leave(128 + number)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
 
@@ -89,7 +98,8 @@ if __name__ == "__main__":
     try:
         main()
     except HpcaiError as error:
-        print(f"error: {error}", file=sys.stderr)
+        # As Python itself names it, so that the supervisor finds the reason among the launcher's own messages.
+        print(f"{type(error).__module__}.{type(error).__qualname__}: {error}", file=sys.stderr)
         _leave(1)
     except BaseException:
         traceback.print_exc()

@@ -16,7 +16,7 @@ from hpcai.config.runs import Compression
 
 @dataclass(frozen=True)
 class Ranks:
-    """This rank among all ranks."""
+    """The place of a rank among all ranks."""
 
     rank: int
     size: int

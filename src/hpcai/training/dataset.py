@@ -9,14 +9,16 @@ import numpy as np
 
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import read_pack
-from hpcai.data.stage import clean_stage, node_files
+from hpcai.data.pack import PackManifest, read_pack
+from hpcai.data.stage import StagingResult, clean_stage, node_files, preflight, stage_shards
 from hpcai.errors import ConfigError, DatasetError, StagingError
 from hpcai.records import StagingRecord
 from hpcai.training import collective
 from hpcai.training.input import Files, Shard
 
 Split = Literal["train", "validation"]
+SPLITS: tuple[Split, ...] = ("train", "validation")
+MESSAGE_BYTES = 1000
 Value = TypeVar("Value")
 
 
@@ -41,20 +43,23 @@ class Dataset:
             raise ConfigError(
                 "--pack: found none, expected packed.json of the dataset, because staging.place is node_local"
             )
-        self._pack = read_pack(sources.pack) if self.is_staged and sources.pack else None
+        self._pack = None
+        if self.is_staged and sources.pack is not None:
+            self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
         data = plan.benchmark.data
-        for split, expected in (("train", data.train_samples), ("validation", data.validation_samples)):
-            found = len(self._manifest.splits[split])
-            if found != expected:
+        for split, expected in zip(SPLITS, (data.train_samples, data.validation_samples), strict=True):
+            entries = self._manifest.splits[split]
+            found = sum(entry.records for entry in entries)
+            if not found == len(entries) == expected:
                 raise DatasetError(
-                    f"{sources.manifest}: found {found} {split} samples, expected {expected} as in the benchmark file; "
-                    "make the dataset again or correct the benchmark file"
+                    f"{sources.manifest}: found {found} {split} samples in {len(entries)} files, expected {expected}, "
+                    "one in each file, as in the benchmark file; make the dataset again or correct the benchmark file"
                 )
         self.train_samples, self.validation_samples = data.train_samples, data.validation_samples
 
     def files(self, split: Split) -> Files:
         """Return the files of a split and this rank's part of them; no file is touched."""
-        ranks, staging, gzip = self._ranks, self._plan.benchmark.staging, self._plan.benchmark.data.edition == "gzip"
+        ranks, staging = self._ranks, self._plan.benchmark.staging
         if self._pack is None:
             root = self._manifest.root(self._sources.manifest)
             names = sorted(entry.path for entry in self._manifest.splits[split])
@@ -63,6 +68,8 @@ class Dataset:
             names = sorted(node_files(self._pack, split, ranks.node_index, ranks.nodes, staging.partition))
         split_by_node = self._pack is not None and staging.partition == "split"
         shard = Shard(ranks.local_rank, ranks.local_size) if split_by_node else Shard(ranks.rank, ranks.size)
+        # Staged files are plain TFRecords, whatever they were packed from.
+        gzip = self._pack is None and self._manifest.edition == "gzip"
         return Files(tuple(root / name for name in names), shard, gzip)
 
     def stage(self) -> StagingRecord:
@@ -74,14 +81,54 @@ class Dataset:
             If there is not enough space, or what was staged is not what the manifest says, on any rank.
         """
         staging, on_clock = self._plan.benchmark.staging, self._plan.time_staging
-        if self._pack is None or self._sources.pack is None:
+        if self._pack is None:
             nothing = {"files": 0, "packed_bytes": 0, "content_bytes": 0, "staging_s": 0.0}
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
-        return StagingRecord(place="node_local", partition=staging.partition, on_clock=on_clock, **nothing)
+        pack = self._pack
+        _together(lambda: self._preflight(pack), "staging_space")
+        own = _together(lambda: self._stage_own_part(pack), "staging")
+        self.staging_read_bytes, self.staging_s = own.bytes_read, own.seconds
+        row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds])
+        rows = collective.gather(row, "staging_totals")
+        files, packed_bytes, content_bytes = (int(total) for total in rows[:, :3].sum(axis=0))
+        return StagingRecord(
+            place="node_local",
+            partition=staging.partition,
+            on_clock=on_clock,
+            files=files,
+            packed_bytes=packed_bytes,
+            content_bytes=content_bytes,
+            staging_s=float(rows[:, 3].max()),
+            compression_ratio=content_bytes / packed_bytes,
+        )
+
+    def _preflight(self, pack: PackManifest) -> None:
+        """Check the space once per node."""
+        ranks, partition = self._ranks, self._plan.benchmark.staging.partition
+        if ranks.local_rank == 0:
+            preflight(pack, self._sources.scratch, ranks.node_index, ranks.nodes, partition)
+
+    def _stage_own_part(self, pack: PackManifest) -> StagingResult:
+        ranks, partition = self._ranks, self._plan.benchmark.staging.partition
+        return stage_shards(
+            pack,
+            self._pack_root,
+            self._sources.scratch,
+            local_rank=ranks.local_rank,
+            local_size=ranks.local_size,
+            node_index=ranks.node_index,
+            nodes=ranks.nodes,
+            partition=partition,
+            threads=self.threads,
+        )
 
     def require_files(self) -> None:
         """Check that all files are there; all ranks together."""
-        _together(lambda: [self.files(split).require() for split in ("train", "validation")], "files")
+        _together(self._require_own_files, "files")
+
+    def _require_own_files(self) -> None:
+        for split in SPLITS:
+            self.files(split).require()
 
     def clean(self) -> None:
         """Remove what was staged on this node; the node's first rank does it."""
@@ -90,15 +137,18 @@ class Dataset:
 
 
 def _together(action: Callable[[], Value], what: str) -> Value:
-    """Do something on all ranks; if it fails on one, all ranks end with an error, and none waits for another."""
+    """Do something on all ranks; if it fails on one, all ranks end with that error, and none waits for another."""
     problem: Exception | None = None
     try:
         result = action()
     except Exception as error:
         problem = error
-    failed = np.flatnonzero(collective.gather(np.array([problem is not None]), what).ravel())
+    message = f"{type(problem).__name__}: {problem}" if problem else ""
+    text = np.frombuffer(message.encode()[:MESSAGE_BYTES].ljust(MESSAGE_BYTES, b"\0"), np.uint8)
+    messages = [row.tobytes().rstrip(b"\0").decode(errors="replace") for row in collective.gather(text, what)]
     if problem is not None:
         raise problem
-    if failed.size:
-        raise StagingError(f"{what}: failed on rank {', '.join(map(str, failed))}; see the message of that rank")
+    failed = [f"rank {rank}: {found}" for rank, found in enumerate(messages) if found]
+    if failed:
+        raise StagingError("; ".join(failed))
     return result

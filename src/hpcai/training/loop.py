@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 from mlperf_logging.mllog import constants
+from numpy.typing import NDArray
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import DatasetError, TrainingError
@@ -115,7 +116,7 @@ class Training:
         self._journal.beat()
 
     def _start_run(self) -> tuple[StagingRecord, float]:
-        """Start the clock before or after staging, as the plan says; no rank touches the dataset before all are here."""
+        """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
         collective.barrier()
         run_start_s = monotonic_s()
         if self._plan.time_staging:
@@ -193,7 +194,7 @@ class Training:
             pending = loss
             self._steps += 1
             self._journal.beat(now=False)
-        losses.append(float(pending))
+        losses += [] if pending is None else [float(pending)]
         durations_s = np.diff([*starts_s, monotonic_s()])
         return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
 
@@ -216,14 +217,24 @@ class Training:
     def _require_equal_ranks(self) -> str:
         """Return the digest of the weights after making sure that all ranks have the same."""
         digest = self._engine.digest()
-        digests = collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights")
-        different = sorted({int(rank) for rank in np.flatnonzero((digests != digests[0]).any(axis=1))})
-        if different:
-            raise TrainingError(
-                f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
-                "the gradient exchange or a device does not work as it should, so this run counts for nothing"
-            )
+        require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
         return digest
+
+
+def require_equal(digests: NDArray[np.generic]) -> None:
+    """Check that all ranks ended with the same weights; row r of ``digests`` (ranks, 32) is from rank r.
+
+    Raises
+    ------
+    TrainingError
+        Naming the ranks that differ from rank 0.
+    """
+    different = [int(rank) for rank in np.flatnonzero((digests != digests[0]).any(axis=1))]
+    if different:
+        raise TrainingError(
+            f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
+            "the gradient exchange or a device does not work as it should, so this run counts for nothing"
+        )
 
 
 def epoch_record(epoch: int, rate: float, steps: Sequence[Step], train_s: float, global_batch: int) -> EpochRecord:

@@ -2,11 +2,12 @@
 
 import argparse
 import resource
+from contextlib import suppress
 
 import psutil
 
 from hpcai.config.runs import RunPlan
-from hpcai.errors import LaunchError
+from hpcai.errors import LaunchError, StagingError
 from hpcai.records import Placement, RankReport, write_json
 from hpcai.training import collective
 from hpcai.training.dataset import Dataset, Sources
@@ -45,8 +46,12 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
             report, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
         write_json(_report(placement, dataset, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
-    finally:
-        dataset.clean()
+    except BaseException:
+        # What went wrong first is what the user must read.
+        with suppress(StagingError):
+            dataset.clean()
+        raise
+    dataset.clean()
     if ranks.is_first:
         write_json(report, arguments.raw / "training.json")
     collective.stop()

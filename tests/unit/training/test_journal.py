@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hpcai.errors import TrainingError
 from hpcai.records import EpochRecord
 from hpcai.training.chrono import Chrono
 from hpcai.training.engine import weights_digest
 from hpcai.training.journal import Journal, ResourceSampler, Step
-from hpcai.training.loop import epoch_record
+from hpcai.training.loop import epoch_record, require_equal
 
 
 def test_epochs_and_steps_are_readable_as_soon_as_the_epoch_is_done(tmp_path: Path) -> None:
@@ -53,9 +54,9 @@ def test_resources_are_sampled_with_the_monotonic_clock(tmp_path: Path, monkeypa
 
 def test_phases_do_not_overlap() -> None:
     chrono = Chrono()
-    with chrono.phase("train"), pytest.raises(RuntimeError, match="'evaluation' inside phase 'train'"):
-        with chrono.phase("evaluation"):
-            pass
+    message = "'evaluation' inside phase 'train'"
+    with chrono.phase("train"), pytest.raises(RuntimeError, match=message), chrono.phase("evaluation"):
+        pass
     assert chrono.seconds["train"] > 0
 
 
@@ -65,3 +66,11 @@ def test_digest_sees_every_bit_but_no_nan_payload() -> None:
     assert weights_digest(weights) != weights_digest(changed)
     payloads = np.array([0x7FC00000, 0x7FC00001], np.uint32).view(np.float32)
     assert weights_digest([payloads[:1]]) == weights_digest([payloads[1:]])
+
+
+def test_ranks_with_other_weights_are_named() -> None:
+    digests = np.zeros((4, 32), np.uint8)
+    require_equal(digests)
+    digests[2, 31] = 1
+    with pytest.raises(TrainingError, match=r"ranks \[2\] differ from rank 0"):
+        require_equal(digests)

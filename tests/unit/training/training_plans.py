@@ -37,7 +37,9 @@ MACHINE: dict[str, Any] = {
 def make_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
     """Return a plan; ``changes`` go into the benchmark's sections, or into the point or the plan itself."""
     sections = {
-        key: {**BENCHMARK[key], **changes[key]} for key in ("data", "model", "recipe", "target") if key in changes
+        key: {**BENCHMARK[key], **changes[key]}
+        for key in ("data", "staging", "model", "recipe", "target")
+        if key in changes
     }
     point = {"benchmark": "cosmoflow_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks, "repeats": 1}
     return RunPlan(

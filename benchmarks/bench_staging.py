@@ -1,0 +1,189 @@
+"""Measure verified staging from shards against `cp -r` and against four parallel unverified copies, interleaved.
+
+All ways start from the same samples on the same file system, with their source dropped from the page cache, and end
+with the same plain files in an empty folder. Nothing is synced at the end of any of them: staged data is scratch.
+"""
+
+import argparse
+import multiprocessing
+import os
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from multiprocessing.pool import Pool
+from pathlib import Path
+
+import numpy as np
+
+from hpcai.config.benchmark import PackSettings
+from hpcai.data.cosmoflow_sample import encode_sample
+from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest, sample_files
+from hpcai.data.member_codec import Codec
+from hpcai.data.pack import PACKED, pack_dataset, read_pack
+from hpcai.data.stage import clean_stage, node_files, preflight, stage_shards
+from hpcai.data.tfrecord import read_file, write_records
+from hpcai.measure.page_cache import drop_page_cache
+
+SHAPE = (70, 71, 71, 4)
+"""2.8 MB of int16, the mean size of the official compressed records (dlio_benchmark, cosmoflow workload)."""
+LOCAL_RANKS = 2
+COPIES = 4
+CODECS: tuple[Codec, ...] = ("none", "shuffle_zstd")
+VALIDATION_SHARE = 8
+GOAL_CP_R, GOAL_BEST_COPY = 3.0, 0.9
+
+
+def write_samples(root: Path, files: int) -> Manifest:
+    """Write plain samples: Poisson counts of a smooth log-normal field, one of 16 for each file, shifted by chance."""
+    generator = np.random.default_rng(1)
+    fields = [_counts(generator) for _ in range(min(16, files))]
+    for split in ("train", "validation"):
+        (root / split).mkdir(parents=True)
+    for index in range(files):
+        split = "validation" if index % VALIDATION_SHARE == 0 else "train"
+        counts = np.roll(fields[index % len(fields)], int(generator.integers(1, SHAPE[0])), axis=0)
+        payload = encode_sample(counts, generator.uniform(-1, 1, 4).astype(np.float32))
+        write_records(root / split / f"univ_bench_{index:05d}.tfrecord", [payload], compress=False)
+    header = ManifestHeader(dataset="bench", source="existing", edition="plain", sample_shape=SHAPE)
+    return make_manifest(
+        header, root, {"train": sample_files(root, "train"), "validation": sample_files(root, "validation")}
+    )
+
+
+def _counts(generator: np.random.Generator) -> np.ndarray:
+    modes = np.fft.rfftn(generator.normal(size=SHAPE[:3]))
+    frequencies = np.meshgrid(*(np.fft.fftfreq(n) for n in SHAPE[:2]), np.fft.rfftfreq(SHAPE[2]), indexing="ij")
+    wave_number = np.sqrt(sum(part**2 for part in frequencies)) + 1 / SHAPE[0]
+    field = np.fft.irfftn(modes / wave_number, SHAPE[:3], axes=(0, 1, 2))
+    field /= field.std()
+    growth = (1.0, 0.85, 0.7, 0.55)
+    density = np.stack([np.exp(1.5 * g * field - (1.5 * g) ** 2 / 2) for g in growth], axis=-1)
+    return generator.poisson(density).astype(np.int16)
+
+
+def copy_recursively(source: Path, target: Path) -> None:
+    """Copy as most people do."""
+    subprocess.run(["cp", "-r", str(source), str(target)], check=True)
+
+
+def copy_in_parallel(source: Path, target: Path) -> None:
+    """Copy with four processes, each a quarter of every folder."""
+    commands = []
+    for folder in ("train", "validation"):
+        (target / folder).mkdir(parents=True)
+        names = [str(source / name) for name in sample_files(source, folder)]
+        quarter = -(-len(names) // COPIES)
+        parts = [names[start : start + quarter] for start in range(0, len(names), quarter)]
+        commands += [["cp", "-t", str(target / folder), *part] for part in parts]
+    processes = [subprocess.Popen(command) for command in commands]
+    if any(process.wait() for process in processes):
+        raise SystemExit("cp failed")
+
+
+def stage_part(arguments: tuple[Path, Path, int, int]) -> int:
+    """Stage what one local rank does; runs in a process of its own."""
+    source, target, rank, threads = arguments
+    pack = read_pack(source / PACKED)
+    return stage_shards(pack, source, target, rank, LOCAL_RANKS, 0, 1, "whole", threads).bytes_written
+
+
+def stage(pool: Pool, source: Path, target: Path, threads: int) -> None:
+    """Check the space and stage with two local ranks."""
+    preflight(read_pack(source / PACKED), target, 0, 1, "whole")
+    pool.map(stage_part, [(source, target, rank, threads) for rank in range(LOCAL_RANKS)], chunksize=1)
+
+
+def measure(action: Callable[[Path], None], sources: Iterable[Path], target: Path) -> tuple[float, str]:
+    """Return the time of one action (s) from a cold source, if that can be had, and whether it was cold."""
+    os.sync()
+    temperature = "cold" if drop_page_cache(sources) == "dropped" else "warm"
+    started_s = time.monotonic()
+    action(target)
+    return time.monotonic() - started_s, temperature
+
+
+def check_staged(manifest: Manifest, root: Path, source: Path, target: Path) -> None:
+    """Compare every staged file with its sample, byte for byte, outside the timing."""
+    pack = read_pack(source / PACKED)
+    names = [name for split in ("train", "validation") for name in node_files(pack, split, 0, 1, "whole")]
+    assert len(names) == len(manifest.entries)
+    assert all(read_file(target / name) == read_file(root / name) for name in names[:: max(1, len(names) // 32)])
+
+
+def main() -> None:
+    """Measure all ways in each round and print medians and ratios."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--files", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=1, help="threads of each of the two local ranks")
+    parser.add_argument("--folder", type=Path, help="where to work; the folder of temporary files if not given")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="hpcai-bench-", dir=options.folder) as name:
+        run(Path(name), options.files, options.rounds, options.threads)
+
+
+def run(folder: Path, files: int, rounds: int, threads: int) -> None:
+    """Prepare the samples and shards in a folder, and measure there."""
+    samples, target = folder / "samples", folder / "target"
+    manifest = write_samples(samples, files)
+    actions: dict[str, tuple[Callable[[Path], None], list[Path]]] = {
+        "cp -r": (lambda to: copy_recursively(samples, to), [samples / entry.path for entry in manifest.entries]),
+        "4 cp": (lambda to: copy_in_parallel(samples, to), [samples / entry.path for entry in manifest.entries]),
+    }
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(LOCAL_RANKS) as pool:
+        for codec in CODECS:
+            source = folder / codec
+            pack = pack_dataset(manifest, samples, PackSettings(codec=codec), source)
+            ratio, rate = pack.compression_ratio, pack.content_bytes / pack.pack_s / 1e6
+            print(f"packed with {codec}: ratio {ratio:.2f}, {rate:.0f} MB/s", flush=True)
+            shards = [source / shard.file for shard in pack.shards]
+            actions[f"stage {codec}"] = (lambda to, source=source: stage(pool, source, to, threads), shards)
+        pool.map(_warm_up, range(LOCAL_RANKS), chunksize=1)
+        times_s: dict[str, list[float]] = {name: [] for name in actions}
+        temperatures: set[str] = set()
+        for number in range(rounds):
+            for name, (action, sources) in actions.items():
+                seconds, temperature = measure(action, sources, target)
+                times_s[name].append(seconds)
+                temperatures.add(temperature)
+                if name.startswith("stage"):
+                    if number == 0:
+                        check_staged(manifest, samples, folder / name.removeprefix("stage "), target)
+                    clean_stage(target)
+                else:
+                    shutil.rmtree(target)
+    report(manifest, times_s, temperatures, threads)
+
+
+def _warm_up(_: int) -> None:
+    """Start the processes and their imports before the timing, as a training job does."""
+    time.sleep(0.2)
+
+
+def report(manifest: Manifest, times_s: dict[str, list[float]], temperatures: set[str], threads: int) -> None:
+    """Print medians and the ratios that are the goals."""
+    content_bytes = sum(entry.content_bytes for entry in manifest.entries)
+    state = " and ".join(sorted(temperatures))
+    print(
+        f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} page cache, {threads} threads per rank"
+    )
+    for name, seconds in times_s.items():
+        rates = [content_bytes / second / 1e6 for second in seconds]
+        spread = f"{min(rates):.0f} to {max(rates):.0f}"
+        print(f"  {name:20} {statistics.median(rates):7.0f} MB/s of sample data (median of {len(rates)}; {spread})")
+    best_copy_s = min(statistics.median(times_s[name]) for name in ("cp -r", "4 cp"))
+    for codec in CODECS:
+        median_s = statistics.median(times_s[f"stage {codec}"])
+        against_cp, against_best = statistics.median(times_s["cp -r"]) / median_s, best_copy_s / median_s
+        print(
+            f"  stage {codec}: {against_cp:.2f} x cp -r (goal {GOAL_CP_R:g}), "
+            f"{against_best:.2f} of the best unverified copy (goal {GOAL_BEST_COPY:g})"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Unpacks archives from outside: only plain files and folders, only below the target, and only as much as allowed."""
+
+import gzip
+import io
+import tarfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hpcai.errors import DatasetError
+
+Format = Literal["tar", "tgz"]
+_HEADER_BYTES = 1 << 20
+"""Long names and extended headers of an honest archive stay far below this; tarfile holds them in memory."""
+_END_BYTES = 1024
+"""Two blocks of zeros end a tar archive (POSIX.1, pax interchange format)."""
+_BLOCK_BYTES = 1 << 20
+REFUSED = "the archive is refused; fetch it from its publisher, and do not unpack it by hand"
+
+
+@dataclass(frozen=True)
+class UnpackLimits:
+    """What an archive may grow to.
+
+    ``ratio`` is content per byte of the archive; the official samples reach about 6 (see docs of the codecs), and
+    1032 is what deflate can do at most.
+    """
+
+    content_bytes: int
+    files: int = 2_000_000
+    ratio: float = 100.0
+
+
+def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimits) -> int:
+    """Unpack an archive of unknown honesty, and return the number of files.
+
+    Parameters
+    ----------
+    archive
+        File to unpack.
+    folder
+        Empty folder to unpack into; after an error it holds what was unpacked until then.
+    form
+        ``tar`` or ``tgz``.
+    limits
+        Bytes, files and ratio that are not exceeded.
+
+    Raises
+    ------
+    DatasetError
+        Naming archive and member: a path outside the folder, a link, a device, a sparse or repeated file, a
+        decompression bomb, a damaged or cut archive.
+    """
+    names: set[str] = set()
+    try:
+        with archive.open("rb") as raw:
+            source = _Meter(gzip.GzipFile(fileobj=raw) if form == "tgz" else raw, archive, limits)
+            # A stream is read once from front to end, so that the meter sees every byte.
+            with tarfile.open(fileobj=source, mode="r|") as tar:
+                source.allow(_HEADER_BYTES)
+                while (member := tar.next()) is not None:
+                    _check(archive, member, folder, names, limits)
+                    source.allow(member.size + _HEADER_BYTES)
+                    tar.extract(member, folder, filter="data")
+                    # Otherwise the list of members grows without end.
+                    tar.members = []  # type: ignore[attr-defined]
+            source.finish()
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
+        raise DatasetError(
+            f"{archive}: after {len(names)} members: found damage ({error}), expected a whole {form} archive; "
+            "fetch it again"
+        ) from error
+    return sum((folder / name).is_file() for name in names)
+
+
+class _Meter(io.RawIOBase):
+    """Passes an archive's content on and stops it at the limits, also inside headers, which tarfile reads by itself."""
+
+    def __init__(self, source: gzip.GzipFile | io.BufferedReader, archive: Path, limits: UnpackLimits) -> None:
+        super().__init__()
+        self._source, self._archive = source, archive
+        total_bytes = int(archive.stat().st_size * limits.ratio) + _HEADER_BYTES
+        self._limit_bytes = min(limits.content_bytes + limits.files * 2 * _END_BYTES, total_bytes)
+        self._read_bytes, self._allowed_bytes, self._tail = 0, 0, b""
+
+    def allow(self, size_bytes: int) -> None:
+        """Allow some bytes more from here on."""
+        self._allowed_bytes = self._read_bytes + size_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._source.read(size)
+        self._read_bytes += len(data)
+        self._tail = (self._tail + data)[-_END_BYTES:]
+        if self._read_bytes > self._limit_bytes:
+            raise DatasetError(
+                f"{self._archive}: found more than {self._limit_bytes} bytes of content, expected less: "
+                f"a decompression bomb, or a limit that is too low; {REFUSED}"
+            )
+        if self._read_bytes > self._allowed_bytes:
+            raise DatasetError(
+                f"{self._archive}: found a header of more than {_HEADER_BYTES} bytes, expected a short one; {REFUSED}"
+            )
+        return data
+
+    def finish(self) -> None:
+        """Read to the end: gzip verifies its checksum there, and an archive that was cut lacks its end blocks."""
+        self._allowed_bytes = self._limit_bytes
+        while self.read(_BLOCK_BYTES):
+            pass
+        if self._tail.strip(b"\0") or not self._tail:
+            raise DatasetError(f"{self._archive}: found no end mark, expected a whole archive; fetch it again")
+
+
+def _check(archive: Path, member: tarfile.TarInfo, folder: Path, names: set[str], limits: UnpackLimits) -> None:
+    """Refuse a member that an honest dataset does not have."""
+    place = f"{archive}: member {member.name!r}"
+    if not (member.isreg() or member.isdir()) or member.issparse():
+        raise DatasetError(f"{place}: found a link, device or sparse file, expected files and folders; {REFUSED}")
+    if not member.name.isprintable() or "\\" in member.name:
+        raise DatasetError(f"{place}: found an unprintable name, expected a plain one; {REFUSED}")
+    if member.name.startswith("/"):
+        raise DatasetError(f"{place}: found an absolute name, expected one below the archive's folder; {REFUSED}")
+    try:
+        tarfile.data_filter(member, str(folder))
+    except tarfile.FilterError as error:
+        raise DatasetError(f"{place}: found {error}, expected a name below the archive's folder; {REFUSED}") from error
+    if ".." in Path(member.name).parts:
+        raise DatasetError(f"{place}: found '..', expected a name below the archive's folder; {REFUSED}")
+    name = str(Path(member.name))
+    if name in names and not member.isdir():
+        raise DatasetError(f"{place}: found it twice, expected each file once; {REFUSED}")
+    names.add(name)
+    if len(names) > limits.files:
+        raise DatasetError(f"{place}: found more than {limits.files} members, expected fewer; {REFUSED}")
+    if member.size > limits.content_bytes:
+        raise DatasetError(
+            f"{place}: found {member.size} bytes, expected at most {limits.content_bytes}: a bomb; {REFUSED}"
+        )

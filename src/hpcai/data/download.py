@@ -1,0 +1,327 @@
+"""Downloads the archives of datasets.tsv: resumable, retried, verified by size and checksum, published atomically."""
+
+import csv
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import requests
+import tenacity
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from hpcai.config.base import Name, Settings
+from hpcai.data.manifest import read_json
+from hpcai.data.tfrecord import write_atomically
+from hpcai.errors import DatasetError
+
+logger = logging.getLogger(__name__)
+_BLOCK_BYTES = 1 << 20
+_PROGRESS_S = 10.0
+_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+"""Statuses of servers that may answer later (RFC 9110 and RFC 6585)."""
+
+
+def _blank_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+Published = BeforeValidator(_blank_is_none)
+"""A blank cell means that the publisher does not say."""
+
+
+class Archive(Settings):
+    """One row of datasets.tsv."""
+
+    dataset: Name
+    file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,200}$")
+    url: str = Field(pattern=r"^https?://[^\s]+$")
+    bytes: Annotated[int | None, Published] = Field(default=None, gt=0)
+    checksum_algorithm: Annotated[Literal["md5", "sha1", "sha256", "sha512"] | None, Published] = None
+    checksum: Annotated[str | None, Published, Field(pattern=r"^[0-9a-f]{32,128}$")] = None
+    format: Literal["tar", "tgz", "folder"]
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _checksum_has_its_algorithm(self) -> "Archive":
+        if (self.checksum is None) != (self.checksum_algorithm is None):
+            raise ValueError("checksum and checksum_algorithm must both be given or both be blank")
+        return self
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is waited for; a try that brings new bytes does not count as failed."""
+
+    failures: int = 8
+    longest_wait_s: float = 60.0
+    timeout_s: float = 60.0
+
+
+class _FirstUse(Settings):
+    """What an archive without a published checksum was when it was fetched first."""
+
+    url: str
+    bytes: int
+    sha256: str
+
+
+class _Part(Settings):
+    """What an incomplete download is a part of; ``guard`` is its ETag or date, "" if the server gives none."""
+
+    url: str
+    guard: str
+    total_bytes: int | None
+
+
+class _InterruptedError(Exception):
+    """A transfer that ended too early, and may be continued."""
+
+
+def read_catalogue(path: Path) -> dict[str, Archive]:
+    """Read datasets.tsv.
+
+    Parameters
+    ----------
+    path
+        Tab-separated table with the fields of `Archive` as columns.
+
+    Raises
+    ------
+    DatasetError
+        Naming the line and column of what is wrong.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror}), expected the table of datasets") from error
+    archives: dict[str, Archive] = {}
+    expected = list(Archive.model_fields)
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    if list(rows.fieldnames or []) != expected:
+        raise DatasetError(f"{path}: line 1: found columns {rows.fieldnames}, expected {expected}; correct the table")
+    for number, row in enumerate(rows, start=2):
+        try:
+            archive = Archive.model_validate(row)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "row"
+            raise DatasetError(
+                f"{path}: line {number}: {place}: found {first['input']!r}, expected otherwise ({first['msg']}); "
+                "correct the table"
+            ) from None
+        if archive.dataset in archives:
+            raise DatasetError(f"{path}: line {number}: found {archive.dataset!r} twice, expected it once")
+        archives[archive.dataset] = archive
+    return archives
+
+
+def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = None) -> Path:
+    """Fetch an archive, or verify the one that is there already, and return its path.
+
+    A transfer that was broken off is continued if the server still has the same file (HTTP Range with If-Range,
+    RFC 9110 section 13.1.5), and begun anew otherwise. The file appears under its name only when it is verified.
+    Without a published checksum the SHA-256 of the first use is recorded beside the file, and expected later.
+
+    Parameters
+    ----------
+    archive
+        Row of datasets.tsv.
+    folder
+        Folder to put it in; it is made if need be.
+    patience
+        Tries and waiting times.
+
+    Raises
+    ------
+    DatasetError
+        If the server does not deliver, or what it delivers has another size or checksum; a file that is complete but
+        wrong is kept beside, with ``.quarantine-`` in its name.
+    """
+    if archive.format == "folder":
+        raise DatasetError(f"{archive.url}: found a folder of files, expected one archive: {archive.note}")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / archive.file
+    if path.exists():
+        logger.info("%s is there already; it is verified", path)
+        _verify(archive, path, path)
+        return path
+    part = _Download(archive, folder, patience or Patience()).run()
+    _verify(archive, part, path)
+    part.replace(path)
+    _sidecar(part).unlink(missing_ok=True)
+    return path
+
+
+def _sidecar(part: Path) -> Path:
+    return part.with_name(part.name + ".json")
+
+
+class _Download:
+    """The transfer of one archive into its .part file."""
+
+    def __init__(self, archive: Archive, folder: Path, patience: Patience) -> None:
+        self._archive, self._patience = archive, patience
+        self._part = folder / (archive.file + ".part")
+        self._failures, self._told_s = 0, time.monotonic()
+
+    def run(self) -> Path:
+        retry = tenacity.Retrying(
+            retry=tenacity.retry_if_exception_type((_InterruptedError, requests.RequestException)),
+            stop=lambda _: self._failures >= self._patience.failures,
+            wait=tenacity.wait_random_exponential(multiplier=0.5, max=self._patience.longest_wait_s),
+            before_sleep=lambda state: logger.warning("%s: %s; trying again", self._archive.url, _reason(state)),
+            reraise=True,
+        )
+        try:
+            retry(self._try)
+        except (_InterruptedError, requests.RequestException) as error:
+            raise DatasetError(
+                f"{self._archive.url}: found no way to fetch it after {self._failures} tries without a new byte "
+                f"({error}), expected {self._archive.file}; {self._size()} bytes are kept, so start again later"
+            ) from error
+        return self._part
+
+    def _size(self) -> int:
+        return self._part.stat().st_size if self._part.exists() else 0
+
+    def _try(self) -> None:
+        before_bytes = self._size()
+        try:
+            self._transfer()
+        except (_InterruptedError, requests.RequestException):
+            self._failures = 0 if self._size() > before_bytes else self._failures + 1
+            raise
+
+    def _resumable(self) -> _Part | None:
+        """Return what the .part file belongs to, if it can be continued safely."""
+        sidecar = _sidecar(self._part)
+        if not self._size() or not sidecar.exists():
+            return None
+        known = read_json(sidecar, _Part, f"remove {sidecar}")
+        return known if known.url == self._archive.url and known.guard else None
+
+    def _transfer(self) -> None:
+        known = self._resumable()
+        start = self._size() if known else 0
+        if known and start == known.total_bytes:
+            return
+        headers = {"Accept-Encoding": "identity"}
+        if known:
+            headers |= {"Range": f"bytes={start}-", "If-Range": known.guard}
+        timeout_s = self._patience.timeout_s
+        with requests.get(self._archive.url, headers=headers, stream=True, timeout=timeout_s) as response:
+            self._check_status(response)
+            if response.status_code == requests.codes.partial_content:
+                offset, total_bytes = _content_range(response.headers)
+                if known is None or offset != start or _guard(response.headers) not in {"", known.guard}:
+                    self._part.unlink(missing_ok=True)
+                    raise _InterruptedError("the server sent another part than asked for; beginning anew")
+            else:
+                start = 0
+                length = response.headers.get("Content-Length", "")
+                total_bytes = int(length) if length.isdecimal() else None
+            self._check_size(total_bytes)
+            state = _Part(url=self._archive.url, guard=_guard(response.headers), total_bytes=total_bytes)
+            self._receive(response, start, known or state if start else state)
+
+    def _check_status(self, response: requests.Response) -> None:
+        status = response.status_code
+        if status in _TRY_AGAIN:
+            raise _InterruptedError(f"the server answered {status} {response.reason}")
+        if status == requests.codes.requested_range_not_satisfiable:
+            self._part.unlink(missing_ok=True)
+            raise _InterruptedError("the server has fewer bytes than were received before; beginning anew")
+        if status not in {requests.codes.ok, requests.codes.partial_content}:
+            raise DatasetError(
+                f"{self._archive.url}: found HTTP status {status} {response.reason}, expected 200; "
+                "correct the address in datasets.tsv"
+            )
+
+    def _check_size(self, total_bytes: int | None) -> None:
+        if None not in {total_bytes, self._archive.bytes} and total_bytes != self._archive.bytes:
+            raise DatasetError(
+                f"{self._archive.url}: found {total_bytes} bytes on the server, expected {self._archive.bytes}; "
+                "correct the bytes in datasets.tsv if the publisher replaced the file"
+            )
+
+    def _receive(self, response: requests.Response, start: int, state: _Part) -> None:
+        write_atomically(_sidecar(self._part), state.model_dump_json().encode())
+        with self._part.open("r+b" if start else "wb") as file:
+            file.seek(start)
+            for block in response.iter_content(_BLOCK_BYTES):
+                file.write(block)
+                self._tell(file.tell(), state.total_bytes)
+            end = file.tell()
+        if state.total_bytes is not None and end != state.total_bytes:
+            raise _InterruptedError(f"the connection ended after {end} of {state.total_bytes} bytes")
+
+    def _tell(self, done_bytes: int, total_bytes: int | None) -> None:
+        if time.monotonic() - self._told_s >= _PROGRESS_S:
+            self._told_s = time.monotonic()
+            logger.info("%s: %d of %s bytes", self._archive.file, done_bytes, total_bytes or "an unknown number of")
+
+
+def _reason(state: tenacity.RetryCallState) -> str:
+    return str(state.outcome.exception()) if state.outcome else ""
+
+
+def _guard(headers: Mapping[str, str]) -> str:
+    """Return what If-Range may compare: a strong ETag, else the date."""
+    tag = headers.get("ETag", "")
+    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
+
+
+def _content_range(headers: Mapping[str, str]) -> tuple[int, int | None]:
+    """Return first byte and total size of ``bytes first-last/total``."""
+    unit, _, value = headers.get("Content-Range", "").partition(" ")
+    span, _, total = value.partition("/")
+    first = span.partition("-")[0]
+    if unit != "bytes" or not first.isdecimal():
+        raise _InterruptedError(f"the server sent Content-Range {value!r}")
+    return int(first), int(total) if total.isdecimal() else None
+
+
+def _verify(archive: Archive, file: Path, final: Path) -> None:
+    """Compare size and checksum; what is wrong is moved to quarantine."""
+    size_bytes = file.stat().st_size
+    if archive.bytes is not None and size_bytes != archive.bytes:
+        raise _quarantined(file, final, f"found {size_bytes} bytes, expected {archive.bytes}")
+    if archive.checksum is not None and archive.checksum_algorithm is not None:
+        found = _digest(file, archive.checksum_algorithm)
+        if found != archive.checksum:
+            raise _quarantined(file, final, f"found {archive.checksum_algorithm} {found}, expected {archive.checksum}")
+        return
+    record = final.with_name(final.name + ".first-use.json")
+    found = _digest(file, "sha256")
+    if not record.exists():
+        logger.warning(
+            "%s: no checksum is published; its SHA-256 %s is recorded and expected from now on", final, found
+        )
+        first_use = _FirstUse(url=archive.url, bytes=size_bytes, sha256=found)
+        write_atomically(record, (json.dumps(first_use.model_dump(), indent=1) + "\n").encode())
+        return
+    first_use = read_json(record, _FirstUse, f"remove {record} to trust the file anew")
+    if found != first_use.sha256:
+        reason = f"found sha256 {found}, expected {first_use.sha256} as at its first use"
+        raise _quarantined(file, final, reason, f"; if the publisher replaced the file, remove {record}")
+
+
+def _digest(file: Path, algorithm: str) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, algorithm).hexdigest()
+
+
+def _quarantined(file: Path, final: Path, reason: str, remedy: str = "") -> DatasetError:
+    """Move a wrong file aside, where nobody takes it for the right one but it can still be studied."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    place, count = final.with_name(f"{final.name}.quarantine-{stamp}"), 1
+    while place.exists():
+        place, count = final.with_name(f"{final.name}.quarantine-{stamp}-{count}"), count + 1
+    file.rename(place)
+    _sidecar(final.with_name(final.name + ".part")).unlink(missing_ok=True)
+    return DatasetError(f"{final}: {reason}; it was moved to {place.name}; fetch it again{remedy}")

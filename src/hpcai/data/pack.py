@@ -1,0 +1,224 @@
+"""Packs the many sample files of a dataset into few shards that all ranks of a node can unpack in parallel.
+
+A shard is a plain tar archive whose members are compressed one by one: anybody can open it, a member can be unpacked
+alone, and packed.json says where each member's bytes lie, so that no rank has to read through an archive.
+"""
+
+import logging
+import tarfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+from crc32c import crc32c
+from pydantic import Field
+
+from hpcai.config.base import Count, Index, Name, Settings
+from hpcai.config.benchmark import PackSettings
+from hpcai.data.manifest import (
+    SPLITS,
+    Checksum,
+    FileEntry,
+    Manifest,
+    RelativePath,
+    Split,
+    in_parallel,
+    read_content,
+    read_json,
+)
+from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
+from hpcai.data.tfrecord import write_atomically
+
+logger = logging.getLogger(__name__)
+PACKED = "packed.json"
+_PARTIAL = ".partial"
+_TAR_BLOCK_BYTES = 512
+
+
+class PackedMember(Settings):
+    """One sample file inside a shard."""
+
+    name: RelativePath = Field(description="Name of the unpacked file, such as train/xyz.tfrecord.")
+    offset: Index = Field(description="Where its packed bytes begin in the shard.")
+    packed_bytes: Count
+    content_bytes: Count
+    content_crc32c: Checksum
+
+
+class PackedShard(Settings):
+    """One archive; ``file`` is relative to the folder of packed.json."""
+
+    file: RelativePath
+    split: Split
+    bytes: Count
+    crc32c: Checksum
+    members: tuple[PackedMember, ...]
+
+
+class PackManifest(Settings):
+    """All shards of a dataset."""
+
+    schema_version: Literal[1] = 1
+    dataset: Name
+    manifest_digest: str
+    codec: Codec
+    level: int
+    shards: tuple[PackedShard, ...]
+    stored_bytes: Count = Field(description="Sample files as they lie in the dataset.")
+    content_bytes: Count = Field(description="Sample files uncompressed, as they are staged.")
+    packed_bytes: Count = Field(description="Shards.")
+    compression_ratio: float = Field(description="content_bytes / packed_bytes.")
+    pack_s: float
+
+    def members(self, split: Split) -> tuple[PackedMember, ...]:
+        """Return the members of a split, sorted by name."""
+        found = (member for shard in self.shards if shard.split == split for member in shard.members)
+        return tuple(sorted(found, key=lambda member: member.name))
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One shard to write."""
+
+    split: Split
+    file: str
+    entries: Sequence[FileEntry]
+
+
+def pack_dataset(manifest: Manifest, root: Path, settings: PackSettings, output: Path) -> PackManifest:
+    """Pack a dataset into shards and write packed.json last.
+
+    File i of a split goes to shard i modulo the number of shards: when the number of nodes divides that of shards,
+    a node's part of a split dataset is a set of whole shards. Equal input gives equal shards, bit for bit.
+
+    Parameters
+    ----------
+    manifest
+        The dataset; each file is verified against it while it is read.
+    root
+        Folder of the sample files, see `Manifest.root`.
+    settings
+        Codec, level and shards per split.
+    output
+        Folder of packed.json; what an earlier packing left there is replaced when the new shards are complete.
+
+    Raises
+    ------
+    DatasetError
+        If a sample file is missing or damaged.
+    """
+    started_s = time.monotonic()
+    output.mkdir(parents=True, exist_ok=True)
+    tasks = [task for split in SPLITS for task in _tasks(split, manifest.splits.get(split, ()), settings.shards)]
+    logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(tasks), settings.codec)
+    with _no_leftovers(output):
+        shards = in_parallel(lambda task: _write_shard(task, manifest, root, settings, output), tasks)
+        _publish(output, shards)
+    content_bytes = sum(entry.content_bytes for entry in manifest.entries)
+    packed_bytes = sum(shard.bytes for shard in shards)
+    packed = PackManifest(
+        dataset=manifest.dataset,
+        manifest_digest=manifest.digest,
+        codec=settings.codec,
+        level=settings.level,
+        shards=tuple(shards),
+        stored_bytes=sum(entry.bytes for entry in manifest.entries),
+        content_bytes=content_bytes,
+        packed_bytes=packed_bytes,
+        compression_ratio=content_bytes / packed_bytes,
+        pack_s=time.monotonic() - started_s,
+    )
+    write_atomically(output / PACKED, (packed.model_dump_json(indent=1) + "\n").encode())
+    logger.info("packed %d bytes into %d in %.1f s", content_bytes, packed_bytes, packed.pack_s)
+    return packed
+
+
+def read_pack(path: Path) -> PackManifest:
+    """Read packed.json.
+
+    Raises
+    ------
+    DatasetError
+        If the file is missing or damaged, or of another schema.
+    """
+    return read_json(path, PackManifest, "pack the dataset again")
+
+
+def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[_Task]:
+    count = min(shards, len(entries))
+    ordered = sorted(entries, key=lambda entry: _member_name(split, entry))
+    for index in range(count):
+        yield _Task(split, f"{split}-{index:05d}-of-{count:05d}.tar", ordered[index::count])
+
+
+def _member_name(split: Split, entry: FileEntry) -> str:
+    """Name the unpacked file; a folder ``val`` of an existing dataset becomes ``validation``."""
+    return f"{split}/{Path(entry.path).name}"
+
+
+class _Archive:
+    """A tar archive that is written once from front to end, with its checksum."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self.bytes, self.crc = file, 0, 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self.bytes += len(data)
+        self.crc = crc32c(data, self.crc)
+
+    def add(self, name: str, data: bytes) -> int:
+        """Append a member with neutral owner and time; return where its bytes begin."""
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        self.write(info.tobuf(tarfile.PAX_FORMAT))
+        offset = self.bytes
+        self.write(data)
+        self.write(bytes(-len(data) % _TAR_BLOCK_BYTES))
+        return offset
+
+
+def _write_shard(task: _Task, manifest: Manifest, root: Path, settings: PackSettings, output: Path) -> PackedShard:
+    members: list[PackedMember] = []
+    with (output / (task.file + _PARTIAL)).open("wb") as file:
+        archive = _Archive(file)
+        for entry in task.entries:
+            packed = encode_member(read_content(manifest, root, entry), settings.codec, settings.level)
+            name = _member_name(task.split, entry)
+            members.append(
+                PackedMember(
+                    name=name,
+                    offset=archive.add(name + SUFFIXES[settings.codec], packed),
+                    packed_bytes=len(packed),
+                    content_bytes=entry.content_bytes,
+                    content_crc32c=entry.content_crc32c,
+                )
+            )
+        archive.write(bytes(2 * _TAR_BLOCK_BYTES))
+    return PackedShard(
+        file=task.file, split=task.split, bytes=archive.bytes, crc32c=f"{archive.crc:08x}", members=tuple(members)
+    )
+
+
+def _publish(output: Path, shards: Sequence[PackedShard]) -> None:
+    """Put the new shards in the place of older ones; without packed.json in between, nobody reads a mixture."""
+    (output / PACKED).unlink(missing_ok=True)
+    names = {shard.file for shard in shards}
+    for old in output.glob("*-of-*.tar"):
+        if old.name not in names:
+            old.unlink()
+    for name in sorted(names):
+        (output / (name + _PARTIAL)).replace(output / name)
+
+
+@contextmanager
+def _no_leftovers(output: Path) -> Iterator[None]:
+    """Remove the incomplete shards of a packing that failed, now or earlier."""
+    try:
+        yield
+    finally:
+        for partial in output.glob("*" + _PARTIAL):
+            partial.unlink()

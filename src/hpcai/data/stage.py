@@ -1,0 +1,219 @@
+"""Staging to node-local storage: all local ranks unpack their part of the shards, and verify what they write."""
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from hpcai.data.manifest import SPLITS, Split
+from hpcai.data.pack import PackManifest
+from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
+from hpcai.errors import StagingError
+
+Partition = Literal["whole", "split"]
+MARKER = ".hpcai-stage"
+"""File that says that a folder was made for staging, and may be removed with all that is in it."""
+SPACE_MARGIN = 0.02
+SPACE_MARGIN_BYTES = 16 << 20
+"""Room for folders, metadata and what the run itself writes beside the samples."""
+
+
+@dataclass(frozen=True)
+class StagingResult:
+    """What one rank staged."""
+
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    files: int
+
+
+def node_files(pack: PackManifest, split: str, node_index: int, nodes: int, partition: Partition) -> list[str]:
+    """Return the names of the files that a node holds, sorted, relative to the staging folder.
+
+    With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards the
+    training and the validation set alike over the sets of files that the nodes hold (MLPerf HPC reference,
+    cosmoflow/data/cosmo.py, ``n_file_sets``; cosmoflow/utils/staging.py).
+
+    Parameters
+    ----------
+    pack
+        The packed dataset.
+    split
+        ``train`` or ``validation``.
+    node_index, nodes
+        This node, from 0, and their number.
+    partition
+        ``whole``: every node holds everything; ``split``: each holds a part of its own.
+
+    Raises
+    ------
+    StagingError
+        If the parts would not be of equal size: ranks would train on different numbers of samples.
+    """
+    return [piece.member.name for piece in _node_pieces(pack, _split_of(split), node_index, nodes, partition)]
+
+
+def _split_of(name: str) -> Split:
+    for split in SPLITS:
+        if name == split:
+            return split
+    raise StagingError(f"found split {name!r}, expected one of {', '.join(SPLITS)}")
+
+
+def _node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+    pieces = [Piece(shard.file, member) for shard in pack.shards if shard.split == split for member in shard.members]
+    pieces.sort(key=lambda piece: piece.member.name)
+    if partition == "whole":
+        return pieces
+    if len(pieces) % nodes:
+        raise StagingError(
+            f"{split}: found {len(pieces)} samples, expected a multiple of {nodes} nodes for staging.partition: split; "
+            "change the number of samples or of nodes, or use staging.partition: whole"
+        )
+    return pieces[node_index::nodes]
+
+
+def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+    """Return what a node holds in the order in which it lies in the shards."""
+    pieces = [piece for split in SPLITS for piece in _node_pieces(pack, split, node_index, nodes, partition)]
+    return sorted(pieces, key=lambda piece: (piece.shard, piece.member.offset))
+
+
+def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, partition: Partition) -> None:
+    """Make the staging folder of a node and check its free space; the node's first rank does it before any writes.
+
+    What an earlier staging left in the same folder is removed.
+
+    Raises
+    ------
+    StagingError
+        If the folder cannot be written, or lacks space or inodes: with bytes needed and free.
+    """
+    pieces = _all_pieces(pack, node_index, nodes, partition)
+    clean_stage(target)
+    try:
+        _claim(target)
+        space = os.statvfs(target)
+    except OSError as error:
+        raise StagingError(
+            f"{target}: cannot be written ({error.strerror}), expected a node-local folder; "
+            "correct storage.node_local of the machine file"
+        ) from error
+    block_bytes = space.f_frsize
+    stored_bytes = sum(-(-piece.member.content_bytes // block_bytes) * block_bytes for piece in pieces)
+    needed_bytes = int(stored_bytes * (1 + SPACE_MARGIN)) + SPACE_MARGIN_BYTES
+    free_bytes = space.f_bavail * block_bytes
+    if needed_bytes > free_bytes:
+        raise StagingError(f"{target}: found {free_bytes} bytes free, expected at least {needed_bytes}; {REMEDY}")
+    # File systems without a fixed table of inodes report 0 of 0.
+    if space.f_files and space.f_favail < len(pieces) + len(SPLITS):
+        raise StagingError(
+            f"{target}: found {space.f_favail} inodes free, expected at least {len(pieces) + len(SPLITS)}; {REMEDY}"
+        )
+
+
+def _claim(target: Path) -> None:
+    """Make a folder for staging, or join the other ranks in it; a folder with foreign files is refused."""
+    target.mkdir(parents=True, exist_ok=True)
+    if not (target / MARKER).exists() and any(name != MARKER for name in os.listdir(target)):  # noqa: PTH208
+        raise StagingError(f"{target}: found files that no staging made, expected an empty folder; choose another one")
+    (target / MARKER).touch()
+    for split in SPLITS:
+        (target / split).mkdir(exist_ok=True)
+
+
+def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many numbers
+    pack: PackManifest,
+    source_root: Path,
+    target: Path,
+    local_rank: int,
+    local_size: int,
+    node_index: int,
+    nodes: int,
+    partition: Partition,
+    threads: int,
+) -> StagingResult:
+    """Unpack this rank's part of the node's files; all local ranks do it at the same time.
+
+    Each rank takes a run of neighbouring members, of about equal content, so that its reads are large and sequential.
+    The checksum of each file's content is verified before it is written.
+
+    Parameters
+    ----------
+    pack
+        The packed dataset.
+    source_root
+        Folder of packed.json and the shards.
+    target
+        Staging folder; files appear there as plain TFRecords under train/ and validation/.
+    local_rank, local_size
+        This rank among those of its node.
+    node_index, nodes
+        This node among all.
+    partition
+        What a node holds, see `node_files`.
+    threads
+        Threads of this rank.
+
+    Raises
+    ------
+    StagingError
+        If a shard is missing or damaged (file, member and offset are named) or the space runs out.
+    """
+    started_s = time.monotonic()
+    pieces = _rank_share(_all_pieces(pack, node_index, nodes, partition), local_rank, local_size)
+    if pieces:
+        _claim(target)
+        with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
+            Unpacker(pack, pieces, shards, target).run(min(threads, len(pieces)))
+    return StagingResult(
+        bytes_read=sum(piece.member.packed_bytes for piece in pieces),
+        bytes_written=sum(piece.member.content_bytes for piece in pieces),
+        seconds=time.monotonic() - started_s,
+        files=len(pieces),
+    )
+
+
+def _rank_share(pieces: Sequence[Piece], local_rank: int, local_size: int) -> Sequence[Piece]:
+    """Cut the pieces into runs of about equal content; the runs of all local ranks together are all pieces."""
+    ends_bytes = np.cumsum([piece.member.content_bytes for piece in pieces])
+    total_bytes = int(ends_bytes[-1]) if pieces else 0
+    cuts = [int(np.searchsorted(ends_bytes, total_bytes * rank / local_size, "right")) for rank in range(local_size)]
+    return pieces[cuts[local_rank] : [*cuts, len(pieces)][local_rank + 1]]
+
+
+def clean_stage(target: Path) -> None:
+    """Remove a staging folder; it may be incomplete or gone, and others may be removing it at the same time.
+
+    Raises
+    ------
+    StagingError
+        If the folder was not made by staging.
+    """
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise StagingError(f"{target}: found a link or a file, expected a staging folder; it is left as it is")
+    try:
+        names = os.listdir(target)  # noqa: PTH208
+    except FileNotFoundError:
+        return
+    if names and MARKER not in names:
+        raise StagingError(f"{target}: found no {MARKER} in it, so that no staging made it; it is left as it is")
+    # The marker goes last, so that a removal that is interrupted can be repeated.
+    for name in sorted(names, key=MARKER.__eq__):
+        path = target / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    try:
+        target.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StagingError(f"{target}: could not be removed ({error.strerror}); remove it") from error

@@ -1,0 +1,224 @@
+"""TFRecord files without TensorFlow: framing, gzip, and a reader that finds every kind of damage.
+
+A record is its length (uint64, little-endian), the masked CRC-32C of the length, the payload, and the masked CRC-32C
+of the payload (TensorFlow, core/lib/io/record_writer.h). TensorFlow itself reads a gzip file whose tail is cut, and an
+empty file, without an error; this reader does not.
+"""
+
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from crc32c import crc32c
+
+from hpcai.errors import DatasetError
+
+HEADER = struct.Struct("<QI")
+FOOTER = struct.Struct("<I")
+FRAME_BYTES = HEADER.size + FOOTER.size
+GZIP_MAGIC = b"\x1f\x8b"
+GZIP_LEVEL = 6
+"""What zlib, and so TensorFlow's writer, takes by default."""
+_GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_MASK_DELTA = 0xA282EAD8
+"""TensorFlow, core/lib/hash/crc32c.h."""
+_BLOCK_BYTES = 1 << 18
+MAX_CONTENT_BYTES = 1 << 31
+"""No sample file comes near this; a gzip file that goes beyond is a decompression bomb."""
+REPAIR = "copy the file again, or make the dataset again"
+
+
+@dataclass(frozen=True)
+class Content:
+    """Uncompressed bytes of a file, as far as they could be had, and what was wrong after them ("" if nothing)."""
+
+    data: bytes
+    problem: str = ""
+
+
+def encode_records(payloads: Iterable[bytes]) -> bytes:
+    """Return the plain TFRecord bytes of payloads."""
+    parts: list[bytes] = []
+    for payload in payloads:
+        length = struct.pack("<Q", len(payload))
+        parts += [length, FOOTER.pack(masked_crc32c(length)), payload, FOOTER.pack(masked_crc32c(payload))]
+    return b"".join(parts)
+
+
+def masked_crc32c(data: bytes | memoryview) -> int:
+    """Return the masked CRC-32C of some bytes: rotated right by 15 bits, plus a constant."""
+    crc: int = crc32c(data)
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def compress_content(content: bytes | memoryview, level: int = GZIP_LEVEL) -> bytes:
+    """Return content as one gzip member without name or time: equal content gives equal bytes."""
+    compressor = zlib.compressobj(level, zlib.DEFLATED, _GZIP_WINDOW)
+    return compressor.compress(content) + compressor.flush()
+
+
+def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None:
+    """Write payloads as a TFRecord file, gzip-compressed or plain; the file appears whole or not at all.
+
+    Parameters
+    ----------
+    path
+        File to write; its folder must exist.
+    payloads
+        Records in order, at least one.
+    compress
+        True for gzip.
+
+    Raises
+    ------
+    DatasetError
+        If there is no payload: readers would take the empty file for a damaged one.
+    """
+    content = encode_records(payloads)
+    if not content:
+        raise DatasetError(f"{path}: found no record to write, expected at least one; correct the caller")
+    write_atomically(path, compress_content(content) if compress else content)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file beside its place and rename it, so that nobody sees a part of it."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(data)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def unpack_content(data: bytes, compressed: bool) -> Content:
+    """Return the TFRecord bytes of a file's bytes; damage of the gzip layer is noted, not raised.
+
+    What can be decompressed before the damage is returned, so that the damaged record can be named.
+    """
+    if not compressed:
+        if data[:2] == GZIP_MAGIC:
+            return Content(b"", "found gzip, expected plain records; correct the setting edition")
+        return Content(data)
+    if data and data[:2] != GZIP_MAGIC:
+        return Content(b"", f"found no gzip header, expected gzip; correct the setting edition, or {REPAIR}")
+    parts: list[bytes] = []
+    try:
+        parts.extend(_decompressed(data))
+    except ValueError as error:
+        return Content(b"".join(parts), str(error))
+    return Content(b"".join(parts))
+
+
+def _decompressed(data: bytes) -> Iterator[bytes]:
+    """Yield the content of gzip members block by block; damage is a ValueError after what lies before it."""
+    total_bytes = 0
+    while data:
+        if data[:2] != GZIP_MAGIC:
+            raise ValueError(f"found {len(data)} bytes of garbage after the gzip data; {REPAIR}")
+        decompressor = zlib.decompressobj(_GZIP_WINDOW)
+        end = 0
+        while not decompressor.eof:
+            if end >= len(data):
+                raise ValueError(f"the gzip data ends before its trailer: the tail of the file is cut; {REPAIR}")
+            block = data[end : end + _BLOCK_BYTES]
+            end += len(block)
+            try:
+                content = decompressor.decompress(block)
+            except zlib.error as error:
+                raise ValueError(f"the gzip data is damaged ({error}); {REPAIR}") from error
+            total_bytes += len(content)
+            if total_bytes > MAX_CONTENT_BYTES:
+                raise ValueError(f"found more than {MAX_CONTENT_BYTES} bytes of content, expected one sample")
+            yield content
+        data = data[end - len(decompressor.unused_data) :]
+
+
+def split_records(content: Content, name: str) -> Iterator[memoryview]:
+    """Yield the payloads of TFRecord bytes; both checksums of each are verified before it is yielded.
+
+    Parameters
+    ----------
+    content
+        Uncompressed bytes, with what was wrong after them.
+    name
+        File to name in errors.
+
+    Raises
+    ------
+    DatasetError
+        Naming the file and the record (counted from 0) of the first damage.
+    """
+    data, position, index = memoryview(content.data), 0, 0
+    while position < len(data):
+        place = f"{name}: record {index}"
+        if len(data) - position < HEADER.size:
+            raise _cut(place, content, len(data) - position, HEADER.size)
+        length, expected = HEADER.unpack_from(data, position)
+        _check(place, data[position : position + 8], expected, "a flipped bit in its length, or trailing garbage")
+        start, end = position + HEADER.size, position + FRAME_BYTES + length
+        if end > len(data):
+            raise _cut(place, content, len(data) - position, FRAME_BYTES + length)
+        payload = data[start : start + length]
+        _check(place, payload, FOOTER.unpack_from(data, start + length)[0], "a flipped bit")
+        yield payload
+        position, index = end, index + 1
+    if content.problem:
+        raise DatasetError(f"{name}: record {index}: {content.problem}")
+    if index == 0:
+        raise DatasetError(f"{name}: record 0: found an empty file, expected at least one record; {REPAIR}")
+
+
+def _check(place: str, data: memoryview, expected: int, meaning: str) -> None:
+    found = masked_crc32c(data)
+    if found != expected:
+        raise DatasetError(
+            f"{place}: found {found:08x} as checksum of {len(data)} bytes, expected {expected:08x}: {meaning}; {REPAIR}"
+        )
+
+
+def _cut(place: str, content: Content, found_bytes: int, expected_bytes: int) -> DatasetError:
+    reason = content.problem or f"the tail of the file is cut; {REPAIR}"
+    return DatasetError(f"{place}: found {found_bytes} bytes of it, expected {expected_bytes}: {reason}")
+
+
+def read_records(path: Path, compressed: bool) -> Iterator[bytes]:
+    """Yield the records of a TFRecord file, verified.
+
+    Parameters
+    ----------
+    path
+        File to read; it is read whole.
+    compressed
+        True for gzip.
+
+    Raises
+    ------
+    DatasetError
+        Naming file and record: no file, empty file, flipped bit, cut tail, trailing garbage, other compression.
+    """
+    for payload in split_records(unpack_content(read_file(path), compressed), str(path)):
+        yield bytes(payload)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a dataset's file.
+
+    Raises
+    ------
+    DatasetError
+        If it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot be read ({error.strerror}), expected a readable file; make the dataset again"
+        ) from error

@@ -1,0 +1,150 @@
+"""Unpacks members of shards with several threads, and verifies each before it is written."""
+
+import errno
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from crc32c import crc32c
+
+from hpcai.data.member_codec import CodecError, MemberDecoder
+from hpcai.data.pack import PackedMember, PackManifest
+from hpcai.errors import StagingError
+
+READ_AHEAD_BYTES = 32 << 20
+"""The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""
+REMEDY = "free some space, choose another storage.node_local, or use staging.partition: split"
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One member and the shard file that holds it."""
+
+    shard: str
+    member: PackedMember
+
+
+@contextmanager
+def opened_shards(source_root: Path, files: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Open shards for reading: descriptors by file name, closed at the end."""
+    with ExitStack() as stack:
+        descriptors: dict[str, int] = {}
+        for file in files:
+            try:
+                descriptors[file] = os.open(source_root / file, os.O_RDONLY)
+            except OSError as error:
+                raise StagingError(
+                    f"{source_root / file}: cannot be read ({error.strerror}), expected a shard; pack the dataset again"
+                ) from error
+            stack.callback(os.close, descriptors[file])
+            os.posix_fadvise(descriptors[file], 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        yield descriptors
+
+
+class Unpacker:
+    """Threads that take the pieces of a rank in their order, until all are done or one fails."""
+
+    def __init__(self, pack: PackManifest, pieces: Sequence[Piece], shards: dict[str, int], target: Path) -> None:
+        self._codec, self._pieces, self._shards, self._target = pack.codec, pieces, shards, target
+        self._packed_limit = max(piece.member.packed_bytes for piece in pieces)
+        self._content_limit = max(piece.member.content_bytes for piece in pieces)
+        self._lock = threading.Lock()
+        self._next, self._announced, self._ahead_bytes = 0, 0, 0
+        self._problem: Exception | None = None
+
+    def run(self, threads: int) -> None:
+        """Unpack all pieces; the first problem of any thread is raised here."""
+        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        if self._problem is not None:
+            raise self._problem
+
+    def _work(self) -> None:
+        try:
+            decoder = MemberDecoder(self._codec, self._content_limit)
+            packed = np.empty(self._packed_limit, np.uint8).data
+            for piece in self._taken():
+                self._unpack(piece, packed[: piece.member.packed_bytes], decoder)
+        except Exception as error:
+            with self._lock:
+                self._problem = self._problem or error
+
+    def _taken(self) -> Iterator[Piece]:
+        """Yield the next piece that no other thread has, and ask the kernel for those that follow."""
+        while True:
+            with self._lock:
+                if self._problem is not None or self._next >= len(self._pieces):
+                    return
+                piece = self._pieces[self._next]
+                self._next += 1
+                self._ahead_bytes -= piece.member.packed_bytes
+                self._read_ahead()
+            yield piece
+
+    def _read_ahead(self) -> None:
+        while self._announced < len(self._pieces) and self._ahead_bytes < READ_AHEAD_BYTES:
+            piece = self._pieces[self._announced]
+            size_bytes = piece.member.packed_bytes
+            os.posix_fadvise(self._shards[piece.shard], piece.member.offset, size_bytes, os.POSIX_FADV_WILLNEED)
+            self._announced += 1
+            self._ahead_bytes += size_bytes
+
+    def _unpack(self, piece: Piece, packed: memoryview, decoder: MemberDecoder) -> None:
+        member = piece.member
+        place = f"{piece.shard}: member {member.name} at byte {member.offset}"
+        _read_exactly(self._shards[piece.shard], packed, member.offset, place)
+        try:
+            content = decoder.decode(packed, member.content_bytes)
+        except CodecError as error:
+            raise StagingError(f"{place}: {error}; pack the dataset again") from error
+        found = f"{crc32c(content):08x}"
+        if found != member.content_crc32c:
+            raise StagingError(
+                f"{place}: found {found} as checksum of its content, expected {member.content_crc32c}: "
+                "the shard is damaged; pack the dataset again"
+            )
+        write_staged(self._target / member.name, content)
+
+
+def _read_exactly(descriptor: int, buffer: memoryview, offset: int, place: str) -> None:
+    done = 0
+    while done < len(buffer):
+        count = os.preadv(descriptor, [buffer[done:]], offset + done)
+        if count == 0:
+            raise StagingError(
+                f"{place}: the shard ends after {done} of {len(buffer)} bytes: its tail is cut; pack the dataset again"
+            )
+        done += count
+
+
+def write_staged(path: Path, content: memoryview) -> None:
+    """Write one staged file; it is scratch, so that nothing is synced.
+
+    Raises
+    ------
+    StagingError
+        If the space runs out or the file cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        try:
+            done = 0
+            while done < len(content):
+                done += os.write(descriptor, content[done:])
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno in _NO_SPACE:
+            raise StagingError(
+                f"{path}: the space ran out while staging ({error.strerror}), expected {len(content)} bytes more; "
+                f"{REMEDY}"
+            ) from error
+        raise StagingError(f"{path}: cannot be written ({error.strerror}); correct storage.node_local") from error

@@ -1,0 +1,314 @@
+"""Real ranks: the rank program under Horovod's launcher, on hand-written cubes of 16 voxels.
+
+The samples are easy on purpose: the mean count of each channel tells one target, so that a small network gets below
+the official error in seconds and the log of a closed run can be checked as a whole.
+"""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from unit.training.training_plans import make_plan
+from unit.training.training_samples import write_sample
+
+from hpcai.config.benchmark import PackSettings
+from hpcai.config.load import write_plan
+from hpcai.config.runs import RunPlan
+from hpcai.data.manifest import SPLITS, ManifestHeader, make_manifest, read_manifest, sample_files, write_manifest
+from hpcai.data.pack import pack_dataset
+from hpcai.records import EpochRecord, RankReport, TrainingReport, read_part
+
+TRAIN, VALIDATION = 64, 15
+LIMIT_S = 120
+MODEL = {"conv_layers": 4, "base_filters": 4, "dense": [16, 8]}
+CURVE = {"model": MODEL, "recipe": {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.002, "max_epochs": 2}}
+
+
+def write_cubes(folder: Path) -> Path:
+    """Write the dataset; return its manifest."""
+    rng = np.random.default_rng(11)
+    for split, count in (("train", TRAIN), ("validation", VALIDATION)):
+        for number in range(count):
+            targets = rng.uniform(-0.6, 0.6, 4)
+            counts = rng.poisson(2 * np.exp(targets), (16, 16, 16, 4))
+            write_sample(folder / split / f"univ_ics_test_a0001_{number:03d}.tfrecord", counts, list(targets))
+    header = ManifestHeader(dataset="cubes", source="existing", edition="plain", sample_shape=(16, 16, 16, 4))
+    files = {split: sample_files(folder, split) for split in SPLITS}
+    write_manifest(make_manifest(header, folder, files), folder / "manifest.json")
+    return folder / "manifest.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a launcher left behind."""
+
+    raw: Path
+    exit_status: int
+    output: str
+    wall_s: float
+
+    @property
+    def report(self) -> TrainingReport:
+        return read_part(TrainingReport, self.raw / "training.json")
+
+    def rank(self, number: int) -> RankReport:
+        return read_part(RankReport, self.raw / "ranks" / f"rank{number}.json")
+
+    @property
+    def losses(self) -> list[float]:
+        return [float(row["train_loss"]) for row in csv.DictReader((self.raw / "steps.csv").open())]
+
+    @property
+    def log(self) -> list[dict]:
+        lines = (self.raw / "mllog.txt").read_text().splitlines()
+        return [json.loads(line.removeprefix(":::MLLOG "), parse_constant=pytest.fail) for line in lines]
+
+    @property
+    def epochs(self) -> list[EpochRecord]:
+        return [EpochRecord.model_validate_json(line) for line in (self.raw / "epochs.jsonl").read_text().splitlines()]
+
+
+Meddle = Callable[[Path, subprocess.Popen], None]
+
+
+@dataclass(frozen=True)
+class Cubes:
+    """The dataset, in place and packed, and where runs may write."""
+
+    manifest: Path
+    pack: Path
+    folder: Path
+
+    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None) -> Run:
+        raw = self.folder / name
+        raw.mkdir()
+        write_plan(plan, raw / "plan.json")
+        program = [sys.executable, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
+        data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
+        if plan.benchmark.staging.place == "node_local":
+            data += ["--pack", str(self.pack)]
+        launcher = [sys.executable, "-m", "hpcai.training.launch", "-np", str(plan.point.ranks), "--gloo"]
+        started = time.monotonic()
+        with (raw / "output.log").open("w") as output:
+            process = subprocess.Popen(
+                [*launcher, *program, *data], stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+            )
+            try:
+                if meddle:
+                    meddle(raw, process)
+                status = process.wait(timeout=LIMIT_S)
+            finally:
+                if process.poll() is None:
+                    for child in psutil.Process(process.pid).children(recursive=True):
+                        child.kill()
+                    process.kill()
+        return Run(raw, status, (raw / "output.log").read_text(), time.monotonic() - started)
+
+    def scratch(self, name: str) -> Path:
+        return self.folder / f"scratch_{name}"
+
+
+def make_cubes(folder: Path) -> Cubes:
+    manifest = write_cubes(folder / "cubes")
+    pack_dataset(read_manifest(manifest), manifest.parent, PackSettings(shards=3), manifest.parent / "packed")
+    return Cubes(manifest, manifest.parent / "packed" / "packed.json", folder)
+
+
+@pytest.fixture(scope="session")
+def cubes(tmp_path_factory: pytest.TempPathFactory) -> Cubes:
+    return make_cubes(tmp_path_factory.mktemp("ranks"))
+
+
+STAGED = {"place": "node_local", "partition": "whole"}
+
+
+def small_plan(ranks: int, **changes: dict) -> RunPlan:
+    data = {"train_samples": TRAIN, "validation_samples": VALIDATION}
+    return make_plan(ranks, data=data, **{**CURVE, "target": {"value": 0.001}, **changes})
+
+
+@pytest.fixture(scope="session")
+def one_rank(cubes: Cubes) -> Run:
+    return cubes.run("one", small_plan(1))
+
+
+@pytest.fixture(scope="session")
+def two_ranks(cubes: Cubes) -> Run:
+    return cubes.run("two", small_plan(2))
+
+
+@pytest.fixture(scope="session")
+def converged(cubes: Cubes) -> Run:
+    """Staging, mixed precision, half-precision gradients and dropout together, until the official target is reached."""
+    recipe = {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.01, "warmup_epochs": 1, "max_epochs": 60}
+    model = {"conv_layers": 4, "base_filters": 8, "dense": [32, 16], "dropout": 0.05}
+    point = {"precision": "bf16", "compression": "fp16"}
+    plan = small_plan(2, model=model, recipe=recipe, point=point, target={"value": 0.124}, staging=STAGED)
+    return cubes.run("converged", plan)
+
+
+def test_ranks_end_with_the_same_bits(two_ranks: Run, converged: Run) -> None:
+    for run in (two_ranks, converged):
+        assert run.exit_status == 0, run.output
+        assert run.rank(0).weights_sha256 == run.rank(1).weights_sha256
+
+
+def test_one_and_two_ranks_take_the_same_steps(one_rank: Run, two_ranks: Run) -> None:
+    assert one_rank.exit_status == 0, one_rank.output
+    assert len(one_rank.losses) == len(two_ranks.losses) == 2 * TRAIN // 8
+    np.testing.assert_allclose(two_ranks.losses, one_rank.losses, rtol=1e-3)
+    np.testing.assert_allclose(two_ranks.losses[:8], one_rank.losses[:8], rtol=1e-5)
+    for one, two in zip(one_rank.report.epochs, two_ranks.report.epochs, strict=True):
+        assert two.quality == pytest.approx(one.quality, rel=1e-3)
+        assert one.evaluation_samples == two.evaluation_samples == VALIDATION
+
+
+def test_a_run_that_misses_its_target_has_not_converged(one_rank: Run) -> None:
+    report = one_rank.report
+    assert report.outcome == "not_converged"
+    assert [epoch.epoch for epoch in report.epochs] == [1, 2]
+    assert one_rank.log[-1]["metadata"]["status"] == "aborted"
+
+
+def test_reports_agree_with_each_other(two_ranks: Run) -> None:
+    report = two_ranks.report
+    assert two_ranks.epochs == list(report.epochs)
+    for epoch in report.epochs:
+        assert epoch.samples == TRAIN
+        assert epoch.train_s >= epoch.steps * (epoch.step_time_median_s or math.inf) / 2
+    times = [epoch.train_s + (epoch.evaluation_s or 0) for epoch in report.epochs]
+    assert sum(times) <= report.run_s <= two_ranks.wall_s
+    assert report.import_s + report.init_s + report.run_s <= two_ranks.wall_s
+    placements = [two_ranks.rank(number).placement for number in (0, 1)]
+    assert [placement.local_rank for placement in placements] == [0, 1]
+    if len(os.sched_getaffinity(0)) > 1:
+        assert not set(placements[0].cores) & set(placements[1].cores)
+    assert (two_ranks.raw / "resources_rank1.csv").exists()
+    assert (two_ranks.raw / "heartbeat").exists()
+
+
+@pytest.mark.parametrize("rules", ["1.0.0", "2.0.0", "3.0.0"])
+def test_the_log_of_a_converged_run_passes_mlperfs_checker(converged: Run, rules: str) -> None:
+    assert converged.report.outcome == "converged", converged.output
+    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", rules]
+    command = [*checker, "--log_output", str(converged.raw / f"checker_{rules}.log"), str(converged.raw / "mllog.txt")]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "SUCCESS" in checked.stdout + checked.stderr
+
+
+def test_the_checker_refuses_the_log_of_a_run_that_missed_the_target(one_rank: Run) -> None:
+    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", "3.0.0"]
+    command = [*checker, "--log_output", str(one_rank.raw / "checker.log"), str(one_rank.raw / "mllog.txt")]
+    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def test_events_of_a_run_are_in_order(converged: Run) -> None:
+    keys = [line["key"] for line in converged.log]
+    first = [
+        "init_start",
+        "init_stop",
+        "run_start",
+        "epoch_start",
+        "eval_start",
+        "eval_stop",
+        "eval_error",
+        "epoch_stop",
+    ]
+    assert [keys.index(key) for key in first] == sorted(keys.index(key) for key in first)
+    values = {line["key"]: line["value"] for line in converged.log}
+    assert (values["train_samples"], values["eval_samples"], values["number_of_ranks"]) == (TRAIN, VALIDATION, 2)
+    assert values["eval_error"] == converged.report.epochs[-1].quality
+
+
+def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Cubes) -> None:
+    run = cubes.run("diverged", small_plan(2, recipe={**CURVE["recipe"], "base_learning_rate": 1e30}))
+    assert run.exit_status == 0, run.output
+    report = run.report
+    assert report.outcome == "diverged"
+    assert "training loss" in report.reason
+    assert not math.isfinite(report.epochs[-1].train_loss)
+    assert report.epochs[-1].evaluation_s is None
+    assert run.log[-1]["metadata"]["status"] == "aborted"
+    assert run.epochs[-1].steps == len(run.losses) < TRAIN // 8
+
+
+def test_a_profiled_run_ends_after_its_steps(cubes: Cubes) -> None:
+    run = cubes.run("profiled", small_plan(1, plan={"kind": "profiled", "max_steps": 10}))
+    assert run.exit_status == 0, run.output
+    assert run.report.outcome == "not_converged"
+    assert "profiled run" in run.report.reason
+    assert [epoch.steps for epoch in run.report.epochs] == [8, 2]
+
+
+def test_a_killed_rank_ends_the_run_in_bounded_time(cubes: Cubes) -> None:
+    killed_s = []
+
+    def kill_rank_1(raw: Path, process: subprocess.Popen) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not (raw / "epochs.jsonl").exists() or not (raw / "epochs.jsonl").read_text():
+            assert time.monotonic() < deadline, (raw / "output.log").read_text()
+            assert process.poll() is None, (raw / "output.log").read_text()
+            time.sleep(0.05)
+        children = psutil.Process(process.pid).children(recursive=True)
+        ranks = [
+            child for child in children if child.name().startswith("python") and "hpcai.training" in child.cmdline()
+        ]
+        victim = next(child for child in ranks if child.environ().get("HOROVOD_RANK") == "1")
+        victim.kill()
+        killed_s.append(time.monotonic())
+
+    recipe = {**CURVE["recipe"], "max_epochs": 10_000}
+    run = cubes.run("killed", small_plan(2, recipe=recipe), meddle=kill_rank_1)
+    assert run.exit_status != 0
+    assert time.monotonic() - killed_s[0] < 60
+    assert not (run.raw / "training.json").exists()
+    assert run.epochs[0].epoch == 1
+
+
+def test_staged_files_are_counted_and_removed(cubes: Cubes, converged: Run) -> None:
+    staging = converged.report.staging
+    assert (staging.place, staging.on_clock, staging.files) == ("node_local", True, TRAIN + VALIDATION)
+    assert staging.content_bytes > staging.packed_bytes > 0
+    assert staging.compression_ratio == pytest.approx(staging.content_bytes / staging.packed_bytes)
+    own = [converged.rank(number) for number in (0, 1)]
+    assert sum(rank.staging_read_bytes for rank in own) == staging.packed_bytes
+    assert max(rank.staging_s for rank in own) == staging.staging_s <= converged.report.run_s
+    assert not cubes.scratch("converged").exists()
+
+
+def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None:
+    cubes = make_cubes(tmp_path)
+    flip_bit(cubes.manifest.parent / "train/univ_ics_test_a0001_003.tfrecord")
+    run = cubes.run("damaged", small_plan(2))
+    assert run.exit_status != 0
+    assert "hpcai.errors.DatasetError: training: a sample cannot be read" in run.output
+    assert not (run.raw / "training.json").exists()
+
+
+def test_a_damaged_shard_ends_all_ranks_with_its_reason_and_leaves_nothing(tmp_path: Path) -> None:
+    cubes = make_cubes(tmp_path)
+    flip_bit(max(cubes.pack.parent.glob("train*.tar")))
+    run = cubes.run("damaged", small_plan(2, staging=STAGED))
+    assert run.exit_status != 0
+    assert "hpcai.errors.StagingError" in run.output
+    assert "pack the dataset again" in run.output
+    assert not (run.raw / "training.json").exists()
+    assert not cubes.scratch("damaged").exists()
+
+
+def flip_bit(path: Path) -> None:
+    """Damage the middle of a file."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
