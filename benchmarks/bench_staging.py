@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=1, help="threads of each of the two local ranks")
+    parser.add_argument("--threads", type=int, default=1, help="processors of each of the two local ranks")
     parser.add_argument("--folder", type=Path, help="where to work; the folder of temporary files if not given")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="hpcai-bench-", dir=options.folder) as name:
@@ -169,7 +169,7 @@ def report(manifest: Manifest, times_s: dict[str, list[float]], temperatures: se
     content_bytes = sum(entry.content_bytes for entry in manifest.entries)
     state = " and ".join(sorted(temperatures))
     print(
-        f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} page cache, {threads} threads per rank"
+        f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} page cache, {threads} processors per rank"
     )
     for name, seconds in times_s.items():
         rates = [content_bytes / second / 1e6 for second in seconds]

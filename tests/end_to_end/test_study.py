@@ -3,6 +3,7 @@
 import json
 import shutil
 import stat
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -72,7 +73,7 @@ def test_scratch_is_empty_afterwards(study):
     record = read_record(study.directory / RUN / "record.json")
     scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
     assert record.attempt in scratch
-    assert not list(study.directory.glob(scratch))
+    assert not Path(scratch).exists()
 
 
 def test_progress_is_visible(study):
@@ -85,7 +86,7 @@ def test_report_opens_offline_and_says_what_was_measured(study):
     html = (study.directory / "results/report.html").read_text()
     assert len(html) > 100_000
     assert "The smallest study, for tests" in html
-    assert "Traceback" not in html
+    assert "Traceback (most recent call last)" not in html
 
 
 def test_second_call_does_nothing(study):
@@ -126,7 +127,7 @@ def test_more_repeats_measure_only_what_is_missing(study):
     table.write_text(before.replace("\t1\t1\t1\tfp32", "\t1\t1\t3\tfp32"))
     counts = study.dry_run("measure")
     table.write_text(before)
-    assert counts["train"] == counts["plan_run"] == 2
+    assert (counts.get("train"), counts.get("plan_run")) == (2, 2), counts
 
 
 def test_analysis_without_measuring(study):

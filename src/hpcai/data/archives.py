@@ -23,8 +23,7 @@ REFUSED = "the archive is refused; fetch it from its publisher, and do not unpac
 class UnpackLimits:
     """What an archive may grow to.
 
-    ``ratio`` is content per byte of the archive; the official samples reach about 6 (see docs of the codecs), and
-    1032 is what deflate can do at most.
+    ``ratio`` is content per byte of the archive: CosmoFlow samples reach about 6, and deflate can do 1032 at most.
     """
 
     content_bytes: int
@@ -58,7 +57,6 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
             source = _Meter(gzip.GzipFile(fileobj=raw) if form == "tgz" else raw, archive, limits)
             # A stream is read once from front to end, so that the meter sees every byte.
             with tarfile.open(fileobj=source, mode="r|") as tar:
-                source.allow(_HEADER_BYTES)
                 while (member := tar.next()) is not None:
                     _check(archive, member, folder, names, limits)
                     source.allow(member.size + _HEADER_BYTES)
@@ -82,7 +80,7 @@ class _Meter(io.RawIOBase):
         self._source, self._archive = source, archive
         total_bytes = int(archive.stat().st_size * limits.ratio) + _HEADER_BYTES
         self._limit_bytes = min(limits.content_bytes + limits.files * 2 * _END_BYTES, total_bytes)
-        self._read_bytes, self._allowed_bytes, self._tail = 0, 0, b""
+        self._read_bytes, self._allowed_bytes, self._tail = 0, _HEADER_BYTES, b""
 
     def allow(self, size_bytes: int) -> None:
         """Allow some bytes more from here on."""

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.data.archives import UnpackLimits, unpack_archive
+from hpcai.data.catalogue import read_catalogue
 from hpcai.data.cosmoflow import generate_dataset
-from hpcai.data.download import fetch_archive, read_catalogue
+from hpcai.data.download import fetch_archive
 from hpcai.data.manifest import (
     SPLITS,
     Manifest,

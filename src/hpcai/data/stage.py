@@ -159,7 +159,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     partition
         What a node holds, see `node_files`.
     threads
-        Threads of this rank.
+        Processors of this rank.
 
     Raises
     ------
@@ -171,7 +171,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     if pieces:
         _claim(target)
         with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
-            Unpacker(pack, pieces, shards, target).run(min(threads, len(pieces)))
+            Unpacker(pack, pieces, shards, target).run(threads)
     return StagingResult(
         bytes_read=sum(piece.member.packed_bytes for piece in pieces),
         bytes_written=sum(piece.member.content_bytes for piece in pieces),
@@ -200,8 +200,10 @@ def clean_stage(target: Path) -> None:
         raise StagingError(f"{target}: found a link or a file, expected a staging folder; it is left as it is")
     try:
         names = os.listdir(target)  # noqa: PTH208
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        raise StagingError(f"{target}: cannot be read ({error.strerror}), expected a staging folder") from error
     if names and MARKER not in names:
         raise StagingError(f"{target}: found no {MARKER} in it, so that no staging made it; it is left as it is")
     # The marker goes last, so that a removal that is interrupted can be repeated.

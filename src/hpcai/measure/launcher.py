@@ -4,7 +4,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import LaunchError
@@ -26,8 +25,7 @@ def launch_command(launcher: str, plan: RunPlan, program: Sequence[str]) -> list
 def _horovodrun(plan: RunPlan) -> list[str]:
     if plan.point.nodes > 1:
         raise LaunchError(f"{plan.run_id}: horovodrun starts ranks on one node here; use the launcher mpirun or srun")
-    # Horovod's launcher lies beside the interpreter of its environment.
-    return [_find("horovodrun", beside=True), "-np", str(plan.point.ranks), "--gloo"]
+    return [sys.executable, "-m", "hpcai.training.launch", "-np", str(plan.point.ranks), "--gloo"]
 
 
 def _mpirun(plan: RunPlan) -> list[str]:
@@ -51,10 +49,8 @@ def _srun(plan: RunPlan) -> list[str]:
 LAUNCHERS: dict[str, Callable[[RunPlan], list[str]]] = {"horovodrun": _horovodrun, "mpirun": _mpirun, "srun": _srun}
 
 
-def _find(name: str, *, beside: bool = False) -> str:
-    folder = str(Path(sys.executable).parent) if beside else None
-    found = shutil.which(name, path=folder)
+def _find(name: str) -> str:
+    found = shutil.which(name)
     if found is None:
-        place = f"in {folder}" if folder else "on the PATH"
-        raise LaunchError(f"{name}: no such program {place}; install it or choose another launcher in the profile")
+        raise LaunchError(f"{name}: no such program on the PATH; install it or choose another launcher in the profile")
     return found

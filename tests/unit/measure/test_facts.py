@@ -1,7 +1,7 @@
 """Launchers, provenance and the page cache."""
 
 import os
-from pathlib import Path
+import sys
 
 import pytest
 from unit.record_factory import make_record
@@ -26,15 +26,15 @@ def test_missing_launcher(monkeypatch):
 def test_horovodrun_is_the_environments_own(monkeypatch):
     monkeypatch.setenv("PATH", "")
     command = launcher.launch_command("horovodrun", PLAN, ["python", "-m", "x"])
-    assert Path(command[0]).name == "horovodrun"
-    assert command[1:] == ["-np", str(PLAN.point.ranks), "--gloo", "python", "-m", "x"]
+    assert command[:3] == [sys.executable, "-m", "hpcai.training.launch"]
+    assert command[3:] == ["-np", str(PLAN.point.ranks), "--gloo", "python", "-m", "x"]
     several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 2})})
     with pytest.raises(LaunchError, match="use the launcher mpirun or srun"):
         launcher.launch_command("horovodrun", several, ["true"])
 
 
 def test_mpirun_and_srun_name_the_layout(monkeypatch):
-    monkeypatch.setattr(launcher, "_find", lambda name, **_: name)
+    monkeypatch.setattr(launcher, "_find", lambda name: name)
     several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 3, "ranks_per_node": 2})})
     assert "ppr:2:node" in launcher.launch_command("mpirun", several, ["true"])
     assert {"--nodes=3", "--ntasks=6", "--ntasks-per-node=2"} <= set(launcher.launch_command("srun", several, ["true"]))

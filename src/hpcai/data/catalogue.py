@@ -1,0 +1,75 @@
+"""The archives that can be downloaded: config/datasets.tsv."""
+
+import csv
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from hpcai.config.base import Name, Settings
+from hpcai.errors import DatasetError
+
+
+def _blank_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+Published = BeforeValidator(_blank_is_none)
+"""A blank cell means that the publisher does not say."""
+
+
+class Archive(Settings):
+    """One row of datasets.tsv."""
+
+    dataset: Name
+    file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,200}$")
+    url: str = Field(pattern=r"^https?://[^\s]+$")
+    bytes: Annotated[Annotated[int, Field(gt=0)] | None, Published] = None
+    checksum_algorithm: Annotated[Literal["md5", "sha1", "sha256", "sha512"] | None, Published] = None
+    checksum: Annotated[Annotated[str, Field(pattern=r"^[0-9a-f]{32,128}$")] | None, Published] = None
+    format: Literal["tar", "tgz", "folder"]
+    note: str = ""
+
+    @model_validator(mode="after")
+    def _checksum_has_its_algorithm(self) -> "Archive":
+        if (self.checksum is None) != (self.checksum_algorithm is None):
+            raise ValueError("checksum and checksum_algorithm must both be given or both be blank")
+        return self
+
+
+def read_catalogue(path: Path) -> dict[str, Archive]:
+    """Read datasets.tsv.
+
+    Parameters
+    ----------
+    path
+        Tab-separated table with the fields of `Archive` as columns.
+
+    Raises
+    ------
+    DatasetError
+        Naming the line and column of what is wrong.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be read ({error.strerror}), expected the table of datasets") from error
+    archives: dict[str, Archive] = {}
+    expected = list(Archive.model_fields)
+    rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    if list(rows.fieldnames or []) != expected:
+        raise DatasetError(f"{path}: line 1: found columns {rows.fieldnames}, expected {expected}; correct the table")
+    for number, row in enumerate(rows, start=2):
+        try:
+            archive = Archive.model_validate(row)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "row"
+            raise DatasetError(
+                f"{path}: line {number}: {place}: found {first['input']!r}, expected otherwise ({first['msg']}); "
+                "correct the table"
+            ) from None
+        if archive.dataset in archives:
+            raise DatasetError(f"{path}: line {number}: found {archive.dataset!r} twice, expected it once")
+        archives[archive.dataset] = archive
+    return archives

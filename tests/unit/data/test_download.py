@@ -1,0 +1,184 @@
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+from loopback import Publisher, served
+
+from hpcai.data.catalogue import Archive, read_catalogue
+from hpcai.data.download import Patience, fetch_archive
+from hpcai.errors import DatasetError
+
+CONTENT = os.urandom(300_000)
+QUICK = Patience(failures=3, longest_wait_s=0.01, timeout_s=5)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+CATALOGUE = Path(__file__).parents[3] / "config" / "datasets.tsv"
+
+
+@pytest.fixture
+def publisher():
+    with served(Publisher(CONTENT)) as running:
+        yield running
+
+
+def archive(publisher: Publisher, **facts: object) -> Archive:
+    return Archive.model_validate(
+        {"dataset": "small", "file": "small.tgz", "url": publisher.url, "format": "tgz", **facts}
+    )
+
+
+def known(publisher: Publisher) -> Archive:
+    return archive(publisher, bytes=len(CONTENT), checksum_algorithm="sha256", checksum=SHA256)
+
+
+def quarantined(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.glob("small.tgz.quarantine-*")]
+
+
+def test_fetches_once(tmp_path, publisher):
+    path = fetch_archive(known(publisher), tmp_path / "new", QUICK)
+    assert path.read_bytes() == CONTENT
+    assert sorted(file.name for file in path.parent.iterdir()) == ["small.tgz"]
+    fetch_archive(known(publisher), tmp_path / "new", QUICK)
+    assert len(publisher.requests) == 1
+
+
+def test_continues_where_it_was_broken_off(tmp_path, publisher):
+    publisher.break_after_bytes = [131_072, 65_536]
+    assert fetch_archive(known(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+    ranges = [request.get("Range") for request in publisher.requests]
+    assert ranges == [None, "bytes=131072-", "bytes=196608-"]
+    assert publisher.requests[1]["If-Range"] == '"first"'
+
+
+def test_continues_in_a_later_process(tmp_path, publisher):
+    publisher.break_after_bytes = [196_608, 0, 0, 0]
+    with pytest.raises(DatasetError, match=r"no way to fetch it after 3 tries .* 196608 bytes are kept"):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    assert not (tmp_path / "small.tgz").exists()
+    publisher.requests.clear()
+    fetch_archive(known(publisher), tmp_path, QUICK)
+    assert [request.get("Range") for request in publisher.requests] == ["bytes=196608-"]
+
+
+def test_a_server_without_ranges_begins_anew(tmp_path, publisher):
+    publisher.ranges, publisher.break_after_bytes = False, [100_000]
+    assert fetch_archive(known(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("honours_if_range", [True, False])
+def test_a_replaced_file_is_not_mixed_with_its_predecessor(tmp_path, publisher, honours_if_range):
+    publisher.break_after_bytes = [100_000, 0, 0, 0]
+    with pytest.raises(DatasetError):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    publisher.content, publisher.etag = os.urandom(300_000), '"second"'
+    publisher.honours_if_range = honours_if_range
+    assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == publisher.content
+
+
+def test_without_an_etag_nothing_is_continued(tmp_path, publisher):
+    publisher.etag, publisher.break_after_bytes = "", [100_000]
+    assert fetch_archive(known(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+    assert all("Range" not in request for request in publisher.requests)
+
+
+def test_a_shrunken_file_begins_anew(tmp_path, publisher):
+    publisher.break_after_bytes = [196_608, 0, 0, 0]
+    with pytest.raises(DatasetError):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    publisher.content, publisher.honours_if_range = CONTENT[:1000], False
+    publisher.etag = '"first"'
+    assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == CONTENT[:1000]
+
+
+def test_busy_servers_are_asked_again_others_not(tmp_path, publisher):
+    publisher.statuses = [503, 429]
+    fetch_archive(known(publisher), tmp_path / "a", QUICK)
+    assert len(publisher.requests) == 3
+    publisher.requests.clear()
+    publisher.statuses = [404]
+    with pytest.raises(DatasetError, match="found HTTP status 404"):
+        fetch_archive(known(publisher), tmp_path / "b", QUICK)
+    assert len(publisher.requests) == 1
+
+
+def test_nobody_there(tmp_path):
+    absent = Archive(dataset="small", file="small.tgz", url="http://127.0.0.1:9/file", format="tgz")
+    with pytest.raises(DatasetError, match="no way to fetch it after 3 tries"):
+        fetch_archive(absent, tmp_path, QUICK)
+
+
+def test_wrong_checksum_goes_to_quarantine(tmp_path, publisher):
+    wrong = archive(publisher, checksum_algorithm="sha256", checksum="0" * 64)
+    for count in (1, 2):
+        with pytest.raises(
+            DatasetError, match=rf"found sha256 {SHA256}, expected 0{{64}}; it was moved to small.tgz.q"
+        ):
+            fetch_archive(wrong, tmp_path, QUICK)
+        assert quarantined(tmp_path) == [CONTENT] * count
+    assert not list(tmp_path.glob("*.part*"))
+    assert not (tmp_path / "small.tgz").exists()
+
+
+def test_wrong_size(tmp_path, publisher):
+    with pytest.raises(DatasetError, match="found 300000 bytes on the server, expected 5"):
+        fetch_archive(archive(publisher, bytes=5), tmp_path, QUICK)
+    (tmp_path / "small.tgz").write_bytes(b"abc")
+    with pytest.raises(DatasetError, match=r"small\.tgz: found 3 bytes, expected 300000; it was moved"):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    assert quarantined(tmp_path) == [b"abc"]
+
+
+def test_the_first_use_is_remembered(tmp_path, publisher, caplog):
+    path = fetch_archive(archive(publisher), tmp_path, QUICK)
+    assert "no checksum is published" in caplog.text
+    fetch_archive(archive(publisher), tmp_path, QUICK)
+    path.unlink()
+    publisher.content, publisher.etag = CONTENT[::-1], '"second"'
+    with pytest.raises(DatasetError, match=r"as at its first use; it was moved .* if the publisher replaced the file"):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    assert quarantined(tmp_path) == [CONTENT[::-1]]
+
+
+def test_the_catalogue_has_the_official_editions():
+    catalogue = read_catalogue(CATALOGUE)
+    assert {"cosmoflow_v2", "cosmoflow_v07", "cosmoflow_small"} <= catalogue.keys()
+    assert all(row.url.startswith("https://") for row in catalogue.values())
+
+
+def test_a_folder_is_no_archive(tmp_path):
+    with pytest.raises(DatasetError, match="found a folder of files, expected one archive"):
+        fetch_archive(read_catalogue(CATALOGUE)["cosmoflow_v07"], tmp_path, QUICK)
+
+
+ROW = "small\tsmall.tgz\thttps://example.org/small.tgz\t10\t\t\ttgz\ta note"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (ROW.replace("small.tgz\t", "../small.tgz\t", 1), "line 2: file: found '../small.tgz'"),
+        (ROW.replace("https", "file"), "line 2: url"),
+        (ROW.replace("\t10\t", "\t-1\t"), "line 2: bytes"),
+        (ROW.replace("\t\t\ttgz", "\tcrc32\tabc\ttgz"), "line 2: checksum_algorithm"),
+        (ROW.replace("\t\t\ttgz", "\tmd5\t\ttgz"), "line 2: row: .*both"),
+        (ROW.replace("\ttgz\t", "\tzip\t"), "line 2: format"),
+        (f"{ROW}\n{ROW}", "line 3: found 'small' twice"),
+    ],
+)
+def test_bad_rows_are_named(tmp_path, row, message):
+    path = tmp_path / "datasets.tsv"
+    path.write_text("\t".join(Archive.model_fields) + "\n" + row + "\n")
+    with pytest.raises(DatasetError, match=f"datasets.tsv: {message}"):
+        read_catalogue(path)
+
+
+def test_a_sound_row(tmp_path):
+    path = tmp_path / "datasets.tsv"
+    path.write_text("\t".join(Archive.model_fields) + "\n" + ROW + "\n")
+    assert read_catalogue(path)["small"].bytes == 10
+    path.write_text("name\turl\n")
+    with pytest.raises(DatasetError, match="line 1: found columns"):
+        read_catalogue(path)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_catalogue(tmp_path / "absent.tsv")

@@ -1,0 +1,139 @@
+import json
+
+import pytest
+from data_samples import SHAPE, cut, flip_bit, header, sample_bytes, write_dataset, write_split
+
+from hpcai.data.manifest import (
+    Manifest,
+    make_manifest,
+    read_content,
+    read_manifest,
+    sample_files,
+    verify_dataset,
+    write_manifest,
+)
+from hpcai.data.tfrecord import write_records
+from hpcai.errors import DatasetError
+
+NAME = "train/univ_ics_test_a0001_00{}.tfrecord"
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    return write_dataset(tmp_path)
+
+
+def test_a_sound_dataset_passes(tmp_path, manifest):
+    calls = []
+    verify_dataset(manifest, tmp_path, lambda: calls.append(1))
+    assert len(calls) == 8
+    entry = manifest.splits["train"][0]
+    assert entry.path == NAME.format(0)
+    assert entry.bytes == (tmp_path / entry.path).stat().st_size
+    assert read_content(manifest, tmp_path, entry)[-20:] != b""
+
+
+def test_all_damage_is_listed_at_once(tmp_path, manifest):
+    files = [tmp_path / NAME.format(number) for number in range(6)]
+    flip_bit(files[0], 200)
+    cut(files[1], 4)
+    files[2].write_bytes(b"")
+    files[3].unlink()
+    write_records(files[4], [sample_bytes(4, (4, 4, 4, 4))], compress=True)
+    write_records(files[5], [sample_bytes(77)], compress=True)
+    write_records(tmp_path / "train" / "more.tfrecord", [sample_bytes(1)], compress=True)
+    with pytest.raises(DatasetError) as caught:
+        verify_dataset(manifest, tmp_path)
+    lines = str(caught.value).splitlines()
+    assert "7 of its files are not as expected" in lines[0]
+    for file, line, expected in zip(
+        [*files, tmp_path / "train" / "more.tfrecord"],
+        lines[1:],
+        [
+            "record 0: ",
+            "record 1: the gzip data ends before its trailer",
+            "record 0: found an empty file",
+            "missing, expected",
+            "record 0: feature x: found 512 bytes, expected 4096",
+            "as crc32c, expected",
+            "surplus",
+        ],
+        strict=True,
+    ):
+        assert line.strip().startswith(str(file))
+        assert expected in line
+
+
+@pytest.mark.parametrize("edition", ["gzip", "plain"])
+def test_every_byte_counts(tmp_path, edition):
+    manifest = write_dataset(tmp_path, 1, 1, edition=edition)
+    file = tmp_path / NAME.format(0)
+    whole = file.read_bytes()
+    for position in range(0, len(whole), max(1, len(whole) // 60)):
+        flip_bit(file, position)
+        with pytest.raises(DatasetError, match=r"_000.tfrecord"):
+            verify_dataset(manifest, tmp_path)
+        with pytest.raises(DatasetError, match=r"_000.tfrecord"):
+            read_content(manifest, tmp_path, manifest.splits["train"][0])
+        file.write_bytes(whole)
+    verify_dataset(manifest, tmp_path)
+
+
+def test_making_a_manifest_finds_damage(tmp_path):
+    write_split(tmp_path / "train", 3)
+    cut(tmp_path / NAME.format(1), 1)
+    write_records(tmp_path / NAME.format(2), [sample_bytes(1), sample_bytes(2, (4, 4, 4, 4))], compress=True)
+    with pytest.raises(DatasetError, match=r"(?s)2 of its files.*_001.*trailer.*_002.tfrecord: record 1: feature x"):
+        make_manifest(header(), tmp_path, {"train": sample_files(tmp_path, "train"), "validation": []})
+
+
+def test_files_left_aside_are_counted(tmp_path):
+    write_dataset(tmp_path)
+    facts = header().model_copy(update={"unused_files": {"train": 2}})
+    files = {split: sample_files(tmp_path, split)[:4] for split in ("train", "validation")}
+    manifest = make_manifest(facts, tmp_path, files)
+    verify_dataset(manifest, tmp_path)
+    (tmp_path / NAME.format(5)).unlink()
+    with pytest.raises(DatasetError, match="found 1 files beside those used, expected 2"):
+        verify_dataset(manifest, tmp_path)
+
+
+def test_file_round_trip_and_root(tmp_path, manifest):
+    path = tmp_path / "manifest.json"
+    write_manifest(manifest, path)
+    assert read_manifest(path) == manifest
+    assert manifest.root(path) == tmp_path
+    moved = manifest.model_copy(update={"samples_root": "/elsewhere", "origin": {"when": 1}})
+    assert str(moved.root(path)) == "/elsewhere"
+    assert moved.digest == manifest.digest
+    other = manifest.model_copy(update={"edition": "plain"})
+    assert other.digest != manifest.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: "", "the whole file: found .* expected a valid Manifest"),
+        (lambda text: text[:-20], "the whole file"),
+        (lambda text: text.replace('"schema_version": 1', '"schema_version": 2'), "schema_version: found 2"),
+        (lambda text: text.replace("train/univ_ics_test_a0001_000", "../../etc/x"), r"splits.train.0.path: .*'\.\.'"),
+        (lambda text: text.replace("train/univ_ics_test_a0001_000", "/etc/x"), "splits.train.0.path"),
+    ],
+)
+def test_damaged_manifest(tmp_path, manifest, change, message):
+    path = tmp_path / "manifest.json"
+    write_manifest(manifest, path)
+    path.write_text(change(path.read_text()))
+    with pytest.raises(DatasetError, match=f"manifest.json: {message}"):
+        read_manifest(path)
+
+
+def test_missing_manifest(tmp_path):
+    with pytest.raises(DatasetError, match=r"manifest\.json: cannot be read"):
+        read_manifest(tmp_path / "manifest.json")
+
+
+def test_json_is_plain(tmp_path, manifest):
+    write_manifest(manifest, tmp_path / "manifest.json")
+    assert Manifest.model_validate(json.loads((tmp_path / "manifest.json").read_text())) == manifest
+    assert manifest.sample_shape == SHAPE

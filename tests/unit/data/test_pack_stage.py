@@ -1,0 +1,259 @@
+import errno
+import io
+import os
+import tarfile
+import zlib
+from collections import namedtuple
+
+import numpy as np
+import pytest
+import zstandard
+from data_samples import cut, flip_bit, write_dataset
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcai.config.benchmark import PackSettings
+from hpcai.data import stage, unpacker
+from hpcai.data.manifest import SPLITS
+from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
+from hpcai.data.pack import pack_dataset, read_pack
+from hpcai.data.stage import clean_stage, node_files, preflight, stage_shards
+from hpcai.data.tfrecord import read_records, write_records
+from hpcai.errors import DatasetError, StagingError
+
+CODECS = list(SUFFIXES)
+
+
+@pytest.fixture
+def dataset(tmp_path):
+    return write_dataset(tmp_path / "data", 12, 4)
+
+
+def pack(dataset, tmp_path, codec="shuffle_zstd", shards=3):
+    return pack_dataset(dataset, tmp_path / "data", PackSettings(codec=codec, shards=shards), tmp_path / "packed")
+
+
+def stage_node(packed, tmp_path, local_size=1, node=(0, 1), partition="whole", threads=2):
+    target = tmp_path / f"node{node[0]}"
+    preflight(packed, target, *node, partition)
+    results = [
+        stage_shards(packed, tmp_path / "packed", target, rank, local_size, *node, partition, threads)
+        for rank in range(local_size)
+    ]
+    return target, results
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(st.binary(min_size=1, max_size=3000))
+def test_codecs_give_back_the_content(codec, content):
+    packed = encode_member(content, codec, 1)
+    decoder = MemberDecoder(codec, 4000)
+    assert bytes(decoder.decode(memoryview(packed), len(content))) == content
+    with pytest.raises(CodecError):
+        decoder.decode(memoryview(packed), len(content) + 1)
+    with pytest.raises(CodecError):
+        decoder.decode(memoryview(packed)[:-1], len(content))
+
+
+@pytest.mark.parametrize("partition", ["whole", "split"])
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("edition", ["gzip", "plain"])
+def test_round_trip(tmp_path, codec, partition, edition):
+    dataset = write_dataset(tmp_path / "data", 12, 4, edition=edition)
+    packed = pack(dataset, tmp_path, codec)
+    assert read_pack(tmp_path / "packed" / "packed.json") == packed
+    seen = []
+    for local_size in (1, 2, 3):
+        for node in range(2):
+            target, results = stage_node(packed, tmp_path, local_size, (node, 2), partition)
+            names = [name for split in SPLITS for name in node_files(packed, split, node, 2, partition)]
+            present = sorted(str(path.relative_to(target)) for path in target.rglob("*.tfrecord"))
+            assert present == sorted(names)
+            assert sum(result.files for result in results) == len(names)
+            assert sum(result.bytes_written for result in results) == sum(
+                (target / name).stat().st_size for name in names
+            )
+            for name in names:
+                samples = list(read_records(tmp_path / "data" / name, compressed=edition == "gzip"))
+                assert list(read_records(target / name, compressed=False)) == samples
+            seen += names
+            clean_stage(target)
+            assert not target.exists()
+    assert len(seen) == 3 * 16 * (2 if partition == "whole" else 1)
+
+
+def test_packing_is_deterministic_and_says_what_it_did(tmp_path, dataset):
+    first = pack(dataset, tmp_path)
+    shards = {path.name: path.read_bytes() for path in (tmp_path / "packed").glob("*.tar")}
+    second = pack(dataset, tmp_path)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "packed").glob("*.tar")} == shards
+    assert first.shards == second.shards
+    assert first.manifest_digest == dataset.digest
+    assert first.packed_bytes == sum(map(len, shards.values()))
+    assert first.compression_ratio == first.content_bytes / first.packed_bytes
+    assert len(shards) == 6
+
+
+def test_repacking_replaces_older_shards(tmp_path, dataset):
+    pack(dataset, tmp_path, shards=12)
+    packed = pack(dataset, tmp_path, "gzip", shards=2)
+    files = {path.name for path in (tmp_path / "packed").iterdir()}
+    assert files == {"packed.json", *(shard.file for shard in packed.shards)}
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_anyone_can_open_a_shard(tmp_path, dataset, codec):
+    packed = pack(dataset, tmp_path, codec, shards=1)
+    shard = packed.shards[0]
+    with tarfile.open(tmp_path / "packed" / shard.file) as tar:
+        for member, info in zip(shard.members, tar, strict=True):
+            assert info.name == member.name + SUFFIXES[codec]
+            assert info.offset_data == member.offset
+            data = tar.extractfile(info).read()
+            if codec == "gzip":
+                data = zlib.decompress(data, 31)
+            elif codec != "none":
+                data = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read()
+            if codec == "shuffle_zstd":
+                half = -(-len(data) // 2)
+                even, odd = np.frombuffer(data[:half], np.uint8), np.frombuffer(data[half:], np.uint8)
+                words = np.empty(len(data), np.uint8)
+                words[0::2], words[1::2] = even, odd
+                data = words.tobytes()
+            assert len(data) == member.content_bytes
+
+
+def test_packing_verifies_what_it_reads(tmp_path, dataset):
+    flip_bit(tmp_path / "data" / dataset.splits["train"][3].path, 300)
+    with pytest.raises(DatasetError, match=r"_003.tfrecord: record 0"):
+        pack(dataset, tmp_path)
+    assert list((tmp_path / "packed").iterdir()) == []
+
+
+def test_a_failed_repacking_keeps_the_old_pack(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    flip_bit(tmp_path / "data" / dataset.splits["train"][3].path, 300)
+    with pytest.raises(DatasetError):
+        pack(dataset, tmp_path, "none")
+    assert read_pack(tmp_path / "packed" / "packed.json") == packed
+    stage_node(packed, tmp_path)
+
+
+def test_parts_of_nodes_are_equal_and_disjoint(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    parts = [node_files(packed, "train", node, 4, "split") for node in range(4)]
+    assert {len(part) for part in parts} == {3}
+    assert sorted(name for part in parts for name in part) == node_files(packed, "train", 1, 4, "whole")
+    with pytest.raises(StagingError, match="train: found 12 samples, expected a multiple of 5 nodes"):
+        node_files(packed, "train", 0, 5, "split")
+    with pytest.raises(StagingError, match="found split 'test'"):
+        node_files(packed, "test", 0, 1, "whole")
+
+
+@given(st.lists(st.integers(1, 50), max_size=12), st.integers(1, 5))
+def test_ranks_share_everything_once(sizes, local_size):
+    Member = namedtuple("Member", "content_bytes name")
+    pieces = [unpacker.Piece("s", Member(size, str(number))) for number, size in enumerate(sizes)]
+    shares = [stage._rank_share(pieces, rank, local_size) for rank in range(local_size)]
+    assert [piece for share in shares for piece in share] == pieces
+    for share in shares:
+        total = sum(piece.member.content_bytes for piece in share)
+        assert total <= sum(sizes) / local_size + max(sizes, default=0)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_damaged_shard(tmp_path, dataset, codec):
+    packed = pack(dataset, tmp_path, codec)
+    shard = packed.shards[1]
+    flip_bit(tmp_path / "packed" / shard.file, shard.members[2].offset + shard.members[2].packed_bytes // 2)
+    with pytest.raises(StagingError, match=f"{shard.file}: member {shard.members[2].name} at byte"):
+        stage_node(packed, tmp_path)
+
+
+def test_cut_and_missing_shard(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    cut(tmp_path / "packed" / packed.shards[0].file, 2048)
+    with pytest.raises(StagingError, match=r"the shard ends after \d+ of \d+ bytes"):
+        stage_node(packed, tmp_path)
+    (tmp_path / "packed" / packed.shards[0].file).unlink()
+    with pytest.raises(StagingError, match=r"train-00000-of-00003\.tar: cannot be read"):
+        stage_node(packed, tmp_path)
+
+
+def test_preflight_needs_space(tmp_path, dataset, monkeypatch):
+    packed = pack(dataset, tmp_path)
+    real = os.statvfs(tmp_path)
+    values = {name: getattr(real, name) for name in ("f_bavail", "f_frsize", "f_files", "f_favail")}
+    Space = namedtuple("Space", values)
+    monkeypatch.setattr(stage.os, "statvfs", lambda _: Space(**{**values, "f_bavail": 10, "f_frsize": 4096}))
+    with pytest.raises(StagingError, match=r"node0: found 40960 bytes free, expected at least \d+; free some space"):
+        preflight(packed, tmp_path / "node0", 0, 1, "whole")
+    monkeypatch.setattr(stage.os, "statvfs", lambda _: Space(**{**values, "f_files": 100, "f_favail": 3}))
+    with pytest.raises(StagingError, match="found 3 inodes free, expected at least 18"):
+        preflight(packed, tmp_path / "node0", 0, 1, "whole")
+
+
+def test_preflight_needs_a_writable_folder(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StagingError, match="cannot be written"):
+        preflight(packed, tmp_path / "file" / "x", 0, 1, "whole")
+
+
+def test_space_runs_out_midway(tmp_path, dataset, monkeypatch):
+    packed = pack(dataset, tmp_path)
+    calls, real = [], os.write
+
+    def write(descriptor, data):
+        calls.append(1)
+        if len(calls) > 5:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(descriptor, data[:1000])
+
+    monkeypatch.setattr(unpacker.os, "write", write)
+    with pytest.raises(StagingError, match="the space ran out while staging"):
+        stage_node(packed, tmp_path)
+    monkeypatch.undo()
+    clean_stage(tmp_path / "node0")
+    clean_stage(tmp_path / "node0")
+    assert not (tmp_path / "node0").exists()
+
+
+def test_leftovers_of_a_failed_staging_go_first(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    target, _ = stage_node(packed, tmp_path)
+    write_records(target / "train" / "old.tfrecord", [b"x"], compress=False)
+    stage_node(packed, tmp_path)
+    assert not (target / "train" / "old.tfrecord").exists()
+
+
+def test_foreign_folders_are_left_alone(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.tex").touch()
+    link = tmp_path / "link"
+    link.symlink_to(home)
+    for target in (home, link):
+        with pytest.raises(StagingError, match="left as it is"):
+            clean_stage(target)
+        with pytest.raises(StagingError):
+            preflight(packed, target, 0, 1, "whole")
+    with pytest.raises(StagingError, match="found files that no staging made"):
+        stage_shards(packed, tmp_path / "packed", home, 0, 1, 0, 1, "whole", 1)
+    assert (home / "thesis.tex").exists()
+
+
+def test_links_in_a_staging_folder_are_not_followed(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    target = tmp_path / "node0"
+    preflight(packed, target, 0, 1, "whole")
+    (target / packed.shards[0].members[0].name).symlink_to(precious)
+    (target / "folder").symlink_to(tmp_path / "data")
+    with pytest.raises(StagingError, match="cannot be written"):
+        stage_shards(packed, tmp_path / "packed", target, 0, 1, 0, 1, "whole", 1)
+    clean_stage(target)
+    assert precious.read_text() == "precious"
+    assert (tmp_path / "data" / "train").exists()
