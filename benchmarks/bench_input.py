@@ -48,7 +48,7 @@ def main() -> None:
 
 def _plan(benchmark: str) -> RunPlan:
     folder = ROOT / "config"
-    point = {"benchmark": benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1, "repeats": 1}
+    point = {"benchmark": benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1}
     return RunPlan(
         study="bench",
         benchmark=yaml.safe_load((folder / f"benchmarks/{benchmark}.yaml").read_text()),

@@ -168,9 +168,7 @@ def report(manifest: Manifest, times_s: dict[str, list[float]], temperatures: se
     """Print medians and the ratios that are the goals."""
     content_bytes = sum(entry.content_bytes for entry in manifest.entries)
     state = " and ".join(sorted(temperatures))
-    print(
-        f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} page cache, {threads} processors per rank"
-    )
+    print(f"{len(manifest.entries)} files, {content_bytes / 1e6:.0f} MB, {state} cache, {threads} processors per rank")
     for name, seconds in times_s.items():
         rates = [content_bytes / second / 1e6 for second in seconds]
         spread = f"{min(rates):.0f} to {max(rates):.0f}"

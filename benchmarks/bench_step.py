@@ -65,7 +65,7 @@ def _plan(case: Case, threads: int) -> RunPlan:
     folder = ROOT / "config"
     machine = yaml.safe_load((folder / "machines/laptop.yaml").read_text())
     benchmark = yaml.safe_load((folder / f"benchmarks/{case.benchmark}.yaml").read_text())
-    point = {"benchmark": case.benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1, "repeats": 1}
+    point = {"benchmark": case.benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1}
     return RunPlan(
         study="bench",
         benchmark=benchmark,

@@ -105,20 +105,42 @@ def test_a_forced_measurement_is_not_repeated(study):
 
 
 def test_newer_data_repeats_no_measurement(study):
+    before = read_record(study.directory / RUN / "record.json")
     (study.directory / "data/cosmoflow_mini/manifest.json").touch()
-    assert "train" not in study.dry_run("all")
+    done = study.snakemake("all")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("published again, not repeated") == 4
+    assert read_record(study.directory / RUN / "record.json") == before
+
+
+def test_other_data_are_refused(study):
+    folder = study.directory / RUN
+    manifest = study.directory / "data/cosmoflow_mini/manifest.json"
+    text = manifest.read_text()
+    manifest.write_text(text.replace(json.loads(text)["splits"]["train"][0]["crc32c"], "00000000"))
+    done = study.snakemake(f"{RUN}/record.json")
+    assert done.returncode != 0
+    assert "the data are no longer those" in done.stdout
+    assert (folder / "raw/record.json").exists()
+    manifest.write_text(text)
     assert study.snakemake("all").returncode == 0
+    assert (folder / "record.json").exists()
 
 
 def test_changed_settings_are_refused_before_anything_runs(study):
     benchmark = study.directory / "config/benchmarks/cosmoflow_mini.yaml"
     before = benchmark.read_text()
-    edit_yaml(benchmark, recipe__base_learning_rate=0.02)
+    edit_yaml(benchmark, recipe__base_learning_rate=0.02, title="another title")
     done = study.snakemake("--dry-run", "all")
     benchmark.write_text(before)
     assert done.returncode != 0
     assert "benchmark.recipe.base_learning_rate: 0.01 -> 0.02" in done.stdout
     assert done.stdout.count("is measured already, with other settings") == 3
+
+
+def test_what_does_not_change_a_run_calls_nothing(study):
+    edit_yaml(study.study, limits={"run_s": "7 min"}, submission={"org": "others", "platform": "box"})
+    assert not {"plan_run", "train"} & set(study.dry_run("all"))
 
 
 def test_more_repeats_measure_only_what_is_missing(study):

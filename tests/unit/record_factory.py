@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcai.config.cosmoflow import CosmoFlowBenchmark
 from hpcai.config.machine import Machine
-from hpcai.config.runs import RunPlan, RunRow
+from hpcai.config.runs import Point, RunPlan
 from hpcai.config.study import Limits, Submission
 from hpcai.records import (
     FINISHED,
@@ -77,7 +77,7 @@ def make_plan(
 ) -> RunPlan:
     """Return the plan of one run; ``changes`` replace fields of the plan."""
     settings = benchmark if isinstance(benchmark, CosmoFlowBenchmark) else make_benchmark(benchmark)
-    point = RunRow(benchmark=settings.name, variant=variant, nodes=nodes, ranks_per_node=ranks_per_node, repeats=4)
+    point = Point(benchmark=settings.name, variant=variant, nodes=nodes, ranks_per_node=ranks_per_node)
     fields: dict[str, Any] = {
         "study": "default",
         "benchmark": settings,

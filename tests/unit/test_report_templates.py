@@ -84,12 +84,12 @@ def test_template_renders(template: Path, summary: dict[str, Any] | None) -> Non
         assert "<script>" not in page
         assert ">nan" not in page.lower()
         assert " nan" not in page.lower()
-        if summary is None:
+        if summary is None and template.stem != "gemm":  # a measurement of its own, not part of the analysis
             assert "Nothing has been analysed yet" in page
 
 
 def test_every_figure_has_its_caption() -> None:
-    assert {path.stem for path in CAPTIONS} == {*FIGURES, "runs", "scales"}
+    assert {path.stem for path in CAPTIONS} == {*FIGURES, "runs", "scales", "gemm"}
 
 
 def test_landing_page_tells_the_answer(tmp_path: Path) -> None:

@@ -33,9 +33,7 @@ if CAMPAIGN.study.measure:
 
     use rule train as profile_timeline with:
         input:
-            plan=ancient(
-                "results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json"
-            ),
+            plan="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             manifest=run_manifest,
             pack=run_pack,
         output:

@@ -8,7 +8,7 @@ from snakemake.exceptions import WorkflowError
 
 from hpcai.config.load import load_campaign
 from hpcai.errors import ConfigError
-from hpcai.measure.publish import refuse_changed
+from hpcai.measure.publish import kept_plan, refuse_changed
 
 ROOT = Path(workflow.basedir)
 
@@ -90,26 +90,26 @@ def run_id(wildcards):
 
 def run_plan(wildcards):
     """Plan of a timed run, as plain values."""
-    return PLANS[run_id(wildcards)].model_dump(mode="json")
+    written = Path(f"results/runs/{run_id(wildcards)}/plan.json")
+    return kept_plan(PLANS[run_id(wildcards)], written).model_dump(mode="json")
 
 
 def profile_plan(wildcards):
     """Plan of a profiled run, as plain values."""
-    return PROFILES[run_id(wildcards)].model_dump(mode="json")
+    written = Path(f"results/profiles/timeline/{run_id(wildcards)}/plan.json")
+    return kept_plan(PROFILES[run_id(wildcards)], written).model_dump(mode="json")
 
 
 def run_manifest(wildcards):
-    """Manifest of the dataset that a run trains on; a newer manifest repeats no measurement."""
-    return ancient(
-        f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
-    )
+    """Manifest of the dataset that a run trains on."""
+    return f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
 
 
 def run_pack(wildcards):
     """Manifest of the packed dataset, if the benchmark stages."""
     benchmark = CAMPAIGN.benchmarks[wildcards.benchmark]
     packed = f"data/{benchmark.data.dataset}/packed/packed.json"
-    return ancient(packed) if benchmark.staging.place == "node_local" else []
+    return packed if benchmark.staging.place == "node_local" else []
 
 
 def records_to_analyse():

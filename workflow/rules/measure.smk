@@ -21,9 +21,7 @@ if CAMPAIGN.study.measure:
 
     rule train:
         input:
-            plan=ancient(
-                "results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json"
-            ),
+            plan="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             manifest=run_manifest,
             pack=run_pack,
         output:

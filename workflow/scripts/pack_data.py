@@ -3,20 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.config.benchmark import PackSettings
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import pack_dataset
-
-from hpcai.config.benchmark import PackSettings
 from hpcai.logs import log_to
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-manifest = Path(snakemake.input.manifest)
+path = Path(snakemake.input.manifest)
+manifest = read_manifest(path)
 pack_dataset(
-    read_manifest(manifest),
-    manifest.parent,
+    manifest,
+    manifest.root(path),
     PackSettings.model_validate(snakemake.params.settings),
     Path(snakemake.output.packed).parent,
 )

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcai.config.machine import Machine
-from hpcai.config.runs import Benchmark, RunPlan, RunRow, derive_seed
+from hpcai.config.runs import Benchmark, Point, RunPlan, RunRow, derive_seed
 from hpcai.config.study import Study
 from hpcai.errors import ConfigError
 
@@ -54,7 +54,7 @@ class Campaign:
             "study": self.study.name,
             "benchmark": self.benchmarks[row.benchmark],
             "machine": self.machine,
-            "point": row,
+            "point": Point(**row.model_dump(exclude={"repeats"})),
             "repetition": repetition,
             "seed": None,
             "rule_set": self.study.rule_set,
@@ -149,7 +149,9 @@ def read_yaml(path: Path, problems: Problems) -> object:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
     except FileNotFoundError:
         others = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        problems.add(str(path), "", _Words("no such file"), f"one of {', '.join(others) or 'none yet'} in {path.parent}")
+        problems.add(
+            str(path), "", _Words("no such file"), f"one of {', '.join(others) or 'none yet'} in {path.parent}"
+        )
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         problems.add(str(path), "", _Words(" ".join(str(error).split())), "a YAML file with each key once")
     return None
@@ -223,7 +225,9 @@ def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
 def _read_row(header: list[str], line: str, place: str, problems: Problems) -> RunRow | None:
     cells = next(csv.reader([line], delimiter="\t"))
     if len(cells) > len(header):
-        problems.add(place, "", _Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between")
+        problems.add(
+            place, "", _Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
+        )
         return None
     data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
     for key in INTEGER_COLUMNS:

@@ -16,14 +16,13 @@ Benchmark = CosmoFlowBenchmark  # a union, told apart by `workload`, as soon as 
 Compression = Literal["none", "fp16"]
 
 
-class RunRow(Settings):
-    """One row of the run table: a point that is measured `repeats` times."""
+class Point(Settings):
+    """One point of a study: a benchmark in a variant at a scale."""
 
     benchmark: Name
     variant: Name
     nodes: Count
     ranks_per_node: Count
-    repeats: Annotated[int, Field(ge=1, le=1000, strict=True)]
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
@@ -39,13 +38,19 @@ class RunRow(Settings):
         return self.nodes * self.ranks_per_node
 
 
+class RunRow(Point):
+    """One row of the run table: a point that is measured `repeats` times."""
+
+    repeats: Annotated[int, Field(ge=1, le=1000, strict=True)]
+
+
 class RunPlan(Settings):
     """Everything that defines one run."""
 
     study: Name
     benchmark: Benchmark
     machine: Machine
-    point: RunRow
+    point: Point
     repetition: Annotated[int, Field(ge=1)]
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
     kind: Literal["timed", "profiled"] = "timed"
@@ -74,10 +79,9 @@ class RunPlan(Settings):
     def digest(self) -> str:
         """SHA-256 of what determines the measurement: two plans with one digest ask for the same run.
 
-        How often the point is repeated, who submits it and how it is limited do not change a run.
+        Who submits a run, how it is limited and what things are called do not change it.
         """
         fields = self.model_dump(mode="json", exclude={"limits", "submission", "study"})
-        fields["point"].pop("repeats")
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -92,6 +92,6 @@ def growth(scale_factor: float, omega_m: float) -> float:
     def unscaled(a: float) -> float:
         matter = omega_m / (omega_m + (1 - omega_m) * a**3)
         dark = 1 - matter
-        return a * 2.5 * matter / (matter ** (4 / 7) - dark + (1 + matter / 2) * (1 + dark / 70))
+        return float(a * 2.5 * matter / (matter ** (4 / 7) - dark + (1 + matter / 2) * (1 + dark / 70)))
 
-    return float(unscaled(scale_factor) / unscaled(1.0))
+    return unscaled(scale_factor) / unscaled(1.0)

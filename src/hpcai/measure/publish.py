@@ -46,6 +46,17 @@ def _comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
     return plan.model_copy(update={"seed": record.plan.seed}) if plan.seed is None else plan
 
 
+def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
+    """Return the plan that is written already if it asks for the same run, else ``plan``.
+
+    What does not change a run (a title, a limit, the submitter) must not make the workflow call it again.
+    """
+    if not path.exists():
+        return plan
+    written = read_plan(path)
+    return written if written.digest == plan.digest else plan
+
+
 def refuse_changed(plans: Mapping[str, RunPlan], runs: Path) -> None:
     """Raise before anything is done if a published run was measured with other settings than its plan.
 
@@ -136,9 +147,7 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
         # rename(2) refuses a folder that is not empty: of two writers only one can publish.
         os.rename(attempt, folder / RAW)
     except OSError as error:
-        raise RunRefusedError(
-            f"{folder / RAW}: another attempt was published; this one stays in {attempt}"
-        ) from error
+        raise RunRefusedError(f"{folder / RAW}: another attempt was published; this one stays in {attempt}") from error
     republish(folder)
 
 

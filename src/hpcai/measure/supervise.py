@@ -18,7 +18,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack
 from hpcai.data.stage import clean_stage
-from hpcai.errors import RecordError
+from hpcai.errors import RecordError, RunRefusedError
 from hpcai.measure import provenance, publish
 from hpcai.measure.claim import claimed
 from hpcai.measure.launcher import launch_command
@@ -65,6 +65,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str) -> RunRecord:
     with claimed(folder) as claim:
         record = publish.published(folder, plan)
         if record is not None:
+            _refuse_other_data(record, inputs.manifest, folder)
             say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
             publish.republish(folder)
             return record
@@ -75,6 +76,15 @@ def measure(inputs: Inputs, folder: Path, launcher: str) -> RunRecord:
         publish.publish(attempt, folder, record)
     say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
     return record
+
+
+def _refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
+    found, measured = read_manifest(manifest).digest, record.provenance.data_digest
+    if found != measured:
+        raise RunRefusedError(
+            f"{manifest}: the data are no longer those that {folder} was measured on (digest {found[:12]}, measured "
+            f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder}`"
+        )
 
 
 def say(plan: RunPlan, what: str) -> None:
@@ -132,7 +142,7 @@ def _record(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fa
         ranks=ranks,
         artefacts=_artefacts(attempt),
         provenance=origin,
-        **facts,  # type: ignore[arg-type]
+        **facts,
     )
 
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from data_samples import SHAPE, sample_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from unit.data.data_samples import SHAPE, sample_bytes
 
 from hpcai.data.cosmoflow_sample import decode_sample, encode_sample
 from hpcai.data.tfrecord import write_records

@@ -3,7 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
-from loopback import Publisher, served
+from unit.data.loopback import Publisher, served
 
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import Patience, fetch_archive

@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from data_samples import SHAPE, cut, flip_bit, header, sample_bytes, write_dataset, write_split
+from unit.data.data_samples import SHAPE, cut, flip_bit, header, sample_bytes, write_dataset, write_split
 
 from hpcai.data.manifest import (
     Manifest,

@@ -8,9 +8,9 @@ from collections import namedtuple
 import numpy as np
 import pytest
 import zstandard
-from data_samples import cut, flip_bit, write_dataset
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.data.data_samples import cut, flip_bit, write_dataset
 
 from hpcai.config.benchmark import PackSettings
 from hpcai.data import stage, unpacker

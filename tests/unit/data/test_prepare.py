@@ -4,8 +4,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from data_samples import cut, sample_bytes, write_split
-from loopback import Publisher, served
+from unit.data.data_samples import cut, sample_bytes, write_split
+from unit.data.loopback import Publisher, served
 
 from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.data import prepare

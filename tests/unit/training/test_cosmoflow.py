@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from training_plans import make_plan
+from unit.training.training_plans import make_plan
 
 from hpcai.training.cosmoflow import LEAKY_SLOPE, CosmoFlow
 from hpcai.training.engine import Engine

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_plans import make_plan
-from training_samples import write_numbered, write_sample
+from unit.training.training_plans import make_plan
+from unit.training.training_samples import write_numbered, write_sample
 
 from hpcai.errors import DatasetError
 from hpcai.training.cosmoflow import CosmoFlow

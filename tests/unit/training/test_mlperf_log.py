@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from training_plans import make_plan
+from unit.training.training_plans import make_plan
 
 from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.mlperf_log import MlperfLog

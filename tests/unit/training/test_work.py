@@ -1,7 +1,7 @@
 """Counting operations."""
 
 import pytest
-from training_plans import make_plan
+from unit.training.training_plans import make_plan
 
 from hpcai.training.work import computed_flop, cosmoflow_layers, sixfold_flop
 

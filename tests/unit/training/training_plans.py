@@ -41,7 +41,7 @@ def make_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
         for key in ("data", "staging", "model", "recipe", "target")
         if key in changes
     }
-    point = {"benchmark": "cosmoflow_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks, "repeats": 1}
+    point = {"benchmark": "cosmoflow_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks}
     return RunPlan(
         study="test",
         benchmark={**BENCHMARK, **sections},
