@@ -11,6 +11,7 @@ import psutil
 import pytest
 from workflow_project import ROOT, Project, edit_yaml
 
+from hpcai.data.pack import read_pack
 from hpcai.measure.watch import ATTEMPT_VARIABLE
 from hpcai.records import read_record
 
@@ -169,12 +170,15 @@ def test_scratch_too_small(tmp_path):
 def test_damaged_data_stops_before_training(tmp_path):
     project = Project(tmp_path)
     assert project.snakemake("pack").returncode == 0
-    shard = next((tmp_path / "data/cosmoflow_mini/packed").rglob("*.tar"))
+    pack = read_pack(tmp_path / "data/cosmoflow_mini/packed/packed.json")
+    member = pack.shards[0].members[0]
+    shard = tmp_path / "data/cosmoflow_mini/packed" / pack.shards[0].file
     damaged = bytearray(shard.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
+    damaged[member.offset + member.packed_bytes // 2] ^= 1
     shard.write_bytes(damaged)
     run = "results/runs/cosmoflow_mini/fp32/n1x1/r1"
     assert project.snakemake(f"{run}/record.json").returncode == 0
     record = read_record(tmp_path / run / "record.json")
     assert record.outcome == "failed"
     assert shard.name in record.reason
+    assert member.name in record.reason
