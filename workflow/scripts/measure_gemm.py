@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.characterise.gemm import measure_gemm
-
 from hpcai.logs import log_to
 
 if TYPE_CHECKING:

@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.data.prepare import prepare_dataset
-
 from hpcai.config.cosmoflow import CosmoFlowData
+from hpcai.data.prepare import prepare_dataset
 from hpcai.logs import log_to
 
 if TYPE_CHECKING:

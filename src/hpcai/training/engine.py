@@ -49,7 +49,7 @@ def _let_idle_threads_sleep() -> None:
     """
     settings = tf.compat.v1.ConfigProto()
     settings.experimental.disable_thread_spinning = True
-    context.context()._config = settings  # noqa: SLF001
+    context.context()._config = settings
 
 
 class Engine:
