@@ -1,5 +1,6 @@
 """Runs that break down are rows, not the end: the campaign finishes and the report shows them."""
 
+import re
 import shutil
 import subprocess
 import threading
@@ -182,3 +183,17 @@ def test_damaged_data_stops_before_training(tmp_path):
     assert record.outcome == "failed"
     assert shard.name in record.reason
     assert member.name in record.reason
+
+
+def test_staging_off_the_clock_and_split_over_nodes(tmp_path):
+    benchmarks = {"split": {"staging__partition": "split"}}
+    project = make_study(tmp_path, benchmarks, ["split s 1 2"], time_staging=False)
+    done = project.snakemake("measure")
+    assert done.returncode == 0, done.stdout
+    kind, _, record = outcome(project, "split/s/n1x2")
+    assert kind == "converged"
+    staging = record.training.staging
+    assert (staging.on_clock, staging.partition) == (False, "split")
+    assert staging.staging_s > 0
+    keys = re.findall(r'"key": "(\w+)"', (tmp_path / "results/runs/split/s/n1x2/r1/raw/mllog.txt").read_text())
+    assert keys.index("init_stop") < keys.index("staging_start") < keys.index("staging_stop") < keys.index("run_start")

@@ -15,12 +15,19 @@ from hpcai.records import read_record
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
 
 
+PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
+
+
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
-    """The finished study; tests that change it put it back."""
+    """The finished study, made by a copy of the project; tests that change something put it back."""
     folder = tmp_path_factory.mktemp("study")
+    (folder / "project").mkdir()
+    for name in PROJECT_FILES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / "project" / name)
     shutil.copytree(ROOT / "tests/config", folder / "config")
-    project = Project(folder, study=folder / "config/tiny.yaml")
+    project = Project(folder, root=folder / "project", study=folder / "config/tiny.yaml")
     done = project.snakemake("all")
     assert done.returncode == 0, done.stdout
     project.output = done.stdout
@@ -94,6 +101,29 @@ def test_second_call_does_nothing(study):
     done = study.snakemake("all")
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "rerun"),
+    [
+        ("plots/curves.py", {"plot_loss", "show_runs", "show_gemm", "report"}),
+        ("metrics/statistics.py", {"collect_runs", "summarise_scales", "summarise_study", "plot_loss", "report"}),
+        ("training/loop.py", set()),
+        ("data/stage.py", set()),
+    ],
+)
+def test_a_changed_module_reruns_its_stage_and_never_a_measurement(study, module, rerun):
+    path = study.root / "src/hpcai" / module
+    before = path.read_text()
+    path.write_text(before + "# a comment\n")
+    counts = study.dry_run("all")
+    path.write_text(before)
+    assert rerun <= set(counts)
+    assert not {"train", "profile_timeline", "measure_gemm", "pack_data", "prepare_data"} & set(counts)
+    if "collect_runs" not in rerun:
+        assert "collect_runs" not in counts
+    if not rerun:
+        assert counts == {}
 
 
 def test_a_forced_measurement_is_not_repeated(study):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 UNITS = {
+    "_flop_per_s": "FLOP/s",
     "_bytes_per_s": "bytes/s",
     "_samples_per_s": "samples/s",
     "_bytes": "bytes",
