@@ -96,6 +96,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(timeout=GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
+        # Reaped here, where its exit status is noted.
+        process.wait()
 
 
 def end_marked_processes(attempt: str) -> list[int]:
