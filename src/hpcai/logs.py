@@ -13,11 +13,15 @@ FORMAT = "%(asctime)s %(levelname)s %(message)s"
 def log_to(path: str | Path) -> None:
     """Send all log messages and the traceback of an uncaught error to the file ``path``.
 
-    An :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback.
+    The terminal shows the library's own messages as well: they tell the progress of long work. An
+    :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=FORMAT, force=True)
     logging.captureWarnings(capture=True)
+    terminal = logging.StreamHandler()
+    terminal.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+    logging.getLogger("hpcai").addHandler(terminal)
     sys.excepthook = _report
 
 

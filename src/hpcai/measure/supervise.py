@@ -7,7 +7,7 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -234,26 +234,21 @@ def _outcome(
     return training.outcome, training.reason
 
 
-ERROR_LINE = re.compile(
-    r"^(?:\[[^\]]*\]\s*<?\w*>?:?)?\s*((?:[\w.]+\.)?\w*(?:Error|Exception|Refused)\b:?.*|error: .*)$"
+REASONS = (
+    re.compile(r"hpcai\.errors\.\w+: (?P<reason>.*)"),
+    re.compile(r"^(?:\[[^\]]*\]<\w+>:)?\s*(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$"),
+    re.compile(r"^(?P<reason>.*(?:signal|[Kk]illed|Segmentation|terminated|exit code).*)$"),
+    re.compile(r"^(?P<reason>.*\S.*)$"),
 )
-SIGNAL_LINE = re.compile(r".*(signal|Killed|killed|Segmentation|terminated|exit code).*")
+"""What tells best why a launcher failed, the best first: our own error, any error, a signal, the last words."""
 
 
 def last_error(output: Path) -> str:
-    """Return the line of a launcher's output that tells best why it failed."""
+    """Return the part of a launcher's output that tells best why it failed."""
     lines = output.read_text(errors="replace").splitlines()
-    checks: list[Callable[[str], re.Match[str] | None]] = [
-        re.compile(r".*hpcai\.errors\.\w+: (.*)").match,
-        ERROR_LINE.match,
-        SIGNAL_LINE.match,
-    ]
-    for check in checks:
-        for line in reversed(lines):
-            found = check(line)
-            if found:
-                return (found.groups()[0] if found.groups() and check is not SIGNAL_LINE.match else line).strip()[:500]
-    return lines[-1].strip()[:500] if lines else "no output"
+    found = (pattern.search(line) for pattern in REASONS for line in reversed(lines))
+    best = next((match for match in found if match), None)
+    return best["reason"].strip()[:500] if best else "no output"
 
 
 def _artefacts(attempt: Path) -> tuple[Artefact, ...]:

@@ -1,0 +1,36 @@
+"""What a job says goes to its log; what a person should see goes to the terminal as well."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import logging, sys
+from hpcai.errors import DatasetError
+from hpcai.logs import log_to
+log_to(sys.argv[1])
+logging.getLogger("hpcai.data.prepare").info("generated 5 of 10")
+logging.getLogger("other").info("chatter")
+raise {error}
+"""
+
+
+def run(tmp_path, error):
+    log = tmp_path / "logs" / "job.log"
+    command = [sys.executable, "-c", PROGRAM.format(error=error), str(log)]
+    return subprocess.run(command, capture_output=True, text=True, check=False), log.read_text()
+
+
+def test_progress_and_a_users_error(tmp_path):
+    done, log = run(tmp_path, "DatasetError('x.h5: found nothing')")
+    assert done.returncode == 1
+    assert "generated 5 of 10" in done.stderr
+    assert "chatter" not in done.stderr
+    assert "error: x.h5: found nothing" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert all(words in log for words in ("generated 5 of 10", "chatter", "Traceback", "x.h5: found nothing"))
+
+
+def test_an_error_of_ours_shows_its_traceback(tmp_path):
+    done, log = run(tmp_path, "KeyError('bug')")
+    assert "Traceback" in done.stderr
+    assert "KeyError: 'bug'" in log
