@@ -21,7 +21,7 @@ env: ## make or update the virtual environment from requirements.lock
 	@$(PYTHON) envs/install.py $(VENV)
 
 lint: env ## linters, types, layers
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakefmt --check Snakefile workflow
