@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-import yaml
+from plans import bench_plan
 
 from hpcai.config.runs import RunPlan
 from hpcai.data.cosmoflow_sample import encode_sample
@@ -23,7 +23,6 @@ from hpcai.data.tfrecord import write_records
 from hpcai.training.input import Files, Reading, Shard, train_batches
 from hpcai.training.registry import workload_of
 
-ROOT = Path(__file__).resolve().parents[1]
 ROUNDS = 7
 CASES = (
     ("cosmoflow_tiny", 256, False),
@@ -43,24 +42,7 @@ def main() -> None:
     print("benchmark       edge edition files  ours_samples_per_s  bare_samples_per_s  ours/bare")
     for benchmark, count, gzip in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            _run(_plan(benchmark), Path(folder), (count, gzip), threads)
-
-
-def _plan(benchmark: str) -> RunPlan:
-    folder = ROOT / "config"
-    point = {"benchmark": benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1}
-    return RunPlan(
-        study="bench",
-        benchmark=yaml.safe_load((folder / f"benchmarks/{benchmark}.yaml").read_text()),
-        machine=yaml.safe_load((folder / "machines/laptop.yaml").read_text()),
-        point={**point, "global_batch": BATCH},
-        repetition=1,
-        seed=1,
-        rule_set="hpc_3.0.0",
-        time_staging=True,
-        limits={},
-        submission={},
-    )
+            _run(bench_plan(benchmark, {"global_batch": BATCH}), Path(folder), (count, gzip), threads)
 
 
 def _run(plan: RunPlan, folder: Path, files: tuple[int, bool], threads: int) -> None:

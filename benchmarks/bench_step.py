@@ -11,9 +11,8 @@ import sys
 import time
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
-import yaml
+from plans import bench_plan
 
 from hpcai.characterise.gemm import GemmSample, Product, products, time_product
 from hpcai.config.machine import Precision
@@ -23,7 +22,6 @@ from hpcai.training.registry import workload_of
 from hpcai.training.work import computed_flop, cosmoflow_layers, sixfold_flop
 from hpcai.training.workload import seed_streams
 
-ROOT = Path(__file__).resolve().parents[1]
 GOAL_RATIO = 0.85
 GEMM_SIZE = 2048
 
@@ -61,25 +59,6 @@ def main() -> None:
     sys.exit(ratio < GOAL_RATIO)
 
 
-def _plan(case: Case, threads: int) -> RunPlan:
-    folder = ROOT / "config"
-    machine = yaml.safe_load((folder / "machines/laptop.yaml").read_text())
-    benchmark = yaml.safe_load((folder / f"benchmarks/{case.benchmark}.yaml").read_text())
-    point = {"benchmark": case.benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1}
-    return RunPlan(
-        study="bench",
-        benchmark=benchmark,
-        machine={**machine, "cores_per_node": threads, "cores_per_rank": threads, "ranks_per_node": 1},
-        point={**point, "precision": case.precision, "global_batch": case.batch},
-        repetition=1,
-        seed=1,
-        rule_set="hpc_3.0.0",
-        time_staging=True,
-        limits={},
-        submission={},
-    )
-
-
 def _run(case: Case, threads: int, *, first: bool) -> float:
     """Time one case; return the median ratio of computed work to the GEMM rate."""
     import numpy as np
@@ -87,7 +66,8 @@ def _run(case: Case, threads: int, *, first: bool) -> float:
 
     from hpcai.training import collective
 
-    plan = _plan(case, threads)
+    machine = {"cores_per_node": threads, "cores_per_rank": threads, "ranks_per_node": 1}
+    plan = bench_plan(case.benchmark, {"precision": case.precision, "global_batch": case.batch}, machine)
     if first:
         configure_device(plan.machine.device, threads, 0)
         collective.start()

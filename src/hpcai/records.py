@@ -6,9 +6,7 @@ monotonic clock, sizes in bytes; ``None`` means "not measured".
 """
 
 import hashlib
-import json
 import math
-import os
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -16,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import RecordError
+from hpcai.files import write_atomically
 
 SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
@@ -167,12 +166,12 @@ class RunRecord(_Part):
     @property
     def train_s(self) -> float | None:
         """Sum of the epochs' training times [s]; None if the training did not get to its end."""
-        return sum(epoch.train_s for epoch in self.training.epochs) if self.training else None
+        return math.fsum(epoch.train_s for epoch in self.training.epochs) if self.training else None
 
     @property
     def evaluation_s(self) -> float | None:
         """Sum of the epochs' evaluation times [s]; None if the training did not get to its end."""
-        return sum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
+        return math.fsum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
 
     @property
     def overhead_s(self) -> float | None:
@@ -197,7 +196,11 @@ class RunRecord(_Part):
         parts = (self.train_s or 0.0) + (self.evaluation_s or 0.0)
         _check(parts <= report.run_s * 1.001 + 0.01, "training and evaluation take longer than the run")
         _check(report.run_s <= self.wall_s + 0.01, "the run takes longer than its launcher")
-        _check(self.outcome != "converged" or _reached(report), "converged, but no epoch reached the target")
+        reached = any(
+            reaches(epoch.quality, report.quality_target, higher_is_better=report.higher_is_better)
+            for epoch in report.epochs
+        )
+        _check(self.outcome != "converged" or reached, "converged, but no epoch reached the target")
         return self
 
 
@@ -206,11 +209,11 @@ def _check(condition: bool, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-def _reached(report: TrainingReport) -> bool:
-    values = [epoch.quality for epoch in report.epochs if epoch.quality is not None and math.isfinite(epoch.quality)]
-    if report.higher_is_better:
-        return any(value >= report.quality_target for value in values)
-    return any(0 < value <= report.quality_target for value in values)
+def reaches(quality: float | None, target: float, *, higher_is_better: bool) -> bool:
+    """Return whether a quality reaches the target; an error metric must be positive as well."""
+    if quality is None or not math.isfinite(quality):
+        return False
+    return quality >= target if higher_is_better else 0 < quality <= target
 
 
 Part = TypeVar("Part", bound=BaseModel)
@@ -218,9 +221,7 @@ Part = TypeVar("Part", bound=BaseModel)
 
 def write_json(part: BaseModel, path: Path) -> None:
     """Write a model as JSON, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(part.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
 def read_part(model: type[Part], path: Path) -> Part:
@@ -259,8 +260,3 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file as hex digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def text_digest(value: object) -> str:
-    """Return the SHA-256 of a JSON-like value, independent of the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

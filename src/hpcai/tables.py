@@ -13,7 +13,7 @@ from hpcai.metrics.scales import summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
 from hpcai.metrics.summary import summarise_study
-from hpcai.metrics.validity import OFFICIAL, invalid_reasons
+from hpcai.metrics.validity import OFFICIAL, invalid_reasons, join_reasons
 from hpcai.records import EpochRecord, RunRecord, read_record
 
 __all__ = [
@@ -153,7 +153,7 @@ def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
         **asdict(time_shares(parts)),
         **_resources(record),
         **_provenance(record),
-        "invalid_reasons": "; ".join(invalid_reasons(record)),
+        "invalid_reasons": join_reasons(invalid_reasons(record)),
         "record_path": str(path),
     }
 

@@ -35,12 +35,11 @@ rule report:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        targets=REPORTED,
         snakefile=workflow.main_snakefile,
     shell:
         """
         exec &>{log:q}
-        snakemake {params.targets:q} \
+        snakemake {input.results:q} \
             --snakefile {params.snakefile:q} \
             --configfile {input.study:q} \
             --nolock \

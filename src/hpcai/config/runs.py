@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -75,7 +74,7 @@ class RunPlan(Settings):
         """Samples per optimizer step and rank."""
         return self.global_batch // self.point.ranks
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """SHA-256 of what determines the measurement: two plans with one digest ask for the same run.
 

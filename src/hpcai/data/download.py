@@ -14,8 +14,8 @@ import tenacity
 from hpcai.config.base import Settings
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import read_json
-from hpcai.data.tfrecord import write_atomically
 from hpcai.errors import DatasetError
+from hpcai.files import write_atomically
 
 logger = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 16

@@ -13,8 +13,9 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.data.cosmoflow_sample import decode_sample
-from hpcai.data.tfrecord import read_file, split_records, unpack_content, write_atomically
+from hpcai.data.tfrecord import read_file, split_records, unpack_content
 from hpcai.errors import DatasetError
+from hpcai.files import write_atomically
 
 Edition = Literal["gzip", "plain"]
 Source = Literal["generated", "downloaded", "existing"]

@@ -30,7 +30,7 @@ from hpcai.data.manifest import (
     read_json,
 )
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
-from hpcai.data.tfrecord import write_atomically
+from hpcai.files import write_atomically
 
 logger = logging.getLogger(__name__)
 PACKED = "packed.json"

@@ -5,9 +5,7 @@ of the payload (TensorFlow, core/lib/io/record_writer.h). TensorFlow itself read
 empty file, without an error; this reader does not.
 """
 
-import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from pathlib import Path
 from crc32c import crc32c
 
 from hpcai.errors import DatasetError
+from hpcai.files import write_atomically
 
 HEADER = struct.Struct("<QI")
 FOOTER = struct.Struct("<I")
@@ -82,20 +81,6 @@ def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None
     if not content:
         raise DatasetError(f"{path}: found no record to write, expected at least one; correct the caller")
     write_atomically(path, compress_content(content) if compress else content)
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file beside its place and rename it, so that nobody sees a part of it."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, 0o644)
-            file.write(data)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def unpack_content(data: bytes, compressed: bool) -> Content:

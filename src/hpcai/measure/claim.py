@@ -15,6 +15,8 @@ from hpcai.errors import RunRefusedError
 CLAIM = "claim.json"
 STALE_S = 120.0
 """A claim of another host counts as left behind when it was not refreshed for so long."""
+REFRESH_S = 10.0
+"""How often a holder refreshes its claim."""
 
 
 @contextmanager

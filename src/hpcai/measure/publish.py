@@ -6,7 +6,6 @@ the record) and `attempts/` (attempts that are under way or broke down).
 
 import os
 import secrets
-import shutil
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from hpcai.config.load import read_plan, write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import ConfigError, RunRefusedError
+from hpcai.files import write_atomically
 from hpcai.records import FINISHED, Attempt, RunRecord, read_record, write_json
 
 RECORD = "record.json"
@@ -153,9 +153,7 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
 
 def republish(folder: Path) -> None:
     """Put the record of the published attempt where the workflow waits for it."""
-    temporary = folder / f".{RECORD}.{os.getpid()}"
-    shutil.copyfile(folder / RAW / RECORD, temporary)
-    os.replace(temporary, folder / RECORD)
+    write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes())
 
 
 def discard(folder: Path, reason: str) -> Path:

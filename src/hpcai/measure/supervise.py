@@ -20,11 +20,12 @@ from hpcai.data.pack import PackManifest, read_pack
 from hpcai.data.stage import clean_stage
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.measure import provenance, publish
-from hpcai.measure.claim import claimed
+from hpcai.measure.claim import REFRESH_S, claimed
 from hpcai.measure.launcher import launch_command
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.records import (
+    FINISHED,
     Artefact,
     EpochRecord,
     Outcome,
@@ -127,6 +128,8 @@ def _record(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fa
     (attempt / "heartbeat").unlink(missing_ok=True)
     training, ranks, problem = _reports(plan, attempt)
     outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
+    if outcome in FINISHED and len({rank.weights_sha256 for rank in ranks}) > 1:
+        outcome, reason = "failed", "the ranks ended with different weights: their results are not one training"
     return RunRecord(
         run_id=plan.run_id,
         plan=plan,
@@ -188,10 +191,18 @@ class _Progress:
     """Shows each epoch when it is done, and keeps the claim fresh."""
 
     def __init__(self, plan: RunPlan, epochs: Path, claim: Path) -> None:
-        self._plan, self._epochs, self._claim, self._shown = plan, epochs, claim, 0
+        self._plan, self._epochs, self._claim = plan, epochs, claim
+        self._shown, self._read_bytes, self._claimed_s = 0, 0, time.monotonic()
 
     def __call__(self) -> None:
-        self._claim.touch()
+        # Called several times a second beside a timed run: nothing is touched or read that need not be.
+        if time.monotonic() - self._claimed_s > REFRESH_S:
+            self._claim.touch()
+            self._claimed_s = time.monotonic()
+        size_bytes = self._epochs.stat().st_size if self._epochs.exists() else 0
+        if size_bytes == self._read_bytes:
+            return
+        self._read_bytes = size_bytes
         done = read_epochs(self._epochs)
         for epoch in done[self._shown :]:
             quality = "" if epoch.quality is None else f", quality {epoch.quality:.4f}"
@@ -229,8 +240,6 @@ def _outcome(
         return "failed", f"the launcher ended with exit status {ending.exit_status}: {last_error(output)}"
     if training is None:
         return "failed", f"the launcher ended well, but the ranks' reports are not complete: {problem}"
-    if len({rank.weights_sha256 for rank in _reports(plan, output.parent)[1]}) > 1:
-        return "failed", "the ranks ended with different weights: their results are not one training"
     return training.outcome, training.reason
 
 

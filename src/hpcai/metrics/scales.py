@@ -8,7 +8,7 @@ import pandas as pd
 from hpcai.metrics.scaling import COMPLETE, compute_scaling
 from hpcai.metrics.scores import TimeShares
 from hpcai.metrics.statistics import mean_interval, median, olympic_mean, variation_ratio
-from hpcai.metrics.validity import judge_runs, label_result
+from hpcai.metrics.validity import judge_runs, label_result, split_reasons
 
 OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
 KEYS = ["benchmark", "variant", "scale", "nodes", "ranks_per_node", "ranks"]
@@ -115,8 +115,8 @@ def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
 
 def _judgement(group: pd.DataFrame) -> dict[str, Any]:
     rule, n_ok = int(group["runs_by_rule"].iloc[0]), int((group["outcome"] == "converged").sum())
-    reasons = dict.fromkeys(reason for cell in group["invalid_reasons"] for reason in str(cell).split("; ") if reason)
-    return {"runs_by_rule": rule, "verdict": judge_runs(n_ok, len(group), rule), "label": label_result(list(reasons))}
+    label = label_result(split_reasons(group["invalid_reasons"]))
+    return {"runs_by_rule": rule, "verdict": judge_runs(n_ok, len(group), rule), "label": label}
 
 
 def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:

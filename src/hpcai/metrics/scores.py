@@ -1,14 +1,11 @@
 """Scores of one run: time to train, throughput, shares of the wall time, staging; NaN where nothing was measured."""
 
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from hpcai.metrics.statistics import median
-from hpcai.records import FINISHED, EpochRecord, RunRecord, TrainingReport
+from hpcai.records import FINISHED, RunRecord, TrainingReport, reaches
 
-PARTS = ("launch", "import", "init", "staging", "training", "evaluation", "rest")
-"""What the wall time of a run is made of, in the order of time; `rest` is what no other part covers."""
 OVERLAP_ALLOWED = 0.01
 """Parts are clocked by several processes; beyond this share of the wall time they contradict each other."""
 
@@ -82,7 +79,7 @@ def score_run(record: RunRecord) -> RunScore:
         return RunScore()
     epochs, staging = report.epochs, report.staging
     evaluated = [epoch for epoch in epochs if epoch.evaluation_s is not None and epoch.evaluation_samples is not None]
-    train_s, evaluation_s = math.fsum(_train_s(epochs)), math.fsum(epoch.evaluation_s or 0.0 for epoch in epochs)
+    train_s, evaluation_s = _number(record.train_s), _number(record.evaluation_s)
     epoch_s = _divide(train_s + evaluation_s, len(epochs))
     qualities = [epoch.quality for epoch in epochs if epoch.quality is not None and math.isfinite(epoch.quality)]
     best = max if report.higher_is_better else min
@@ -138,23 +135,12 @@ def time_shares(parts: TimeParts) -> TimeShares:
     return TimeShares(*(_divide(time, total) for time in times))
 
 
-def reaches(quality: float | None, target: float, *, higher_is_better: bool) -> bool:
-    """Return whether a quality reaches the target; an error metric must be positive as well."""
-    if quality is None or not math.isfinite(quality):
-        return False
-    return quality >= target if higher_is_better else 0 < quality <= target
-
-
 def _epochs_to_target(report: TrainingReport) -> float:
     """Return the number of the first epoch whose evaluation reached the target."""
     for epoch in report.epochs:
         if reaches(epoch.quality, report.quality_target, higher_is_better=report.higher_is_better):
             return float(epoch.epoch)
     return _NAN
-
-
-def _train_s(epochs: Sequence[EpochRecord]) -> Iterable[float]:
-    return (epoch.train_s for epoch in epochs)
 
 
 def _number(value: float | None) -> float:

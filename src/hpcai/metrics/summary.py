@@ -8,7 +8,7 @@ import pandas as pd
 
 from hpcai.metrics.scales import OUTCOMES
 from hpcai.metrics.statistics import LEVEL
-from hpcai.metrics.validity import label_result
+from hpcai.metrics.validity import label_result, split_reasons
 from hpcai.records import RunRecord
 
 RESULT_TEXTS = (
@@ -140,8 +140,7 @@ def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> str:
     if runs.empty:
         return NOTHING
     n_ok = int((runs["outcome"] == "converged").sum())
-    cells = (str(cell) for cell in runs["invalid_reasons"])
-    reasons = list(dict.fromkeys(reason for cell in cells for reason in cell.split("; ") if reason))
+    reasons = split_reasons(runs["invalid_reasons"])
     too_few = [result for result in results if result["n"] < result["runs_by_rule"]]
     few = f"; too few runs at {len(too_few)} of {len(results)} scales" if too_few else ""
     return f"{n_ok} of {len(runs)} runs converged{few}; {label_result(reasons)}"

@@ -1,6 +1,6 @@
 """What the rules of MLPerf HPC say about runs: how many, how many may fail, and what makes a result not a valid one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpcai.metrics.statistics import FEWEST_TO_DROP
@@ -16,6 +16,8 @@ class Rules:
     train_samples: int
     validation_samples: int
 
+
+REASON_MARK = "; "
 
 OFFICIAL = {"cosmoflow": Rules(runs=10, parameters=8_907_556, train_samples=524_288, validation_samples=65_536)}
 """MLPerf HPC v1.0 and later: training_rules for the runs, the reference implementation for the sizes."""
@@ -44,6 +46,16 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
         "profiled, not timed": plan.kind != "timed",
     }
     return tuple(reason for reason, applies in checks.items() if applies)
+
+
+def join_reasons(reasons: Sequence[str]) -> str:
+    """Return the reasons as one cell of a table."""
+    return REASON_MARK.join(reasons)
+
+
+def split_reasons(cells: Iterable[object]) -> list[str]:
+    """Return the different reasons in cells of a table, in their order."""
+    return list(dict.fromkeys(reason for cell in cells for reason in str(cell).split(REASON_MARK) if reason))
 
 
 def label_result(reasons: Sequence[str]) -> str:

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from hpcai.records import reaches
+
 
 @dataclass(frozen=True)
 class Goal:
@@ -17,7 +19,7 @@ class Goal:
 
     def reached(self, quality: float) -> bool:
         """Whether the target is met; an error of exactly zero is not believed (MLPerf's checker demands > 0)."""
-        return quality >= self.target if self.higher_is_better else 0 < quality <= self.target
+        return reaches(quality, self.target, higher_is_better=self.higher_is_better)
 
 
 @dataclass(frozen=True)
