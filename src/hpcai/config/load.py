@@ -57,6 +57,7 @@ class Campaign:
             "point": Point(**row.model_dump(exclude={"repeats"})),
             "repetition": repetition,
             "seed": None,
+            "seeds": self.study.seeds,
             "rule_set": self.study.rule_set,
             "time_staging": self.study.time_staging,
             "limits": self.study.limits,

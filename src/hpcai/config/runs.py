@@ -52,6 +52,7 @@ class RunPlan(Settings):
     point: Point
     repetition: Annotated[int, Field(ge=1)]
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
+    seeds: Literal["derived", "entropy"] = Field(default="derived", description="Where the seed comes from.")
     kind: Literal["timed", "profiled"] = "timed"
     max_steps: Count | None = Field(default=None, description="A profiled run ends after so many training steps.")
     rule_set: RuleSet
@@ -80,7 +81,7 @@ class RunPlan(Settings):
 
         Who submits a run, how it is limited and what things are called do not change it.
         """
-        fields = self.model_dump(mode="json", exclude={"limits", "submission", "study"})
+        fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -41,7 +41,7 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
         f"{benchmark.data.validation_samples:,} validation samples instead of {rules.validation_samples:,}": (
             benchmark.data.validation_samples != rules.validation_samples
         ),
-        "seeds derived from the study's, not from clock or entropy": plan.seed is not None,
+        "seeds derived from the study's, not from clock or entropy": plan.seed is not None and plan.seeds == "derived",
         "page cache not cleared before the run": record.provenance.page_cache != "dropped",
         "profiled, not timed": plan.kind != "timed",
     }

@@ -218,6 +218,7 @@ def test_digest_ignores_what_does_not_change_a_run(folder):
 def test_seeds_from_entropy_are_left_to_the_run(folder):
     change(folder, STUDY, "seeds", "entropy")
     assert {plan.seed for plan in load_study_file(folder / STUDY).plans().values()} == {None}
+    assert {plan.seeds for plan in load_study_file(folder / STUDY).plans().values()} == {"entropy"}
 
 
 def test_config_dir_of_the_study_goes_first(folder, tmp_path):

@@ -8,6 +8,7 @@ from unit.record_factory import make_record
 
 from hpcai.errors import ConfigError, RunRefusedError
 from hpcai.measure import publish
+from hpcai.metrics.validity import invalid_reasons
 from hpcai.records import read_record
 
 
@@ -82,10 +83,13 @@ def test_repeated_seed_is_refused(tmp_path, record):
 
 
 def test_seed_from_entropy_is_written_down(tmp_path, record):
-    plan = record.plan.model_copy(update={"seed": None})
+    plan = record.plan.model_copy(update={"seed": None, "seeds": "entropy"})
     attempt, seeded = publish.open_attempt(tmp_path / plan.run_id, plan)
     assert seeded.seed is not None
     assert json.loads((attempt / "plan.json").read_text())["seed"] == seeded.seed
+    # Written down, it is still not a seed that the study derived.
+    assert not any("seeds derived" in reason for reason in invalid_reasons(record.model_copy(update={"plan": seeded})))
+    assert any("seeds derived" in reason for reason in invalid_reasons(record))
 
 
 def test_discard_moves_and_restore_puts_back(tmp_path, record):
