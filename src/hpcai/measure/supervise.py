@@ -98,13 +98,14 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim:
     manifest = read_manifest(inputs.manifest)
     pack = read_pack(inputs.pack) if inputs.pack else None
     scratch = scratch_folder(plan, attempt.name)
-    page_cache = drop_page_cache(data_files(inputs, manifest, pack))
-    command = launch_command(launcher, plan, _program(inputs, attempt, scratch, page_cache))
-    say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
-    started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     progress = _Progress(plan, attempt / "epochs.jsonl", claim)
     try:
         with machine_to_itself(plan):
+            # Dropped only now: a run that was waited for may have read the same files.
+            page_cache = drop_page_cache(data_files(inputs, manifest, pack))
+            command = launch_command(launcher, plan, _program(inputs, attempt, scratch, page_cache))
+            say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
+            started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             ending = watch(command, attempt, plan.limits, _extra_environment(plan, attempt), progress)
     finally:
         clean_stage(scratch)
