@@ -18,9 +18,9 @@ import tensorflow as tf
 from plans import bench_plan
 
 from hpcai.config.runs import RunPlan
-from hpcai.data.cosmoflow_sample import encode_sample
+from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.tfrecord import write_records
-from hpcai.training.input import Files, Reading, Shard, train_batches
+from hpcai.training.input import Reading, Samples, Schedule, Shard, train_batches
 from hpcai.training.registry import workload_of
 
 ROUNDS = 7
@@ -53,8 +53,10 @@ def _run(plan: RunPlan, folder: Path, files: tuple[int, bool], threads: int) -> 
     for path in paths:
         cube = rng.poisson(1.0, (edge, edge, edge, plan.benchmark.data.channels)).astype(np.int16)
         write_records(path, [encode_sample(cube, np.zeros(4, np.float32))], compress=gzip)
-    reading = Reading(workload_of(plan).parse, BATCH, threads)
-    ours = train_batches(Files(paths, Shard(0, 1), gzip), reading, seed=1, epochs=1)
+    workload = workload_of(plan)
+    reading = Reading(workload.parse, workload.collate, BATCH, threads)
+    samples = Samples(paths, np.arange(count), np.zeros(count, np.int64), Shard(0, 1), gzip)
+    ours = train_batches(samples, reading, Schedule(seed=1, epochs=1, rank_samples=count))
     names = [str(path) for path in paths]
     bare = tf.data.TFRecordDataset(names, "GZIP" if gzip else "", num_parallel_reads=threads)
     rates: dict[str, list[float]] = {"ours": [], "bare": []}

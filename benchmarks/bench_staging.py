@@ -19,11 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.config.benchmark import PackSettings
-from hpcai.data.cosmoflow_sample import encode_sample
-from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest, sample_files
+from hpcai.config.cosmoflow import CosmoFlowData
+from hpcai.data.cosmoflow.module import CosmoFlowDataModule
+from hpcai.data.cosmoflow.sample import encode_sample
+from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
 from hpcai.data.member_codec import Codec
+from hpcai.data.module import SPLITS
 from hpcai.data.pack import PACKED, pack_dataset, read_pack
-from hpcai.data.stage import clean_stage, node_files, preflight, stage_shards
+from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
 from hpcai.data.tfrecord import read_file, write_records
 from hpcai.measure.page_cache import drop_page_cache
 
@@ -34,6 +37,20 @@ COPIES = 4
 CODECS: tuple[Codec, ...] = ("none", "shuffle_zstd")
 VALIDATION_SHARE = 8
 GOAL_CP_R, GOAL_BEST_COPY = 3.0, 0.9
+
+
+class BenchCubes(CosmoFlowDataModule):
+    """CosmoFlow's data module for samples of that size."""
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of ``x``."""
+        return SHAPE
+
+
+MODULE = BenchCubes(
+    CosmoFlowData(dataset="bench", source="generate", edition="plain", edge=64, train_samples=1, validation_samples=1)
+)
 
 
 def write_samples(root: Path, files: int) -> Manifest:
@@ -47,10 +64,11 @@ def write_samples(root: Path, files: int) -> Manifest:
         counts = np.roll(fields[index % len(fields)], int(generator.integers(1, SHAPE[0])), axis=0)
         payload = encode_sample(counts, generator.uniform(-1, 1, 4).astype(np.float32))
         write_records(root / split / f"univ_bench_{index:05d}.tfrecord", [payload], compress=False)
-    header = ManifestHeader(dataset="bench", source="existing", edition="plain", sample_shape=SHAPE)
-    return make_manifest(
-        header, root, {"train": sample_files(root, "train"), "validation": sample_files(root, "validation")}
-    )
+    facts = {"dataset": "bench", "workload": "cosmoflow", "source": "existing", "edition": "plain"}
+    header = ManifestHeader.model_validate({**facts, "sample_shape": SHAPE})
+    found = MODULE.find(root)
+    assert found is not None
+    return make_manifest(header, MODULE, root, found)
 
 
 def _counts(generator: np.random.Generator) -> np.ndarray:
@@ -74,7 +92,7 @@ def copy_in_parallel(source: Path, target: Path) -> None:
     commands = []
     for folder in ("train", "validation"):
         (target / folder).mkdir(parents=True)
-        names = [str(source / name) for name in sample_files(source, folder)]
+        names = sorted(str(path) for path in (source / folder).iterdir())
         quarter = -(-len(names) // COPIES)
         parts = [names[start : start + quarter] for start in range(0, len(names), quarter)]
         commands += [["cp", "-t", str(target / folder), *part] for part in parts]
@@ -108,7 +126,7 @@ def measure(action: Callable[[Path], None], sources: Iterable[Path], target: Pat
 def check_staged(manifest: Manifest, root: Path, source: Path, target: Path) -> None:
     """Compare every staged file with its sample, byte for byte, outside the timing."""
     pack = read_pack(source / PACKED)
-    names = [name for split in ("train", "validation") for name in node_files(pack, split, 0, 1, "whole")]
+    names = [piece.member.name for split in SPLITS for piece in node_pieces(pack, split, 0, 1, "whole")]
     assert len(names) == len(manifest.entries)
     assert all(read_file(target / name) == read_file(root / name) for name in names[:: max(1, len(names) // 32)])
 
@@ -137,7 +155,7 @@ def run(folder: Path, files: int, rounds: int, threads: int) -> None:
     with context.Pool(LOCAL_RANKS) as pool:
         for codec in CODECS:
             source = folder / codec
-            pack = pack_dataset(manifest, samples, PackSettings(codec=codec), source)
+            pack = pack_dataset(manifest, MODULE, samples, PackSettings(codec=codec), source)
             ratio, rate = pack.compression_ratio, pack.content_bytes / pack.pack_s / 1e6
             print(f"packed with {codec}: ratio {ratio:.2f}, {rate:.0f} MB/s", flush=True)
             shards = [source / shard.file for shard in pack.shards]

@@ -22,9 +22,11 @@ from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
 
 from hpcai.config.benchmark import PackSettings
+from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
-from hpcai.data.manifest import SPLITS, ManifestHeader, make_manifest, read_manifest, sample_files, write_manifest
+from hpcai.data.cosmoflow.module import CosmoFlowDataModule
+from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset
 from hpcai.records import EpochRecord, RankReport, TrainingReport, read_part
 
@@ -32,6 +34,10 @@ TRAIN, VALIDATION = 64, 15
 LIMIT_S = 120
 MODEL = {"conv_layers": 4, "base_filters": 4, "dense": [16, 8]}
 CURVE = {"model": MODEL, "recipe": {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.002, "max_epochs": 2}}
+
+
+SETTINGS = {"dataset": "cubes", "source": "generate", "edition": "plain", "edge": 16}
+MODULE = CosmoFlowDataModule(CosmoFlowData(**SETTINGS, train_samples=TRAIN, validation_samples=VALIDATION))
 
 
 def write_cubes(folder: Path) -> Path:
@@ -42,9 +48,9 @@ def write_cubes(folder: Path) -> Path:
             targets = rng.uniform(-0.6, 0.6, 4)
             counts = rng.poisson(2 * np.exp(targets), (16, 16, 16, 4))
             write_sample(folder / split / f"univ_ics_test_a0001_{number:03d}.tfrecord", counts, list(targets))
-    header = ManifestHeader(dataset="cubes", source="existing", edition="plain", sample_shape=(16, 16, 16, 4))
-    files = {split: sample_files(folder, split) for split in SPLITS}
-    write_manifest(make_manifest(header, folder, files), folder / "manifest.json")
+    facts = {"dataset": "cubes", "workload": "cosmoflow", "source": "existing", "edition": "plain"}
+    header = ManifestHeader.model_validate({**facts, "sample_shape": (16, 16, 16, 4)})
+    write_manifest(make_manifest(header, MODULE, folder, MODULE.find(folder)), folder / "manifest.json")
     return folder / "manifest.json"
 
 
@@ -120,7 +126,7 @@ class Cubes:
 
 def make_cubes(folder: Path) -> Cubes:
     manifest = write_cubes(folder / "cubes")
-    pack_dataset(read_manifest(manifest), manifest.parent, PackSettings(shards=3), manifest.parent / "packed")
+    pack_dataset(read_manifest(manifest), MODULE, manifest.parent, PackSettings(shards=3), manifest.parent / "packed")
     return Cubes(manifest, manifest.parent / "packed" / "packed.json", folder)
 
 
@@ -171,6 +177,23 @@ def test_one_and_two_ranks_take_the_same_steps(one_rank: Run, two_ranks: Run) ->
     for one, two in zip(one_rank.report.epochs, two_ranks.report.epochs, strict=True):
         assert two.quality == pytest.approx(one.quality, rel=1e-3)
         assert one.evaluation_samples == two.evaluation_samples == VALIDATION
+
+
+def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Cubes, two_ranks: Run) -> None:
+    point = {"accumulation": 2, "fusion_bytes": "1 KiB", "cycle_time_s": "0.5 ms"}
+    run = cubes.run("options", small_plan(2, point=point))
+    assert run.exit_status == 0, run.output
+    assert run.rank(0).weights_sha256 == run.rank(1).weights_sha256
+    np.testing.assert_allclose(run.losses[:8], two_ranks.losses[:8], rtol=1e-5)
+    np.testing.assert_allclose(run.losses, two_ranks.losses, rtol=1e-3)
+
+
+def test_ranks_of_a_group_normalise_as_one_rank_with_all_samples() -> None:
+    program = str(Path(__file__).with_name("group_norm_program.py"))
+    launcher = [sys.executable, "-m", "hpcai.training.launch", "-np", "4", "--gloo"]
+    done = subprocess.run([*launcher, sys.executable, program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("as one rank") == 4
 
 
 def test_a_run_that_misses_its_target_has_not_converged(one_rank: Run) -> None:

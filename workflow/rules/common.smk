@@ -49,7 +49,7 @@ MANIFESTS = [f"data/{dataset}/manifest.json" for dataset in DATASETS]
 PACKS = [
     f"data/{dataset}/packed/packed.json"
     for dataset, benchmark in DATASETS.items()
-    if benchmark.staging.place == "node_local"
+    if benchmark.is_packed
 ]
 RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
 PROFILE_RECORDS = [
@@ -71,6 +71,11 @@ def library_digest(*modules):
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[
         :16
     ]
+
+
+def data_workload(wildcards):
+    """Workload that a dataset belongs to."""
+    return DATASETS[wildcards.dataset].workload
 
 
 def data_settings(wildcards):
@@ -109,7 +114,7 @@ def run_pack(wildcards):
     """Manifest of the packed dataset, if the benchmark stages."""
     benchmark = CAMPAIGN.benchmarks[wildcards.benchmark]
     packed = f"data/{benchmark.data.dataset}/packed/packed.json"
-    return packed if benchmark.staging.place == "node_local" else []
+    return packed if benchmark.is_packed else []
 
 
 def records_to_analyse():

@@ -11,6 +11,7 @@ rule prepare_data:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        workload=data_workload,
         settings=data_settings,
         datasets=str(ROOT / "config" / "datasets.tsv"),
     script:

@@ -12,6 +12,7 @@ rule pack_data:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        data=data_settings,
         settings=pack_settings,
     script:
         "../scripts/pack_data.py"

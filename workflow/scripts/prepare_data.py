@@ -3,16 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.data.prepare import prepare_dataset
+from hpcai.data.registry import data_module
 from hpcai.logs import log_to
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
+workload = snakemake.params.workload
 prepare_dataset(
-    CosmoFlowData.model_validate(snakemake.params.settings),
+    workload,
+    data_module(workload, snakemake.params.settings),
     Path(snakemake.output.manifest).parent,
     Path(snakemake.params.datasets),
 )

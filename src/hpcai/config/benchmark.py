@@ -1,10 +1,12 @@
 """What every benchmark file holds: data, packing, staging, model, recipe and target of one workload at one size."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Settings, Text
+
+Suite = Literal["mlperf_hpc", "hpc_ai500"]
 
 
 class DataSettings(Settings):
@@ -14,16 +16,15 @@ class DataSettings(Settings):
     source: Literal["generate", "download", "existing"]
     train_samples: Count
     validation_samples: Count
-    edition: Literal["gzip", "plain"] = Field(default="gzip", description="Whether the records are gzip-compressed.")
     path: SafePath | None = Field(default=None, description="Folder of an existing dataset (source: existing).")
-    archive: Name | None = Field(default=None, description="Row of datasets.tsv to fetch (source: download).")
+    archives: tuple[Name, ...] = Field(default=(), description="Rows of datasets.tsv to fetch (source: download).")
     seed: Count = Field(default=1, description="Seed of the generator (source: generate).")
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> "DataSettings":
-        needs = {"existing": "path", "download": "archive"}
+        needs = {"existing": "path", "download": "archives"}
         for source, key in needs.items():
-            given = getattr(self, key) is not None
+            given = bool(getattr(self, key))
             if self.source == source and not given:
                 raise ValueError(f"source {source!r} needs the key {key!r}")
             if self.source != source and given:
@@ -32,9 +33,11 @@ class DataSettings(Settings):
 
 
 class PackSettings(Settings):
-    """How many sample files become few shards for fast staging."""
+    """How the samples become few shards for fast staging."""
 
-    codec: Literal["none", "gzip", "zstd", "shuffle_zstd"] = "shuffle_zstd"
+    codec: Literal["none", "gzip", "zstd", "shuffle_zstd"] = Field(
+        default="shuffle_zstd", description="shuffle_zstd is made for 16-bit counts."
+    )
     level: int = Field(default=1, ge=1, le=19, description="Compression level (gzip: at most 9).")
     shards: Count = Field(default=8, description="Number of archives per split.")
 
@@ -49,7 +52,7 @@ class StagingSettings(Settings):
     """Where the training job reads its samples from."""
 
     place: Literal["node_local", "none"] = Field(
-        default="node_local", description="Unpack the shards to node-local storage, or read the dataset in place."
+        default="node_local", description="Unpack the shards to node-local storage, or read in place."
     )
     partition: Literal["whole", "split"] = Field(
         default="whole", description="Each node holds the whole set, or a part of its own."
@@ -62,3 +65,45 @@ class Target(Settings):
     value: float = Field(gt=0)
     official: bool = Field(default=False, description="True only for the target that the suite's rules print.")
     note: Text = ""
+
+
+class RecipeSettings(Settings):
+    """What every recipe has; the workload adds optimizer and schedule."""
+
+    global_batch: Count
+    max_epochs: Count
+    evaluation_interval_epochs: Count = Field(
+        default=1, description="The quality is evaluated after every so many epochs, and after the last."
+    )
+
+
+class BenchmarkSettings(Settings):
+    """One benchmark file; a workload adds `workload`, `data`, `model` and `recipe`."""
+
+    suite: ClassVar[Suite]
+    stop: ClassVar[Literal["target", "epochs"]]
+    """A run ends when it reaches the target (MLPerf HPC), or after a fixed number of epochs (HPC AI500)."""
+    remainder: ClassVar[Literal["refuse", "drop", "pad"]]
+    """What happens to training samples that do not fill a global batch: none may be left; they are left out of the
+    epoch (others in each epoch); or the batch is filled up with samples of the same epoch."""
+    native: ClassVar[bool]
+    """Whether TensorFlow reads the official container itself (TFRecord); others are converted when they are packed."""
+
+    name: Name
+    title: Text
+    pack: PackSettings = PackSettings()
+    staging: StagingSettings = StagingSettings()
+    target: Target
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether training reads shards or what is staged from them, not the dataset itself."""
+        return self.staging.place == "node_local" or not self.native
+
+    @model_validator(mode="after")
+    def _can_be_read(self) -> "BenchmarkSettings":
+        if not self.native and self.staging.place == "none" and self.pack.codec != "none":
+            raise ValueError(
+                "staging.place: 'none' needs pack.codec: 'none' here, because TensorFlow reads the shards in place"
+            )
+        return self

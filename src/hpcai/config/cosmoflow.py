@@ -1,11 +1,11 @@
 """Settings of the CosmoFlow workload (MLPerf HPC reference, cosmoflow/configs/cosmo.yaml and models/cosmoflow.py)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Name, Ratio, Settings, Text
-from hpcai.config.benchmark import DataSettings, PackSettings, StagingSettings, Target
+from hpcai.config.base import Count, Ratio, Settings
+from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
 
 Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
 
@@ -30,6 +30,7 @@ class Priors(Settings):
 class CosmoFlowData(DataSettings):
     """Cubes of particle counts at four redshifts."""
 
+    edition: Literal["gzip", "plain"] = Field(default="gzip", description="gzip since v1.0; plain in v0.7.")
     edge: Literal[16, 32, 64, 128] = Field(description="Edge of a cube in voxels; 128 is the official size.")
     channels: Literal[4] = 4
     priors: Priors = Priors()
@@ -45,7 +46,7 @@ class CosmoFlowModel(Settings):
     dropout: Ratio = 0.5
 
 
-class CosmoFlowRecipe(Settings):
+class CosmoFlowRecipe(RecipeSettings):
     """Optimizer, learning-rate schedule and stop rule."""
 
     optimizer: Literal["sgd"] = "sgd"
@@ -69,18 +70,18 @@ class CosmoFlowRecipe(Settings):
         return self
 
 
-class CosmoFlowBenchmark(Settings):
+class CosmoFlowBenchmark(BenchmarkSettings):
     """One CosmoFlow benchmark file."""
 
-    name: Name
+    suite: ClassVar[Suite] = "mlperf_hpc"
+    stop: ClassVar[Literal["target", "epochs"]] = "target"
+    remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "refuse"
+    native: ClassVar[bool] = True
+
     workload: Literal["cosmoflow"]
-    title: Text
     data: CosmoFlowData
-    pack: PackSettings = PackSettings()
-    staging: StagingSettings = StagingSettings()
     model: CosmoFlowModel = CosmoFlowModel()
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
-    target: Target
 
     @model_validator(mode="after")
     def _cube_survives_the_pools(self) -> "CosmoFlowBenchmark":

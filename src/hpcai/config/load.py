@@ -12,12 +12,13 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcai.config.machine import Machine
-from hpcai.config.runs import Benchmark, Point, RunPlan, RunRow, derive_seed
+from hpcai.config.runs import Point, RunPlan, RunRow, derive_seed
 from hpcai.config.study import Study
+from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
-INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch")
+INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch", "accumulation", "batchnorm_group")
 
 
 @dataclass(frozen=True)
@@ -50,16 +51,19 @@ class Campaign:
 
     def plan(self, row: RunRow, repetition: int, **changes: object) -> RunPlan:
         """Return the plan of one repetition of one row."""
+        benchmark = self.benchmarks[row.benchmark]
+        # HPC AI500 starts the clock when the first training batch is read (V2.0, 6.2).
+        suite = benchmark.suite
         fields: dict[str, Any] = {
             "study": self.study.name,
-            "benchmark": self.benchmarks[row.benchmark],
+            "benchmark": benchmark,
             "machine": self.machine,
             "point": Point(**row.model_dump(exclude={"repeats"})),
             "repetition": repetition,
             "seed": None,
             "seeds": self.study.seeds,
             "rule_set": self.study.rule_set,
-            "time_staging": self.study.time_staging,
+            "time_staging": self.study.time_staging and suite == "mlperf_hpc",
             "limits": self.study.limits,
             "submission": self.study.submission,
         }
@@ -114,7 +118,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     folder = Path(checked.config_dir) if checked.config_dir else config_dir
     machine = _read_model(Machine, folder / "machines" / f"{checked.machine}.yaml", problems)
     benchmarks = {
-        name: _read_model(Benchmark, folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
+        name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
     }
     rows = _read_runs(folder / "runs" / f"{checked.runs}.tsv", problems)
     problems.raise_if_any()
@@ -193,11 +197,27 @@ def _allowed(detail: Mapping[str, Any]) -> str:
     return str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
 
 
+def _read_benchmark(path: Path, problems: Problems) -> Any:  # noqa: ANN401  one of the union `Benchmark`
+    before = len(problems.lines)
+    data = read_yaml(path, problems)
+    if len(problems.lines) > before:
+        return None
+    workload = data.get("workload") if isinstance(data, dict) else None
+    if not isinstance(workload, str) or workload not in BENCHMARKS:
+        problems.add(str(path), "workload", workload or _Words("nothing"), f"one of {', '.join(BENCHMARKS)}")
+        return None
+    return _checked_model(BENCHMARKS[workload], data, path, problems)
+
+
 def _read_model(model: type[Model], path: Path, problems: Problems) -> Model | None:
     before = len(problems.lines)
     data = read_yaml(path, problems)
     if len(problems.lines) > before:
         return None
+    return _checked_model(model, data, path, problems)
+
+
+def _checked_model(model: type[Model], data: object, path: Path, problems: Problems) -> Model | None:
     checked = validate(model, data, str(path), problems)
     name = getattr(checked, "name", path.stem)
     if checked is not None and name != path.stem:
@@ -269,20 +289,28 @@ def _check_row(campaign: Campaign, row: RunRow, place: str, problems: Problems) 
     if row.ranks_per_node > machine.ranks_per_node:
         allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
+    if row.precision == "fp16" and machine.device.kind == "cpu":
+        problems.add(place, "precision", row.precision, "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
     benchmark = campaign.benchmarks.get(row.benchmark)
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
         return
-    batch = row.global_batch or benchmark.recipe.global_batch
-    if batch % row.ranks:
-        problems.add(place, "global_batch", batch, f"a multiple of the {row.ranks} ranks")
-    if benchmark.data.train_samples % batch:
-        allowed = f"a divisor of the {benchmark.data.train_samples} training samples of {benchmark.name!r}"
+    _check_batch(benchmark, row, place, problems)
+
+
+def _check_batch(benchmark: Benchmark, row: RunRow, place: str, problems: Problems) -> None:
+    """Check that a global batch has equal parts for ranks and micro-batches, and that an epoch has at least one."""
+    batch, samples = row.global_batch or benchmark.recipe.global_batch, benchmark.data.train_samples
+    if batch % (row.ranks * row.accumulation):
+        parts = f"{row.ranks} ranks" + (f" x {row.accumulation} micro-batches" if row.accumulation > 1 else "")
+        problems.add(place, "global_batch", batch, f"a multiple of the {parts}")
+    if row.ranks % row.batchnorm_group:
+        problems.add(place, "batchnorm_group", row.batchnorm_group, f"a divisor of the {row.ranks} ranks")
+    if benchmark.remainder == "refuse" and samples % batch:
+        allowed = f"a divisor of the {samples} training samples of {benchmark.name!r}"
         problems.add(place, "global_batch", batch, allowed)
-    parts = row.nodes if benchmark.staging.partition == "split" else 1
-    if benchmark.data.train_samples % (parts * row.ranks_per_node * (batch // row.ranks or 1)):
-        allowed = f"nodes that split {benchmark.data.train_samples} samples into equal whole batches"
-        problems.add(place, "nodes", row.nodes, allowed)
+    if benchmark.remainder == "drop" and batch > samples:
+        problems.add(place, "global_batch", batch, f"at most the {samples} training samples of {benchmark.name!r}")
 
 
 def _check_seeds(campaign: Campaign, problems: Problems) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
 from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds
 
-Precision = Literal["fp32", "bf16"]
+Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class Peak(Settings):

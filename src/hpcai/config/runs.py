@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hpcai.config.base import Count, Name, Seed, Settings
-from hpcai.config.cosmoflow import CosmoFlowBenchmark
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
+from hpcai.config.workloads import Benchmark
+from hpcai.units import Bytes, Seconds
 
-Benchmark = CosmoFlowBenchmark  # a union, told apart by `workload`, as soon as there are several
 Compression = Literal["none", "fp16"]
 
 
@@ -25,6 +25,15 @@ class Point(Settings):
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
+    accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
+    batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
+    fusion_bytes: Bytes | None = Field(
+        default=None,
+        description="Horovod fuses single gradients up to this size; blank: all gradients travel as one group.",
+    )
+    cycle_time_s: Seconds | None = Field(
+        default=None, description="Horovod looks for new gradients this often; blank: Horovod's own choice."
+    )
 
     @property
     def scale(self) -> str:
@@ -74,6 +83,17 @@ class RunPlan(Settings):
     def local_batch(self) -> int:
         """Samples per optimizer step and rank."""
         return self.global_batch // self.point.ranks
+
+    @property
+    def micro_batch(self) -> int:
+        """Samples whose gradients a rank computes at once."""
+        return self.local_batch // self.point.accumulation
+
+    @property
+    def epoch_steps(self) -> int:
+        """Optimizer steps of an epoch."""
+        samples = self.benchmark.data.train_samples
+        return -(-samples // self.global_batch) if self.benchmark.remainder == "pad" else samples // self.global_batch
 
     @property
     def digest(self) -> str:

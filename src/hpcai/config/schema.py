@@ -6,10 +6,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from hpcai.config.machine import Machine
-from hpcai.config.runs import Benchmark, RunRow
+from hpcai.config.runs import RunRow
 from hpcai.config.study import Study
+from hpcai.config.workloads import BENCHMARKS
 
-FILES: tuple[type[BaseModel], ...] = (Study, Machine, Benchmark, RunRow)
+FILES: tuple[type[BaseModel], ...] = (Study, Machine, *BENCHMARKS.values(), RunRow)
 
 
 def json_schema() -> dict[str, Any]:

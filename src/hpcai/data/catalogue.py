@@ -14,6 +14,7 @@ def _blank_is_none(value: object) -> object:
     return None if value == "" else value
 
 
+Format = Literal["tar", "tgz", "file", "folder"]
 Published = BeforeValidator(_blank_is_none)
 """A blank cell means that the publisher does not say."""
 
@@ -27,7 +28,9 @@ class Archive(Settings):
     bytes: Annotated[Annotated[int, Field(gt=0)] | None, Published] = None
     checksum_algorithm: Annotated[Literal["md5", "sha1", "sha256", "sha512"] | None, Published] = None
     checksum: Annotated[Annotated[str, Field(pattern=r"^[0-9a-f]{32,128}$")] | None, Published] = None
-    format: Literal["tar", "tgz", "folder"]
+    format: Format = Field(
+        description="file: a sample file as it is; folder: cannot be fetched by this program, see the note."
+    )
     note: str = ""
 
     @model_validator(mode="after")

@@ -5,23 +5,19 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from crc32c import crc32c
 from pydantic import AfterValidator, Field, ValidationError
 
 from hpcai.config.base import Count, Index, Name, Settings
-from hpcai.data.cosmoflow_sample import decode_sample
-from hpcai.data.tfrecord import read_file, split_records, unpack_content
+from hpcai.data.module import DataModule, FileFacts, Split
+from hpcai.data.tfrecord import read_file
 from hpcai.errors import DatasetError
 from hpcai.files import write_atomically
 
-Edition = Literal["gzip", "plain"]
 Source = Literal["generated", "downloaded", "existing"]
-Split = Literal["train", "validation"]
-SPLITS: tuple[Split, ...] = ("train", "validation")
-SUFFIX = ".tfrecord"
 MAX_THREADS = 16
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -39,7 +35,7 @@ Checksum = Annotated[str, Field(pattern=r"^[0-9a-f]{8}$", description="CRC-32C, 
 
 
 class FileEntry(Settings):
-    """One sample file: as it lies on disk, and its uncompressed content."""
+    """One file with samples: as it lies on disk, and its uncompressed content."""
 
     path: RelativePath
     bytes: Count
@@ -47,16 +43,28 @@ class FileEntry(Settings):
     records: Count
     content_bytes: Count
     content_crc32c: Checksum
+    record_offsets: tuple[Index, ...] = Field(
+        default=(), description="Where in the content each TFRecord begins; empty for other containers."
+    )
+
+    @property
+    def facts(self) -> FileFacts:
+        """What the file was found to be."""
+        return FileFacts(**self.model_dump(exclude={"path"}))
 
 
 class ManifestHeader(Settings):
     """What a dataset is, apart from its files."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     dataset: Name
+    workload: Name
     source: Source
-    edition: Edition
-    sample_shape: tuple[Count, ...] = Field(description="Shape of x: (edge, edge, edge, channels).")
+    edition: Name = Field(description="Which of several official forms of the container this is.")
+    sample_shape: tuple[Count, ...] = Field(description="Shape of a sample's main array; empty for graphs.")
+    statistics: dict[Name, tuple[float, ...]] = Field(
+        default_factory=dict, description="Numbers about the training split that training needs."
+    )
     samples_root: str | None = Field(default=None, description="Folder of an existing dataset; else the manifest's.")
     unused_files: dict[str, Index] = Field(default_factory=dict, description="Sample files per folder left aside.")
     origin: dict[str, object] = Field(default_factory=dict, description="How the data came to be.")
@@ -78,25 +86,30 @@ class Manifest(ManifestHeader):
         """The files of all splits."""
         return tuple(entry for split in sorted(self.splits) for entry in self.splits[split])
 
+    def samples(self, split: Split) -> int:
+        """Return the number of samples of a split."""
+        return sum(entry.records for entry in self.splits.get(split, ()))
+
     def root(self, manifest_path: Path) -> Path:
         """Return the folder that the paths of the entries are relative to."""
         return Path(self.samples_root) if self.samples_root else manifest_path.parent
 
 
-def checksum_of(data: bytes | memoryview) -> str:
-    """Return the CRC-32C of some bytes as 8 hexadecimal digits."""
-    return f"{crc32c(data):08x}"
-
-
 def make_manifest(
-    header: ManifestHeader, root: Path, files: Mapping[Split, Sequence[str]], progress: Callable[[], None] | None = None
+    header: ManifestHeader,
+    module: DataModule[Any],
+    root: Path,
+    files: Mapping[Split, Sequence[str]],
+    progress: Callable[[], None] | None = None,
 ) -> Manifest:
-    """Read every file of a dataset, check its records and their shape, and note sizes and checksums.
+    """Read every file of a dataset, check its samples, and note sizes, checksums and statistics.
 
     Parameters
     ----------
     header
-        What the dataset is.
+        What the dataset is; its statistics are computed here.
+    module
+        What the benchmark knows of its data.
     root
         Folder that the paths are relative to.
     files
@@ -107,12 +120,12 @@ def make_manifest(
     Raises
     ------
     DatasetError
-        Listing every damaged file, with the record where it applies.
+        Listing every damaged file, with the place in it where it applies.
     """
 
     def examine(path: str) -> FileEntry | DatasetError:
         try:
-            return examine_file(root / path, path, header)
+            return FileEntry(path=path, **asdict(module.examine(root / path)))
         except DatasetError as error:
             return error
         finally:
@@ -124,43 +137,21 @@ def make_manifest(
     entries = {
         split: tuple(found for found in results if isinstance(found, FileEntry)) for split, results in splits.items()
     }
-    return Manifest.model_validate({**header.model_dump(), "splits": entries})
+    statistics = module.statistics(root, files)
+    return Manifest.model_validate({**header.model_dump(), "splits": entries, "statistics": statistics})
 
 
-def examine_file(file: Path, path: str, header: ManifestHeader) -> FileEntry:
-    """Return the entry of one file after checking its records and their shape.
-
-    Raises
-    ------
-    DatasetError
-        Naming file and record of the first damage.
-    """
-    data = read_file(file)
-    content = unpack_content(data, header.edition == "gzip")
-    records = 0
-    for payload in split_records(content, str(file)):
-        try:
-            decode_sample(payload, header.sample_shape)
-        except DatasetError as error:
-            raise DatasetError(f"{file}: record {records}: {error}") from None
-        records += 1
-    return FileEntry(
-        path=path,
-        bytes=len(data),
-        crc32c=checksum_of(data),
-        records=records,
-        content_bytes=len(content.data),
-        content_crc32c=checksum_of(content.data),
-    )
-
-
-def verify_dataset(manifest: Manifest, root: Path, progress: Callable[[], None] | None = None) -> None:
+def verify_dataset(
+    manifest: Manifest, module: DataModule[Any], root: Path, progress: Callable[[], None] | None = None
+) -> None:
     """Compare every file of a dataset with its manifest; all damage is found before anything is reported.
 
     Parameters
     ----------
     manifest
         What is expected.
+    module
+        What the benchmark knows of its data.
     root
         Folder that the entries are relative to, see `Manifest.root`.
     progress
@@ -175,69 +166,45 @@ def verify_dataset(manifest: Manifest, root: Path, progress: Callable[[], None] 
 
     def check(entry: FileEntry) -> str:
         try:
-            return _damage(manifest, root, entry)
+            return _damage(module, root, entry)
         finally:
             if progress:
                 progress()
 
-    _refuse(root, [*filter(None, in_parallel(check, manifest.entries)), *_surplus(manifest, root)])
+    _refuse(root, [*filter(None, in_parallel(check, manifest.entries)), *_surplus(manifest, module, root)])
 
 
-def _damage(manifest: Manifest, root: Path, entry: FileEntry) -> str:
+def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
     """Say what is wrong with a file; the most telling of several findings, or nothing."""
     file = root / entry.path
     if not file.exists():
         return f"{file}: missing, expected {entry.bytes} bytes; make or copy the dataset again"
     try:
-        found = examine_file(file, entry.path, manifest)
+        found = module.examine(file)
     except DatasetError as error:
         size = file.stat().st_size
         return str(error) + (f" (found {size} bytes, expected {entry.bytes})" if size != entry.bytes else "")
-    differing = [key for key in FileEntry.model_fields if getattr(found, key) != getattr(entry, key)]
+    expected = asdict(entry.facts)
+    differing = [key for key, value in asdict(found).items() if value != expected[key]]
     if differing:
-        values = ", ".join(f"found {getattr(found, key)} as {key}, expected {getattr(entry, key)}" for key in differing)
+        values = ", ".join(f"found {getattr(found, key)} as {key}, expected {expected[key]}" for key in differing)
         return f"{file}: {values}: not the file of the manifest; make or copy the dataset again"
     return ""
 
 
-def read_content(manifest: Manifest, root: Path, entry: FileEntry) -> bytes:
-    """Return the uncompressed bytes of a file, verified against its manifest.
-
-    Raises
-    ------
-    DatasetError
-        Naming the file and, where it applies, the record of the damage.
-    """
-    data = read_file(root / entry.path)
-    if len(data) == entry.bytes and checksum_of(data) == entry.crc32c:
-        content = unpack_content(data, manifest.edition == "gzip")
-        if not content.problem and checksum_of(content.data) == entry.content_crc32c:
-            return content.data
-    raise DatasetError(_damage(manifest, root, entry) or f"{root / entry.path}: changed while it was read; try again")
-
-
-def _surplus(manifest: Manifest, root: Path) -> list[str]:
+def _surplus(manifest: Manifest, module: DataModule[Any], root: Path) -> list[str]:
     """Name the sample files that the manifest neither lists nor counts as left aside."""
     expected = {entry.path for entry in manifest.entries}
+    found = {name for names in (module.find(root) or {}).values() for name in names}
     problems: list[str] = []
     for folder in sorted({str(PurePosixPath(path).parent) for path in expected}):
-        surplus = [name for name in sample_files(root, folder) if name not in expected]
+        surplus = sorted(name for name in found - expected if str(PurePosixPath(name).parent) == folder)
         unused = manifest.unused_files.get(folder, 0)
         if unused and len(surplus) != unused:
             problems.append(f"{root / folder}: found {len(surplus)} files beside those used, expected {unused}")
         if not unused:
             problems += [f"{root / name}: surplus, not in the manifest; move it away" for name in surplus]
     return problems
-
-
-def sample_files(root: Path, folder: str) -> list[str]:
-    """Return the sample files directly in a folder, sorted, relative to ``root``; none if there is no such folder."""
-    try:
-        with os.scandir(root / folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file())
-    except FileNotFoundError:
-        return []
-    return [f"{folder}/{name}" for name in names]
 
 
 def _refuse(root: Path, problems: Iterable[str]) -> None:

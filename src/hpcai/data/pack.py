@@ -1,7 +1,8 @@
-"""Packs the many sample files of a dataset into few shards that all ranks of a node can unpack in parallel.
+"""Packs the samples of a dataset into few shards that all ranks of a node can unpack in parallel.
 
-A shard is a plain tar archive whose members are compressed one by one: anybody can open it, a member can be unpacked
-alone, and packed.json says where each member's bytes lie, so that no rank has to read through an archive.
+A member of a shard is a TFRecord file, whatever container the dataset has. A shard is a plain tar archive whose members
+are compressed one by one: anybody can open it, a member can be unpacked alone, and packed.json says where each member's
+bytes lie, so that no rank has to read through an archive.
 """
 
 import logging
@@ -11,25 +12,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
 from crc32c import crc32c
 from pydantic import Field
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import PackSettings
-from hpcai.data.manifest import (
-    SPLITS,
-    Checksum,
-    FileEntry,
-    Manifest,
-    RelativePath,
-    Split,
-    in_parallel,
-    read_content,
-    read_json,
-)
+from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
+from hpcai.data.module import SPLITS, DataModule, Member, Split, checksum_of
+from hpcai.errors import DatasetError
 from hpcai.files import write_atomically
 
 logger = logging.getLogger(__name__)
@@ -39,13 +32,14 @@ _TAR_BLOCK_BYTES = 512
 
 
 class PackedMember(Settings):
-    """One sample file inside a shard."""
+    """One TFRecord file inside a shard."""
 
     name: RelativePath = Field(description="Name of the unpacked file, such as train/xyz.tfrecord.")
     offset: Index = Field(description="Where its packed bytes begin in the shard.")
     packed_bytes: Count
     content_bytes: Count
     content_crc32c: Checksum
+    record_offsets: tuple[Index, ...] = Field(description="Where in the content each record begins.")
 
 
 class PackedShard(Settings):
@@ -61,14 +55,14 @@ class PackedShard(Settings):
 class PackManifest(Settings):
     """All shards of a dataset."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     dataset: Name
     manifest_digest: str
     codec: Codec
     level: int
     shards: tuple[PackedShard, ...]
     stored_bytes: Count = Field(description="Sample files as they lie in the dataset.")
-    content_bytes: Count = Field(description="Sample files uncompressed, as they are staged.")
+    content_bytes: Count = Field(description="TFRecord files as they are staged.")
     packed_bytes: Count = Field(description="Shards.")
     compression_ratio: float = Field(description="content_bytes / packed_bytes.")
     pack_s: float
@@ -88,7 +82,9 @@ class _Task:
     entries: Sequence[FileEntry]
 
 
-def pack_dataset(manifest: Manifest, root: Path, settings: PackSettings, output: Path) -> PackManifest:
+def pack_dataset(
+    manifest: Manifest, module: DataModule[Any], root: Path, settings: PackSettings, output: Path
+) -> PackManifest:
     """Pack a dataset into shards and write packed.json last.
 
     File i of a split goes to shard i modulo the number of shards: when the number of nodes divides that of shards,
@@ -98,6 +94,8 @@ def pack_dataset(manifest: Manifest, root: Path, settings: PackSettings, output:
     ----------
     manifest
         The dataset; each file is verified against it while it is read.
+    module
+        What the benchmark knows of its data; it converts containers that are no TFRecord files.
     root
         Folder of the sample files, see `Manifest.root`.
     settings
@@ -115,9 +113,9 @@ def pack_dataset(manifest: Manifest, root: Path, settings: PackSettings, output:
     tasks = [task for split in SPLITS for task in _tasks(split, manifest.splits.get(split, ()), settings.shards)]
     logger.info("packing %d files into %d shards (%s)", len(manifest.entries), len(tasks), settings.codec)
     with _no_leftovers(output):
-        shards = in_parallel(lambda task: _write_shard(task, manifest, root, settings, output), tasks)
+        shards = in_parallel(lambda task: _write_shard(task, module, root, settings, output), tasks)
         _publish(output, shards)
-    content_bytes = sum(entry.content_bytes for entry in manifest.entries)
+    content_bytes = sum(member.content_bytes for shard in shards for member in shard.members)
     packed_bytes = sum(shard.bytes for shard in shards)
     packed = PackManifest(
         dataset=manifest.dataset,
@@ -149,14 +147,9 @@ def read_pack(path: Path) -> PackManifest:
 
 def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[_Task]:
     count = min(shards, len(entries))
-    ordered = sorted(entries, key=lambda entry: _member_name(split, entry))
+    ordered = sorted(entries, key=lambda entry: entry.path)
     for index in range(count):
         yield _Task(split, f"{split}-{index:05d}-of-{count:05d}.tar", ordered[index::count])
-
-
-def _member_name(split: Split, entry: FileEntry) -> str:
-    """Name the unpacked file; a folder ``val`` of an existing dataset becomes ``validation``."""
-    return f"{split}/{Path(entry.path).name}"
 
 
 class _Archive:
@@ -181,25 +174,35 @@ class _Archive:
         return offset
 
 
-def _write_shard(task: _Task, manifest: Manifest, root: Path, settings: PackSettings, output: Path) -> PackedShard:
+def _write_shard(task: _Task, module: DataModule[Any], root: Path, settings: PackSettings, output: Path) -> PackedShard:
     members: list[PackedMember] = []
     with (output / (task.file + _PARTIAL)).open("wb") as file:
         archive = _Archive(file)
         for entry in task.entries:
-            packed = encode_member(read_content(manifest, root, entry), settings.codec, settings.level)
-            name = _member_name(task.split, entry)
-            members.append(
-                PackedMember(
-                    name=name,
-                    offset=archive.add(name + SUFFIXES[settings.codec], packed),
-                    packed_bytes=len(packed),
-                    content_bytes=entry.content_bytes,
-                    content_crc32c=entry.content_crc32c,
+            converted = 0
+            for member in module.members(root / entry.path, entry.facts):
+                members.append(_add(archive, f"{task.split}/{member.name}", member, settings))
+                converted += len(member.record_offsets)
+            if converted != entry.records:
+                raise DatasetError(
+                    f"{root / entry.path}: found {converted} samples while packing, expected {entry.records} as in the "
+                    "manifest; make the dataset again"
                 )
-            )
         archive.write(bytes(2 * _TAR_BLOCK_BYTES))
     return PackedShard(
         file=task.file, split=task.split, bytes=archive.bytes, crc32c=f"{archive.crc:08x}", members=tuple(members)
+    )
+
+
+def _add(archive: _Archive, name: str, member: Member, settings: PackSettings) -> PackedMember:
+    packed = encode_member(member.content, settings.codec, settings.level)
+    return PackedMember(
+        name=name,
+        offset=archive.add(name + SUFFIXES[settings.codec], packed),
+        packed_bytes=len(packed),
+        content_bytes=len(member.content),
+        content_crc32c=checksum_of(member.content),
+        record_offsets=member.record_offsets,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from hpcai.data.manifest import SPLITS, Split
+from hpcai.data.module import SPLITS, Split
 from hpcai.data.pack import PackManifest
 from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
 from hpcai.errors import StagingError
@@ -33,8 +33,8 @@ class StagingResult:
     files: int
 
 
-def node_files(pack: PackManifest, split: str, node_index: int, nodes: int, partition: Partition) -> list[str]:
-    """Return the names of the files that a node holds, sorted, relative to the staging folder.
+def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
+    """Return what a node holds of a split, sorted by name.
 
     With partition ``split`` a node holds every ``nodes``-th file of each split, as in the reference, which shards the
     training and the validation set alike over the sets of files that the nodes hold (MLPerf HPC reference,
@@ -50,38 +50,15 @@ def node_files(pack: PackManifest, split: str, node_index: int, nodes: int, part
         This node, from 0, and their number.
     partition
         ``whole``: every node holds everything; ``split``: each holds a part of its own.
-
-    Raises
-    ------
-    StagingError
-        If the parts would not be of equal size: ranks would train on different numbers of samples.
     """
-    return [piece.member.name for piece in _node_pieces(pack, _split_of(split), node_index, nodes, partition)]
-
-
-def _split_of(name: str) -> Split:
-    for split in SPLITS:
-        if name == split:
-            return split
-    raise StagingError(f"found split {name!r}, expected one of {', '.join(SPLITS)}")
-
-
-def _node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
     pieces = [Piece(shard.file, member) for shard in pack.shards if shard.split == split for member in shard.members]
     pieces.sort(key=lambda piece: piece.member.name)
-    if partition == "whole":
-        return pieces
-    if len(pieces) % nodes:
-        raise StagingError(
-            f"{split}: found {len(pieces)} samples, expected a multiple of {nodes} nodes for staging.partition: split; "
-            "change the number of samples or of nodes, or use staging.partition: whole"
-        )
-    return pieces[node_index::nodes]
+    return pieces if partition == "whole" else pieces[node_index::nodes]
 
 
 def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Partition) -> list[Piece]:
     """Return what a node holds in the order in which it lies in the shards."""
-    pieces = [piece for split in SPLITS for piece in _node_pieces(pack, split, node_index, nodes, partition)]
+    pieces = [piece for split in SPLITS for piece in node_pieces(pack, split, node_index, nodes, partition)]
     return sorted(pieces, key=lambda piece: (piece.shard, piece.member.offset))
 
 

@@ -3,6 +3,7 @@
 ``horovod.tensorflow`` works with Keras 3; ``horovod.tensorflow.keras`` is made for Keras 2 and is not used.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.config.runs import Compression
+from hpcai.config.runs import Compression, Point
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,38 @@ class Ranks:
         return self.rank == 0
 
 
-def start() -> Ranks:
-    """Join the other ranks; must be called once, before anything else of this module."""
-    hvd.init()
+_group: list[hvd.ProcessSet] = []
+"""The group of ranks that share batch-norm statistics, if there are groups."""
+
+
+def start(point: Point | None = None) -> Ranks:
+    """Join the other ranks; must be called once, before anything else of this module.
+
+    Parameters
+    ----------
+    point
+        Its number of ranks, batch-norm groups, fusion threshold and cycle time are used; none of them if not given.
+    """
+    ranks, group = (point.ranks, point.batchnorm_group) if point else (1, 1)
+    if point:
+        _set_options(point)
+    # Every rank has to name all groups, in one order; the group of all ranks exists already.
+    groups = (
+        [hvd.ProcessSet(range(first, first + group)) for first in range(0, ranks, group)] if 1 < group < ranks else []
+    )
+    hvd.init(process_sets=groups or None)
+    _group.clear()
+    if group > 1:
+        _group.append(groups[hvd.rank() // group] if groups else hvd.global_process_set)
     return Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+
+
+def _set_options(point: Point) -> None:
+    """Tell Horovod, which reads its environment when it starts, what the run table says."""
+    if point.fusion_bytes is not None:
+        os.environ["HOROVOD_FUSION_THRESHOLD"] = str(int(point.fusion_bytes))
+    if point.cycle_time_s is not None:
+        os.environ["HOROVOD_CYCLE_TIME"] = f"{point.cycle_time_s * 1e3:g}"  # milliseconds
 
 
 def stop() -> None:
@@ -54,12 +83,11 @@ def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
 
 
 def mean_of_gradients(
-    gradients: Sequence[tf.Tensor], loss: tf.Tensor, compression: Compression
+    gradients: Sequence[tf.Tensor], loss: tf.Tensor, compression: Compression, *, grouped: bool
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return the gradients and the loss averaged over all ranks; used inside the compiled step.
 
-    One group is reduced at once and in one order, so that every rank gets the same bits. A single rank has nothing
-    to exchange (as in Horovod's own DistributedGradientTape).
+    A single rank has nothing to exchange (as in Horovod's own DistributedGradientTape).
 
     Parameters
     ----------
@@ -69,16 +97,44 @@ def mean_of_gradients(
         This rank's loss, a float32 scalar. Every rank sees the same mean, and so takes the same decisions.
     compression
         ``fp16``: gradients travel in half precision; the loss never does, because it may exceed that range.
+    grouped
+        All at once and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
     """
     if hvd.size() == 1:
         return list(gradients), loss
-    if compression == "none":
-        *means, mean_loss = hvd.grouped_allreduce([*gradients, loss], op=hvd.Average, name="gradients")
+    sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
+    if grouped and compression == "none":
+        *means, mean_loss = hvd.grouped_allreduce([*sent, loss], op=hvd.Average, name="gradients")
         return means, mean_loss
-    halves = [tf.cast(gradient, tf.float16) for gradient in gradients]
-    means = hvd.grouped_allreduce(halves, op=hvd.Average, name="gradients")
+    if grouped:
+        means = hvd.grouped_allreduce(sent, op=hvd.Average, name="gradients")
+    else:
+        means = [hvd.allreduce(one, op=hvd.Average, name=f"gradient.{number}") for number, one in enumerate(sent)]
     mean_loss = hvd.allreduce(loss, op=hvd.Average, name="loss")
     return [tf.cast(mean, gradient.dtype) for mean, gradient in zip(means, gradients, strict=True)], mean_loss
+
+
+def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
+    """Return the mean over the ranks that share batch-norm statistics, differentiable; used inside the step.
+
+    Parameters
+    ----------
+    values
+        This rank's values; same shape on all ranks.
+    name
+        Name of the exchange, unique among those of a step.
+    """
+    if hvd.size() == 1 or not _group:
+        return values
+    return hvd.allreduce(values, op=hvd.Average, name=f"group.{name}", process_set=_group[0])
+
+
+def average_variables(variables: Sequence[tf.Variable]) -> None:
+    """Give all ranks the mean that each variable has over the ranks."""
+    if hvd.size() > 1 and variables:
+        means = hvd.grouped_allreduce([tf.convert_to_tensor(one) for one in variables], op=hvd.Average, name="average")
+        for variable, mean in zip(variables, means, strict=True):
+            variable.assign(mean)
 
 
 def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
@@ -99,7 +155,17 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     return np.asarray(hvd.allgather(tf.constant(row[np.newaxis]), name=name).numpy())
 
 
-def sum_over_ranks(parts: Sequence[tf.Tensor], zero: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """Return the float64 sum of the parts of all ranks; ranks may have different numbers of parts, also none."""
-    own = np.sum([zero, *(part.numpy() for part in parts)], axis=0)
-    return np.asarray(gather(own, name).sum(axis=0))
+def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """Return the rows of all parts of all ranks, in the order of ranks and parts.
+
+    Parameters
+    ----------
+    parts
+        Tensors (k, m) float64 of this rank; k may differ, also between ranks.
+    none : (0, m)
+        What a rank without parts contributes.
+    name
+        Name of the exchange, unique among those under way.
+    """
+    own = np.concatenate([none, *(part.numpy() for part in parts)])
+    return np.asarray(hvd.allgather(tf.constant(own), name=name).numpy())

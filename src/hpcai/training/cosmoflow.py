@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from hpcai.config.cosmoflow import CosmoFlowBenchmark
 from hpcai.training.schedules import scaled_rate, warmup_and_decay
-from hpcai.training.workload import Streams, Workload
+from hpcai.training.work import LayerWork
+from hpcai.training.workload import Batch, Streams, Workload
 
 TARGETS = 4
 LEAKY_SLOPE = 0.3
@@ -45,18 +46,13 @@ class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
         return tf.nn.leaky_relu(tf.nn.bias_add(inputs, tf.cast(self.bias, inputs.dtype)), LEAKY_SLOPE)
 
 
-class CosmoFlow(Workload):
+class CosmoFlow(Workload[CosmoFlowBenchmark]):
     """CosmoFlow at the size that its benchmark file says."""
 
     mlperf_name: ClassVar[str] = "cosmoflow"
     quality_metric: ClassVar[str] = "mean_absolute_error"
     higher_is_better: ClassVar[bool] = False
     quality_key: ClassVar[str] = "eval_error"
-
-    @property
-    def benchmark(self) -> CosmoFlowBenchmark:
-        """The benchmark file's settings."""
-        return self.plan.benchmark
 
     @property
     def cube(self) -> tuple[int, int, int, int]:
@@ -66,10 +62,10 @@ class CosmoFlow(Workload):
 
     def batch_spec(self) -> tuple[tf.TensorSpec, tf.TensorSpec]:
         """Return int16 counts (batch, edge, edge, edge, channels) and float32 targets (batch, 4)."""
-        batch = self.plan.local_batch
+        batch = self.plan.micro_batch
         return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
 
-    def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:  # noqa: ARG002  nothing is augmented
         """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats)."""
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
         example = tf.io.parse_single_example(record, features)
@@ -84,7 +80,7 @@ class CosmoFlow(Workload):
         follows it touches an eighth of the voxels.
         """
         settings = self.benchmark.model
-        inputs = keras.Input(self.cube, batch_size=self.plan.local_batch, dtype="int16")
+        inputs = keras.Input(self.cube, batch_size=self.plan.micro_batch, dtype="int16")
         weight_seeds = iter(np.random.SeedSequence(seeds.weights).generate_state(settings.conv_layers + 3))
         dropout_seeds = iter(np.random.SeedSequence(seeds.dropout).generate_state(len(settings.dense)))
 
@@ -112,9 +108,7 @@ class CosmoFlow(Workload):
 
     def _dtype(self, edge: int) -> str:
         """Return the Keras type policy of a layer on cubes of an edge."""
-        if self.plan.point.precision == "fp32" or edge < SMALLEST_BF16_EDGE:
-            return "float32"
-        return "mixed_bfloat16"
+        return "float32" if self.plan.point.precision == "bf16" and edge < SMALLEST_BF16_EDGE else self.policy
 
     def build_optimizer(self) -> keras.optimizers.Optimizer:
         """Return SGD with momentum."""
@@ -126,15 +120,17 @@ class CosmoFlow(Workload):
         recipe = self.benchmark.recipe
         return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
-    def learning_rate(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, counted from 0."""
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step: one for each epoch."""
         recipe = self.benchmark.recipe
         decays = list(zip(recipe.decay_epochs, recipe.decay_factors, strict=True))
+        epoch = step // self.plan.epoch_steps
         return warmup_and_decay(epoch, recipe.base_learning_rate, self.peak_rate, recipe.warmup_epochs, decays)
 
-    def loss(self, model: keras.Model, targets: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
+    def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002  Keras' own dropout
         """Return the mean squared error over batch and targets, plus the L2 penalty on the hidden dense kernels."""
-        error = tf.reduce_mean(tf.math.squared_difference(predictions, targets))
+        counts, targets = batch
+        error = tf.reduce_mean(tf.math.squared_difference(model(counts, training=True), targets))
         weight_decay = self.benchmark.recipe.weight_decay
         if weight_decay == 0:
             return error
@@ -142,16 +138,15 @@ class CosmoFlow(Workload):
         # Keras' L2 is the plain sum of squares; tf.nn.l2_loss is half of it.
         return error + weight_decay * tf.add_n([2 * tf.nn.l2_loss(kernel) for kernel in kernels])
 
-    def quality_sums(self, targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the number of samples and the sum of their absolute errors over the targets, (2,) float64."""
-        errors = tf.reduce_sum(tf.abs(tf.cast(predictions, tf.float64) - tf.cast(targets, tf.float64)), axis=1)
-        # A sample of weight 0 is padding: its error must not count even if it is not finite.
-        counted = tf.where(weights > 0, errors, tf.zeros_like(errors))
-        return tf.stack([tf.reduce_sum(tf.cast(weights, tf.float64)), tf.reduce_sum(counted)])
+    def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
+        """Return the number of samples and the sum of their absolute errors over the targets, (1, 2)."""
+        counts, targets = batch
+        return absolute_errors(targets, model(counts, training=False), weights)
 
-    def quality(self, sums: NDArray[np.float64]) -> float:
+    def quality(self, rows: NDArray[np.float64]) -> float:
         """Return the mean absolute error over all samples and targets."""
-        return float(sums[1] / (sums[0] * TARGETS))
+        samples, error = rows.sum(axis=0)
+        return float(error / (samples * TARGETS))
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyper-parameters that MLPerf HPC's rules for CosmoFlow name."""
@@ -167,6 +162,42 @@ class CosmoFlow(Workload):
             constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
             "dropout": self.benchmark.model.dropout,
         }
+
+    def layers(self) -> tuple[LayerWork, ...]:
+        """Return the layers that multiply.
+
+        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, the padding
+        counted as if it were data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
+        """
+        settings = self.benchmark.model
+        edge: int = self.benchmark.data.edge
+        channels: int = self.benchmark.data.channels
+        counted: list[LayerWork] = []
+        for block in range(settings.conv_layers):
+            filters = settings.base_filters * 2**block
+            mac = edge**3 * settings.kernel**3 * channels * filters
+            counted.append(LayerWork(f"convolution {block + 1}", mac, needs_input_gradient=block > 0))
+            edge, channels = edge // 2, filters
+        units = edge**3 * channels
+        for number, wider in enumerate((*settings.dense, TARGETS), 1):
+            counted.append(LayerWork(f"dense {number}", units * wider))
+            units = wider
+        return tuple(counted)
+
+
+def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return the number of samples and the sum of their absolute errors over the targets, (1, 2) float64.
+
+    Parameters
+    ----------
+    targets, predictions : (batch, 4)
+        Of each sample.
+    weights : (batch,)
+        0 for padding, whose error must not count even if it is not finite.
+    """
+    errors = tf.reduce_sum(tf.abs(tf.cast(predictions, tf.float64) - tf.cast(targets, tf.float64)), axis=1)
+    counted = tf.where(weights > 0, errors, tf.zeros_like(errors))
+    return tf.stack([tf.reduce_sum(tf.cast(weights, tf.float64)), tf.reduce_sum(counted)])[tf.newaxis]
 
 
 def _int31(value: np.uint32) -> int:

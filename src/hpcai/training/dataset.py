@@ -1,23 +1,22 @@
 """The dataset as a rank sees it: in place, or staged to node-local storage by all ranks of the node together."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
+from hpcai.data.module import SPLITS, Split
 from hpcai.data.pack import PackManifest, read_pack
-from hpcai.data.stage import StagingResult, clean_stage, node_files, preflight, stage_shards
+from hpcai.data.stage import StagingResult, clean_stage, node_pieces, preflight, stage_shards
 from hpcai.errors import ConfigError, DatasetError, StagingError
 from hpcai.records import StagingRecord
 from hpcai.training import collective
-from hpcai.training.input import Files, Shard
+from hpcai.training.input import Samples, Shard
 
-Split = Literal["train", "validation"]
-SPLITS: tuple[Split, ...] = ("train", "validation")
 MESSAGE_BYTES = 1000
 Value = TypeVar("Value")
 
@@ -39,38 +38,59 @@ class Dataset:
         self.staging_read_bytes, self.staging_s = 0, 0.0
         self._manifest = read_manifest(sources.manifest)
         self.is_staged = plan.benchmark.staging.place == "node_local"
-        if self.is_staged and sources.pack is None:
-            raise ConfigError(
-                "--pack: found none, expected packed.json of the dataset, because staging.place is node_local"
-            )
         self._pack = None
-        if self.is_staged and sources.pack is not None:
+        if plan.benchmark.is_packed:
+            if sources.pack is None:
+                raise ConfigError(
+                    "--pack: found none, expected packed.json of the dataset, because training reads what is packed"
+                )
             self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
         data = plan.benchmark.data
         for split, expected in zip(SPLITS, (data.train_samples, data.validation_samples), strict=True):
-            entries = self._manifest.splits[split]
-            found = sum(entry.records for entry in entries)
-            if not found == len(entries) == expected:
+            found = self._manifest.samples(split)
+            if found != expected:
                 raise DatasetError(
-                    f"{sources.manifest}: found {found} {split} samples in {len(entries)} files, expected {expected}, "
-                    "one in each file, as in the benchmark file; make the dataset again or correct the benchmark file"
+                    f"{sources.manifest}: found {found} {split} samples, expected {expected} as in the benchmark file; "
+                    "make the dataset again or correct the benchmark file"
                 )
         self.train_samples, self.validation_samples = data.train_samples, data.validation_samples
 
-    def files(self, split: Split) -> Files:
-        """Return the files of a split and this rank's part of them; no file is touched."""
+    @property
+    def statistics(self) -> dict[str, tuple[float, ...]]:
+        """Numbers about the training split, from the manifest."""
+        return self._manifest.statistics
+
+    def samples(self, split: Split) -> Samples:
+        """Return where the samples of a split are and this rank's part of them; no file is touched."""
         ranks, staging = self._ranks, self._plan.benchmark.staging
+        places = self._places(split)
+        records = [len(offsets) for _, offsets in places]
+        split_by_node = self.is_staged and staging.partition == "split"
+        return Samples(
+            paths=tuple(path for path, _ in places),
+            file=np.repeat(np.arange(len(places)), records),
+            offset_bytes=np.array([offset for _, offsets in places for offset in offsets], np.int64),
+            shard=Shard(ranks.local_rank, ranks.local_size) if split_by_node else Shard(ranks.rank, ranks.size),
+            # Packed files are plain TFRecords, whatever they were packed from.
+            gzip=self._pack is None and self._manifest.edition == "gzip",
+        )
+
+    def _places(self, split: Split) -> list[tuple[Path, Sequence[int]]]:
+        """Return the files of a split in an order that all ranks share, with the places of their records."""
         if self._pack is None:
             root = self._manifest.root(self._sources.manifest)
-            names = sorted(entry.path for entry in self._manifest.splits[split])
-        else:
-            root = self._sources.scratch
-            names = sorted(node_files(self._pack, split, ranks.node_index, ranks.nodes, staging.partition))
-        split_by_node = self._pack is not None and staging.partition == "split"
-        shard = Shard(ranks.local_rank, ranks.local_size) if split_by_node else Shard(ranks.rank, ranks.size)
-        # Staged files are plain TFRecords, whatever they were packed from.
-        gzip = self._pack is None and self._manifest.edition == "gzip"
-        return Files(tuple(root / name for name in names), shard, gzip)
+            entries = sorted(self._manifest.splits[split], key=lambda entry: entry.path)
+            return [(root / entry.path, entry.record_offsets) for entry in entries]
+        ranks, partition = self._ranks, self._plan.benchmark.staging.partition
+        if self.is_staged:
+            pieces = node_pieces(self._pack, split, ranks.node_index, ranks.nodes, partition)
+            return [(self._sources.scratch / piece.member.name, piece.member.record_offsets) for piece in pieces]
+        # A member that is not compressed lies in its shard as it is, and can be read there.
+        pieces = node_pieces(self._pack, split, 0, 1, "whole")
+        return [
+            (self._pack_root / piece.shard, [piece.member.offset + offset for offset in piece.member.record_offsets])
+            for piece in pieces
+        ]
 
     def stage(self) -> StagingRecord:
         """Stage the dataset, if it is to be staged; all ranks together, and all fail if one does.
@@ -81,7 +101,7 @@ class Dataset:
             If there is not enough space, or what was staged is not what the manifest says, on any rank.
         """
         staging, on_clock = self._plan.benchmark.staging, self._plan.time_staging
-        if self._pack is None:
+        if self._pack is None or not self.is_staged:
             nothing = {"files": 0, "packed_bytes": 0, "content_bytes": 0, "staging_s": 0.0}
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
         pack = self._pack
@@ -128,7 +148,7 @@ class Dataset:
 
     def _require_own_files(self) -> None:
         for split in SPLITS:
-            self.files(split).require()
+            self.samples(split).require()
 
     def clean(self) -> None:
         """Remove what was staged on this node; the node's first rank does it."""

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import numpy as np
@@ -12,7 +13,7 @@ from tensorflow.python.eager import context
 from hpcai.config.machine import Device
 from hpcai.errors import LaunchError
 from hpcai.training import collective
-from hpcai.training.workload import Streams, Workload
+from hpcai.training.workload import Batch, Streams, Workload
 
 
 def configure_device(device: Device, threads: int, local_rank: int) -> str:
@@ -53,58 +54,109 @@ def _let_idle_threads_sleep() -> None:
 
 
 class Engine:
-    """Model, optimizer and compiled steps."""
+    """Model, optimizer and compiled steps.
 
-    def __init__(self, workload: Workload, seeds: Streams) -> None:
+    An optimizer step takes one micro-batch, or several whose gradients are added up first.
+    """
+
+    def __init__(self, workload: Workload[Any], seeds: Streams) -> None:
         self._workload = workload
+        self._point = workload.plan.point
         self.model = workload.build_model(seeds)
-        self.optimizer = workload.build_optimizer()
-        self.optimizer.build(self.model.trainable_variables)
-        features, targets = workload.batch_spec()
-        weights = tf.TensorSpec([targets.shape[0]], tf.float32)
-        self._specs = (features, targets, weights)
-        self.train = tf.function(self._train, input_signature=(features, targets))
-        self.evaluate = tf.function(self._evaluate, input_signature=self._specs)
+        self.optimizer = self._build_optimizer()
+        self._rate: float | None = None
+        self._seed = tf.constant([seeds.dropout, 0], tf.int32)
+        self._micro_step = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self._sums = self._zeros() if self._point.accumulation > 1 else []
+        self._specs = workload.batch_spec()
+        weights = tf.TensorSpec([workload.plan.micro_batch], tf.float32)
+        self._accumulate_compiled = tf.function(self._accumulate, input_signature=(self._specs,))
+        self._train_compiled = tf.function(self._train, input_signature=(self._specs,))
+        self._evaluate_compiled = tf.function(self._evaluate, input_signature=(self._specs, weights))
+
+    def _build_optimizer(self) -> keras.optimizers.Optimizer:
+        optimizer = self._workload.build_optimizer()
+        if self._point.precision == "fp16":
+            # Gradients below 6e-8 vanish in half precision; a step with an overflow is left out, on all ranks alike.
+            optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        optimizer.build(self.model.trainable_variables)
+        return optimizer
+
+    def _zeros(self) -> list[tf.Variable]:
+        """Return sums over micro-batches: of each gradient, and of the loss."""
+        shapes = [variable.shape for variable in self.model.trainable_variables]
+        return [tf.Variable(tf.zeros(shape), trainable=False) for shape in (*shapes, ())]
 
     @property
     def parameters(self) -> int:
         """Number of trainable parameters."""
         return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
 
-    def _train(self, features: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Take one optimizer step on all ranks; return the mean loss of the global batch before it."""
-        variables = self.model.trainable_variables
+    def train(self, batches: Sequence[Batch]) -> tf.Tensor:
+        """Take one optimizer step on all ranks; return the mean loss of the global batch before it.
+
+        Parameters
+        ----------
+        batches
+            As many micro-batches as the plan accumulates.
+        """
+        for batch in batches[:-1]:
+            self._accumulate_compiled(batch)
+        return self._train_compiled(batches[-1])
+
+    def evaluate(self, batch: Batch) -> tf.Tensor:
+        """Return the rows (k, m) of one batch, whose last tensor are the samples' weights."""
+        return self._evaluate_compiled(batch[:-1], batch[-1])
+
+    def _gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
+        """Return this rank's gradients of one micro-batch, scaled if the optimizer scales the loss, and its loss."""
+        seed = tf.random.experimental.stateless_fold_in(self._seed, self._micro_step)
+        self._micro_step.assign_add(1)
+        variables = [variable.value for variable in self.model.trainable_variables]
         with tf.GradientTape() as tape:
-            loss = self._workload.loss(self.model, targets, self.model(features, training=True))
-        gradients = tape.gradient(loss, [variable.value for variable in variables])
-        means, mean_loss = collective.mean_of_gradients(gradients, loss, self._workload.plan.point.compression)
-        self.optimizer.apply(means, variables)
+            loss = self._workload.loss(self.model, batch, seed)
+            scaled = self.optimizer.scale_loss(loss) if self._point.precision == "fp16" else loss
+        return tape.gradient(scaled, variables), loss
+
+    def _accumulate(self, batch: Batch) -> None:
+        gradients, loss = self._gradients(batch)
+        for total, part in zip(self._sums, (*gradients, loss), strict=True):
+            total.assign_add(part / self._point.accumulation)
+
+    def _train(self, batch: Batch) -> tf.Tensor:
+        gradients, loss = self._gradients(batch)
+        if self._sums:
+            parts = zip(self._sums, (*gradients, loss), strict=True)
+            *gradients, loss = [total + part / self._point.accumulation for total, part in parts]
+            for total in self._sums:
+                total.assign(tf.zeros_like(total))
+        grouped = self._point.fusion_bytes is None
+        means, mean_loss = collective.mean_of_gradients(gradients, loss, self._point.compression, grouped=grouped)
+        self.optimizer.apply(means, self.model.trainable_variables)
         return mean_loss
 
-    def _evaluate(self, features: tf.Tensor, targets: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the quality sums of one batch."""
-        return self._workload.quality_sums(targets, self.model(features, training=False), weights)
+    def _evaluate(self, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
+        return self._workload.evaluate(self.model, batch, weights)
 
     def set_learning_rate(self, rate: float) -> None:
         """Use a learning rate from the next step on."""
-        self.optimizer.learning_rate.assign(rate)
+        if rate != self._rate:
+            self.optimizer.learning_rate.assign(rate)
+            self._rate = rate
 
-    def _state(self) -> list[keras.Variable]:
-        """All that a step changes: weights, optimizer state and the dropout streams."""
-        layers_seeds = [
-            generator.state for layer in self.model.layers for generator in getattr(layer, "_seed_generators", [])
-        ]
-        return [*self.model.weights, *self.optimizer.variables, *layers_seeds]
+    def _state(self) -> list[keras.Variable | tf.Variable]:
+        """All that a step changes: weights, optimizer state, random streams and sums."""
+        return [*self.model.variables, *self.optimizer.variables, self._micro_step, *self._sums]
 
     def warm_up(self) -> None:
-        """Compile both steps and run them once on zeros, so that no run pays for it; leaves no trace.
+        """Compile all steps and run them once on zeros, so that no run pays for it; leaves no trace.
 
         All ranks must call this together, because the step exchanges gradients.
         """
         before = [variable.numpy() for variable in self._state()]
-        zeros = [tf.zeros(spec.shape, spec.dtype) for spec in self._specs]
-        self.train(*zeros[:2]).numpy()
-        self.no_sums = np.zeros_like(self.evaluate(*zeros).numpy())
+        zeros = tuple(tf.zeros(spec.shape, spec.dtype) for spec in self._specs)
+        self.train([zeros] * self._point.accumulation).numpy()
+        self.no_rows = self.evaluate((*zeros, tf.zeros(self._workload.plan.micro_batch))).numpy()[:0]
         for variable, value in zip(self._state(), before, strict=True):
             variable.assign(value)
 
@@ -112,6 +164,10 @@ class Engine:
         """Give all ranks the weights and the optimizer state of rank 0."""
         shared = [*self.model.weights, *self.optimizer.variables]
         collective.broadcast_variables([variable.value for variable in shared])
+
+    def synchronise_statistics(self) -> None:
+        """Give all ranks the mean of their moving statistics, as the DeepCAM reference does before each evaluation."""
+        collective.average_variables([variable.value for variable in self.model.non_trainable_weights])
 
     def digest(self) -> str:
         """Return the SHA-256 of all weights."""

@@ -1,15 +1,18 @@
-"""Input pipeline: TFRecord files with one sample each, shuffled alike on all ranks, sharded, parsed, batched."""
+"""Input pipeline: samples in TFRecord files, shuffled alike on all ranks, sharded, parsed, batched."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
+from numpy.typing import NDArray
 
 from hpcai.errors import DatasetError
 
-Sample = tuple[tf.Tensor, tf.Tensor]
-Parse = Callable[[tf.Tensor], Sample]
+Batch = tuple[tf.Tensor, ...]
+Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]
+Collate = Callable[[tf.data.Dataset, int], tf.data.Dataset]
 PREFETCHED_BATCHES = 2
 
 
@@ -22,15 +25,22 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Files:
-    """Sample files of one split that this rank can read, and the part of them that is its own.
+class Samples:
+    """Where each sample of a split lies that this rank can read, and which part of them is its own.
 
-    ``paths`` must be in one order on all ranks that share them.
+    ``file``, shape (samples,), counts in ``paths``; ``offset_bytes``, shape (samples,), says where the sample's record
+    begins in its file. Ranks that share the files must have them in one order. A gzip-compressed file has one sample.
     """
 
     paths: tuple[Path, ...]
+    file: NDArray[np.int64]
+    offset_bytes: NDArray[np.int64]
     shard: Shard
     gzip: bool
+
+    def __len__(self) -> int:
+        """Return the number of samples of all ranks that share the files."""
+        return len(self.file)
 
     def require(self) -> None:
         """Check that the files of the own shard exist; all ranks together check all files once.
@@ -51,15 +61,25 @@ class Files:
 
 @dataclass(frozen=True)
 class Reading:
-    """How samples are read."""
+    """How samples become batches."""
 
     parse: Parse
-    local_batch: int
+    collate: Collate
+    batch: int
     threads: int
 
 
+@dataclass(frozen=True)
+class Schedule:
+    """What is trained on: epochs of so many samples per rank, in an order that depends on the seed and the epoch."""
+
+    seed: int
+    epochs: int
+    rank_samples: int
+
+
 def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
-    """Return the order of ``count`` files in an epoch: the same on all ranks, another in each epoch.
+    """Return the order of ``count`` samples in an epoch: the same on all ranks, another in each epoch.
 
     The reference shuffles the sorted list of files with one seed on all ranks, then shards it
     (MLPerf HPC reference, cosmoflow/data/cosmo.py).
@@ -68,83 +88,87 @@ def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
     return tf.random.experimental.stateless_shuffle(tf.range(count), seeds)
 
 
-def train_batches(files: Files, reading: Reading, seed: int, epochs: int) -> tf.data.Dataset:
+def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.data.Dataset:
     """Return the training batches of all epochs, one after the other.
 
     Batch b of the ranks together is the slice [b x global batch, (b + 1) x global batch) of the epoch's order, for
-    any number of ranks. No epoch waits for its first batch: reading goes on during the evaluation before it.
+    any number of ranks. Samples at the end of the order that no batch needs are left out of this epoch; where samples
+    are lacking the order begins anew. No epoch waits for its first batch: reading goes on during the evaluation before.
 
     Parameters
     ----------
-    files
-        As many in the own shard as a multiple of the local batch.
+    samples
+        Where they are; at least one.
     reading
-        Parser, samples per batch and rank, and threads.
-    seed
-        Seed of the order, equal on all ranks.
-    epochs
-        Number of epochs, counted from 1.
+        Parser, collation, samples per batch and rank, and threads.
+    schedule
+        Seed of the order, equal on all ranks, number of epochs, and samples per rank and epoch.
 
     Raises
     ------
     DatasetError
-        If the files do not make whole batches.
+        If there are no samples, or the batches do not fit an epoch.
     """
-    count, shard = len(files.paths), files.shard
-    if count == 0 or count % (shard.count * reading.local_batch):
+    count, shard = len(samples), samples.shard
+    if count == 0 or schedule.rank_samples % reading.batch:
         raise DatasetError(
-            f"training files: found {count}, expected a multiple of {shard.count} ranks x "
-            f"{reading.local_batch} samples; change global_batch or the number of samples"
+            f"training samples: found {count}, and {schedule.rank_samples} per rank and epoch, expected at least one "
+            f"and a multiple of the {reading.batch} samples of a batch; change global_batch or the number of samples"
         )
-    paths = tf.constant([str(path) for path in files.paths])
+    used = schedule.rank_samples * shard.count
 
-    def own_files(epoch: tf.Tensor) -> tf.data.Dataset:
-        order = epoch_order(seed, epoch, count)
-        return tf.data.Dataset.from_tensor_slices(tf.gather(paths, order[shard.index :: shard.count]))
+    def own_addresses(epoch: tf.Tensor) -> tf.data.Dataset:
+        order = epoch_order(schedule.seed, epoch, count)
+        order = tf.tile(order, [-(-used // count)])[:used][shard.index :: shard.count]
+        return tf.data.Dataset.from_tensor_slices((*_addresses(samples, order), order, tf.fill(tf.shape(order), epoch)))
 
-    samples = _read(tf.data.Dataset.range(1, epochs + 1).flat_map(own_files), files.gzip, reading)
-    batches = samples.batch(reading.local_batch, drop_remainder=True).prefetch(PREFETCHED_BATCHES)
-    return batches.with_options(_options(reading.threads))
+    def read(path: tf.Tensor, offset_bytes: tf.Tensor, number: tf.Tensor, epoch: tf.Tensor) -> Batch:
+        own = tf.random.experimental.stateless_fold_in(tf.stack([schedule.seed, tf.cast(epoch, tf.int32)]), number)
+        return reading.parse(_record(path, offset_bytes, samples.gzip), own)
+
+    addresses = tf.data.Dataset.range(1, schedule.epochs + 1).flat_map(own_addresses)
+    parsed = addresses.map(read, num_parallel_calls=reading.threads, deterministic=True)
+    batches = reading.collate(parsed, reading.batch).map(lambda *batch: batch[:-1])  # all weights are 1
+    return batches.prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
 
 
-def evaluation_batches(files: Files, reading: Reading) -> tf.data.Dataset:
-    """Return the batches (x, y, weight) that hold each file of the own shard exactly once.
+def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
+    """Return the batches (*tensors, weights) that hold each sample of the own shard exactly once.
 
     All batches have the full shape, so that nothing is compiled twice; what fills up the last one has weight 0.
     """
-    own = [str(path) for path in files.paths[files.shard.index :: files.shard.count]]
-    samples = _read(tf.data.Dataset.from_tensor_slices(tf.constant(own, tf.string)), files.gzip, reading)
-
-    def fill(features: tf.Tensor, targets: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        return *(_fill(part, reading.local_batch) for part in (features, targets)), weights_of(targets, reading)
-
-    return (
-        samples.batch(reading.local_batch)
-        .map(fill)
-        .prefetch(PREFETCHED_BATCHES)
-        .with_options(_options(reading.threads))
+    own = np.arange(len(samples))[samples.shard.index :: samples.shard.count]
+    addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.constant(own, tf.int32)))
+    parsed = addresses.map(
+        lambda path, offset_bytes: reading.parse(_record(path, offset_bytes, samples.gzip), None),
+        num_parallel_calls=reading.threads,
+        deterministic=True,
     )
+    batches = reading.collate(parsed, reading.batch)
+    return batches.prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
 
 
-def weights_of(targets: tf.Tensor, reading: Reading) -> tf.Tensor:
-    """Return weight 1 for each sample of a batch and 0 for what is missing to a full one; (local_batch,)."""
-    return tf.sequence_mask(tf.shape(targets)[0], reading.local_batch, dtype=tf.float32)
+def _addresses(samples: Samples, chosen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return path and offset of the chosen samples."""
+    paths = tf.constant([str(path) for path in samples.paths], tf.string)
+    files = tf.gather(tf.constant(samples.file), chosen)
+    return tf.gather(paths, files), tf.gather(tf.constant(samples.offset_bytes), chosen)
 
 
-def _fill(part: tf.Tensor, size: int) -> tf.Tensor:
-    missing = size - tf.shape(part)[0]
-    paddings = [[0, missing]] + [[0, 0]] * (part.shape.rank - 1)
-    return tf.ensure_shape(tf.pad(part, paddings), [size, *part.shape[1:]])
+def _record(path: tf.Tensor, offset_bytes: tf.Tensor, gzip: bool) -> tf.Tensor:
+    """Return the record at a place of a file; TensorFlow checks its two checksums.
 
-
-def _read(paths: tf.data.Dataset, gzip: bool, reading: Reading) -> tf.data.Dataset:
-    """Read one sample per file in the order of the paths; a file with none or two is an error, as is a wrong CRC."""
-
-    def read(path: tf.Tensor) -> Sample:
-        records = tf.data.TFRecordDataset(path, compression_type="GZIP" if gzip else "")
-        return reading.parse(records.get_single_element())
-
-    return paths.map(read, num_parallel_calls=reading.threads, deterministic=True)
+    ``tf.data.TFRecordDataset`` reads from the beginning of a file; the operation below it can begin anywhere. A
+    compressed file must hold exactly one record.
+    """
+    if gzip:
+        return tf.data.TFRecordDataset(path, compression_type="GZIP").get_single_element()
+    records = tf.raw_ops.TFRecordDatasetV2(
+        filenames=path[tf.newaxis], compression_type="", buffer_size=0, byte_offsets=offset_bytes[tf.newaxis]
+    )
+    types = {"output_types": [tf.string], "output_shapes": [[]]}
+    first = tf.raw_ops.TakeDataset(input_dataset=records, count=1, **types)
+    return tf.raw_ops.DatasetToSingleElement(dataset=first, **types)[0]
 
 
 def _options(threads: int) -> tf.data.Options:
@@ -156,7 +180,7 @@ def _options(threads: int) -> tf.data.Options:
     return options
 
 
-def checked(batches: Iterator[tuple[tf.Tensor, ...]], what: str) -> Iterator[tuple[tf.Tensor, ...]]:
+def checked(batches: Iterator[Batch], what: str) -> Iterator[Batch]:
     """Pass batches on; what TensorFlow finds wrong with a file becomes a DatasetError."""
     while True:
         try:
@@ -165,7 +189,7 @@ def checked(batches: Iterator[tuple[tf.Tensor, ...]], what: str) -> Iterator[tup
             return
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
             raise DatasetError(
-                f"{what}: a sample cannot be read ({error.message}); expected one whole record per file with the "
-                "features and shape of the manifest; verify the dataset or make it again"
+                f"{what}: a sample cannot be read ({error.message}); expected a whole record with the features and "
+                "shapes of the manifest; verify the dataset or make it again"
             ) from error
         yield batch

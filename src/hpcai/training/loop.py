@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,13 +17,11 @@ from hpcai.training import collective
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.dataset import Dataset
 from hpcai.training.engine import Engine
-from hpcai.training.input import Reading, checked, evaluation_batches, train_batches
+from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
 from hpcai.training.mlperf_log import MlperfLog
 from hpcai.training.stopping import Goal, Progress, Verdict, judge
 from hpcai.training.workload import Workload, seed_streams
-
-Batches = Iterator[tuple[tf.Tensor, ...]]
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,21 @@ class Start:
 class Training:
     """One training run of one rank."""
 
-    def __init__(self, workload: Workload, ranks: collective.Ranks, dataset: Dataset, outputs: Outputs) -> None:
+    def __init__(self, workload: Workload[Any], ranks: collective.Ranks, dataset: Dataset, outputs: Outputs) -> None:
         self._workload, self._ranks, self._dataset = workload, ranks, dataset
         self._journal, self._log = outputs.journal, outputs.log
         self._plan: RunPlan = workload.plan
         self._chrono = Chrono()
         self._steps = 0
-        plan, recipe = self._plan, self._plan.benchmark.recipe
-        self._epoch_steps = dataset.train_samples // plan.global_batch
-        max_steps = plan.max_steps if plan.kind == "profiled" else None
-        target = plan.benchmark.target.value
-        self._goal = Goal(workload.quality_metric, target, workload.higher_is_better, recipe.max_epochs, max_steps)
+        plan, benchmark = self._plan, self._plan.benchmark
+        self._goal = Goal(
+            metric=workload.quality_metric,
+            target=benchmark.target.value,
+            higher_is_better=workload.higher_is_better,
+            max_epochs=benchmark.recipe.max_epochs,
+            max_steps=plan.max_steps if plan.kind == "profiled" else None,
+            fixed_epochs=benchmark.stop == "epochs",
+        )
 
     def run(self, start: Start) -> tuple[TrainingReport, str]:
         """Train to the end; return the report and the digest of this rank's weights.
@@ -109,9 +113,11 @@ class Training:
         self._log.settings(self._plan, samples, workload.hyperparameters())
         self._engine.synchronise()
         self._engine.warm_up()
-        reading = Reading(workload.parse, self._plan.local_batch, dataset.threads)
-        self._train_data = train_batches(dataset.files("train"), reading, seeds.order, self._goal.max_epochs)
-        self._evaluation_data = evaluation_batches(dataset.files("validation"), reading)
+        plan = self._plan
+        reading = Reading(workload.parse, workload.collate, plan.micro_batch, dataset.threads)
+        schedule = Schedule(seeds.order, self._goal.max_epochs, plan.epoch_steps * plan.local_batch)
+        self._train_data = train_batches(dataset.samples("train"), reading, schedule)
+        self._evaluation_data = evaluation_batches(dataset.samples("validation"), reading)
         self._log.stop(constants.INIT_STOP)
         self._journal.beat()
 
@@ -154,17 +160,19 @@ class Training:
             self._journal.say(f"epoch {epoch}: loss {record.train_loss:.5f}{quality}, {record.train_s:.2f} s")
         return records, verdict
 
-    def _epoch(self, epoch: int, batches: Batches) -> tuple[EpochRecord, list[Step], Verdict | None]:
+    def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
         """Train and evaluate one epoch; one that ends the run early is not evaluated."""
-        rate = self._workload.learning_rate(epoch - 1)
-        self._engine.set_learning_rate(rate)
         with self._chrono.phase("train") as train:
             steps = self._train_steps(batches)
         # The mean over a diverged epoch is not finite either, which is what the record shall say.
         loss = float(np.mean([step.train_loss for step in steps]))
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
+        rate = self._workload.learning_rate(self._steps - 1)
         record = epoch_record(epoch, rate, steps, train.seconds, self._plan.global_batch)
-        if len(steps) < self._epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
+        if len(steps) < self._plan.epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
+            return record, steps, verdict
+        interval = self._plan.benchmark.recipe.evaluation_interval_epochs
+        if epoch % interval and epoch < self._goal.max_epochs:
             return record, steps, verdict
         with self._chrono.phase("evaluation") as evaluation:
             quality, samples = self._evaluate(epoch)
@@ -172,12 +180,12 @@ class Training:
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, quality))
         return record.model_copy(update=measured), steps, verdict
 
-    def _train_steps(self, batches: Batches) -> list[Step]:
+    def _train_steps(self, batches: Iterator[Batch]) -> list[Step]:
         """Take the steps of an epoch; stop early at a loss that is no number, or at the planned number of steps.
 
         A loss is fetched while the next step is under way, so that an accelerator does not wait for the host.
         """
-        planned = self._epoch_steps
+        planned = self._plan.epoch_steps
         if self._goal.max_steps is not None:
             planned = min(planned, self._goal.max_steps - self._steps)
         starts_s: list[float] = []
@@ -185,10 +193,11 @@ class Training:
         pending: tf.Tensor | None = None
         while len(starts_s) < planned and (not losses or np.isfinite(losses[-1])):
             starts_s.append(monotonic_s())
-            batch = next(batches, None)
-            if batch is None:
+            self._engine.set_learning_rate(self._workload.learning_rate(self._steps))
+            micro_batches = list(islice(batches, self._plan.point.accumulation))
+            if len(micro_batches) < self._plan.point.accumulation:
                 raise DatasetError(f"training: the samples ended after {self._steps} steps; verify the dataset")
-            loss = self._engine.train(*batch)
+            loss = self._engine.train(micro_batches)
             if pending is not None:
                 losses.append(float(pending))
             pending = loss
@@ -201,21 +210,23 @@ class Training:
     def _evaluate(self, epoch: int) -> tuple[float, int]:
         """Return the quality over the whole validation set, and the number of samples it was computed from."""
         self._log.start(constants.EVAL_START, epoch)
-        sums = []
+        self._engine.synchronise_statistics()
+        parts = []
         for batch in checked(iter(self._evaluation_data), "evaluation"):
-            sums.append(self._engine.evaluate(*batch))
+            parts.append(self._engine.evaluate(batch))
             self._journal.beat(now=False)
-        total = collective.sum_over_ranks(sums, self._engine.no_sums, "quality")
-        samples, expected = int(total[0]), self._dataset.validation_samples
+        rows = collective.gather_rows(parts, self._engine.no_rows, "quality")
+        samples, expected = int(rows[:, 0].sum()), self._dataset.validation_samples
         if samples != expected:
             raise DatasetError(f"evaluation: found {samples} samples, expected {expected}; verify the dataset")
-        quality = self._workload.quality(total)
+        quality = self._workload.quality(rows)
         self._log.stop(constants.EVAL_STOP, epoch)
         self._log.quality(self._workload.quality_key, quality, epoch)
         return quality, samples
 
     def _require_equal_ranks(self) -> str:
         """Return the digest of the weights after making sure that all ranks have the same."""
+        self._engine.synchronise_statistics()
         digest = self._engine.digest()
         require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
         return digest
@@ -245,7 +256,7 @@ def epoch_record(epoch: int, rate: float, steps: Sequence[Step], train_s: float,
     epoch
         Number of the epoch, from 1.
     rate
-        Its learning rate.
+        Learning rate of its last step.
     steps
         The steps taken, at least one.
     train_s

@@ -33,7 +33,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         Monotonic clock at the start of the main module [s].
     """
     device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
-    ranks = collective.start()
+    ranks = collective.start(plan.point)
     _require_plan(plan, ranks, placement)
     placement = placement.model_copy(update={"rank": ranks.rank, "node_index": ranks.node_index, "device": device})
     (arguments.raw / "ranks").mkdir(exist_ok=True)
@@ -42,7 +42,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     outputs = Outputs(Journal(arguments.raw, ranks.is_first), MlperfLog(arguments.raw / "mllog.txt", ranks.is_first))
     try:
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
-            training = Training(workload_of(plan), ranks, dataset, outputs)
+            training = Training(workload_of(plan, dataset.statistics), ranks, dataset, outputs)
             report, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
         write_json(_report(placement, dataset, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()

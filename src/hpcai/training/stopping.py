@@ -9,13 +9,17 @@ from hpcai.records import reaches
 
 @dataclass(frozen=True)
 class Goal:
-    """The quality that ends a training, and the most epochs and steps it may take."""
+    """The quality to reach, and the most epochs and steps a training may take.
+
+    With ``fixed_epochs`` the quality does not end a training (HPC AI500 V2.0, 6.1: the number of epochs is fixed).
+    """
 
     metric: str
     target: float
     higher_is_better: bool
     max_epochs: int
     max_steps: int | None = None
+    fixed_epochs: bool = False
 
     def reached(self, quality: float) -> bool:
         """Whether the target is met; an error of exactly zero is not believed (MLPerf's checker demands > 0)."""
@@ -51,7 +55,7 @@ def judge(goal: Goal, progress: Progress) -> Verdict | None:
     if progress.quality is not None:
         if not math.isfinite(progress.quality):
             return Verdict("diverged", f"{goal.metric} {progress.quality} after epoch {progress.epoch}")
-        if goal.reached(progress.quality):
+        if goal.reached(progress.quality) and (not goal.fixed_epochs or progress.epoch >= goal.max_epochs):
             sign = ">=" if goal.higher_is_better else "<="
             reason = f"{goal.metric} {progress.quality:.6g} {sign} {goal.target:g} after epoch {progress.epoch}"
             return Verdict("converged", reason)

@@ -1,15 +1,21 @@
-"""What a benchmark has to say about itself; the loop does the rest."""
+"""What a benchmark has to say about its training; the loop does the rest."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from hpcai.config.benchmark import BenchmarkSettings
 from hpcai.config.runs import RunPlan
+from hpcai.training.work import LayerWork
+
+Batch = tuple[tf.Tensor, ...]
+Settings = TypeVar("Settings", bound=BenchmarkSettings)
 
 
 @dataclass(frozen=True)
@@ -30,50 +36,113 @@ def seed_streams(seed: int, rank: int) -> Streams:
     return Streams(weights=draw(0), order=draw(1), dropout=draw(2, rank))
 
 
-class Workload(ABC):
-    """One benchmark: model, loss, optimizer, sample format, quality and the hyper-parameters to log."""
+class Workload(ABC, Generic[Settings]):
+    """One benchmark: sample format, model, loss, optimizer, schedule, quality and the hyper-parameters to log.
+
+    A batch is a flat tuple of tensors. Batches, gradients and steps below are those of one rank; one micro-batch is
+    ``plan.micro_batch`` samples, of which an optimizer step takes ``plan.point.accumulation``.
+
+    Parameters
+    ----------
+    plan
+        What to train.
+    statistics
+        Numbers about the training data from the manifest, by name; see `hpcai.data.module.DataModule.statistics`.
+    """
 
     mlperf_name: ClassVar[str]
+    """Benchmark's name in an MLPerf log; where the suite has no logs, our own name for it."""
     quality_metric: ClassVar[str]
     higher_is_better: ClassVar[bool]
     quality_key: ClassVar[str]
     """Key of the quality in an MLPerf log: eval_error or eval_accuracy."""
 
-    def __init__(self, plan: RunPlan) -> None:
+    def __init__(self, plan: RunPlan, statistics: Mapping[str, tuple[float, ...]] | None = None) -> None:
         self.plan = plan
+        self.statistics = dict(statistics or {})
+
+    @property
+    def benchmark(self) -> Settings:
+        """The benchmark file's settings."""
+        return self.plan.benchmark  # type: ignore[return-value]  # the registry pairs workloads and settings
+
+    @property
+    def policy(self) -> str:
+        """Keras' type policy of the plan's precision; variables stay float32."""
+        return {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}[self.plan.point.precision]
 
     @abstractmethod
-    def batch_spec(self) -> tuple[tf.TensorSpec, tf.TensorSpec]:
-        """Return shape and type of a batch's features and targets."""
+    def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """Return shape and type of the tensors of a micro-batch, all dimensions known."""
 
     @abstractmethod
-    def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return features and targets of one serialised record, as they travel to the device."""
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
+        """Return the tensors of one sample from its serialised tf.train.Example, as they travel to the device.
+
+        Parameters
+        ----------
+        record
+            Scalar string.
+        seed
+            Shape (2,) int32, for augmentation by ``tf.random.stateless_*``: another for each epoch and sample, the same
+            for any number of ranks. None in evaluation: nothing random.
+        """
+
+    def collate(self, samples: tf.data.Dataset, size: int) -> tf.data.Dataset:
+        """Make batches (*tensors of `batch_spec`, weights) of parsed samples.
+
+        Every batch has the full shape; ``weights``, shape (size,) float32, is 1 for a sample and 0 for what fills up
+        the last batch. By default samples are stacked and filled up with zeros.
+        """
+        return samples.batch(size).map(lambda *parts: _filled(parts, size))
 
     @abstractmethod
     def build_model(self, seeds: Streams) -> keras.Model:
-        """Return the model, from features as parsed to predictions, with fresh weights."""
+        """Return the model with fresh weights that depend on ``seeds.weights`` alone."""
 
     @abstractmethod
     def build_optimizer(self) -> keras.optimizers.Optimizer:
-        """Return the optimizer."""
+        """Return the optimizer; its ``learning_rate`` is assigned before each step."""
 
     @abstractmethod
-    def learning_rate(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, counted from 0."""
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of an optimizer step, counted from 0; `RunPlan.epoch_steps` make an epoch."""
 
     @abstractmethod
-    def loss(self, model: keras.Model, targets: tf.Tensor, predictions: tf.Tensor) -> tf.Tensor:
-        """Return the loss to minimise: the mean over the batch, a float32 scalar."""
+    def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
+        """Return the loss to minimise over one micro-batch, a float32 scalar: a mean, so that ranks can be averaged.
+
+        Runs inside the compiled step, under the gradient tape. ``seed``, shape (2,) int32, is another for each step
+        and rank, for random choices by ``tf.random.stateless_*``.
+        """
 
     @abstractmethod
-    def quality_sums(self, targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Return the sums of a batch from which the quality follows; the first one counts the samples, (n,)."""
+    def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
+        """Return rows (k, m) float64 from which `quality` follows; the first column counts samples.
+
+        Rows of all batches and ranks are gathered. Usually one row of sums, in which a sample of weight 0 must not
+        count, whatever it holds. ``k`` may differ from batch to batch, ``m`` not.
+        """
 
     @abstractmethod
-    def quality(self, sums: NDArray[np.float64]) -> float:
-        """Return the quality from the sums over all samples."""
+    def quality(self, rows: NDArray[np.float64]) -> float:
+        """Return the quality over the whole validation set from the rows of all batches and ranks, (K, m)."""
 
     @abstractmethod
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyper-parameters that an MLPerf log must show, by key."""
+
+    @abstractmethod
+    def layers(self) -> tuple[LayerWork, ...]:
+        """Return the layers that multiply (convolutions and dense layers), counted by a formula for one sample."""
+
+
+def _filled(parts: Batch, size: int) -> Batch:
+    weights = tf.sequence_mask(tf.shape(parts[0])[0], size, dtype=tf.float32)
+    return *(_fill(part, size) for part in parts), weights
+
+
+def _fill(part: tf.Tensor, size: int) -> tf.Tensor:
+    missing = size - tf.shape(part)[0]
+    paddings = [[0, missing]] + [[0, 0]] * (part.shape.rank - 1)
+    return tf.ensure_shape(tf.pad(part, paddings), [size, *part.shape[1:]])

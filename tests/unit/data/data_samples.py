@@ -4,8 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.data.cosmoflow_sample import encode_sample
-from hpcai.data.manifest import SPLITS, Manifest, ManifestHeader, make_manifest, sample_files
+from hpcai.config.cosmoflow import CosmoFlowData
+from hpcai.data.cosmoflow.module import CosmoFlowDataModule
+from hpcai.data.cosmoflow.sample import encode_sample
+from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
+from hpcai.data.module import Found
 from hpcai.data.tfrecord import write_records
 
 EDGE = 8
@@ -26,14 +29,40 @@ def write_split(folder: Path, count: int, *, gzip: bool = True, first: int = 0) 
 
 def header(edition: str = "gzip", shape: tuple[int, ...] = SHAPE) -> ManifestHeader:
     return ManifestHeader.model_validate(
-        {"dataset": "small", "source": "existing", "edition": edition, "sample_shape": shape}
+        {
+            "dataset": "small",
+            "workload": "cosmoflow",
+            "source": "existing",
+            "edition": edition,
+            "sample_shape": shape,
+        }
     )
+
+
+class SmallCubes(CosmoFlowDataModule):
+    """CosmoFlow's data module for cubes smaller than any official edge."""
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        return SHAPE
+
+
+def small_cubes(edition: str = "gzip", train: int = 6, validation: int = 2) -> SmallCubes:
+    counts = {"train_samples": train, "validation_samples": validation}
+    settings = {"dataset": "small", "source": "generate", "edition": edition, "edge": 16, **counts}
+    return SmallCubes(CosmoFlowData.model_validate(settings))
+
+
+def found_in(root: Path) -> Found:
+    found = small_cubes().find(root)
+    assert found is not None
+    return found
 
 
 def write_dataset(root: Path, train: int = 6, validation: int = 2, *, edition: str = "gzip") -> Manifest:
     write_split(root / "train", train, gzip=edition == "gzip")
     write_split(root / "validation", validation, gzip=edition == "gzip", first=50)
-    return make_manifest(header(edition), root, {split: sample_files(root, split) for split in SPLITS})
+    return make_manifest(header(edition), small_cubes(edition), root, found_in(root))
 
 
 def flip_bit(path: Path, position: int) -> None:

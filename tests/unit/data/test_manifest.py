@@ -1,17 +1,19 @@
 import json
 
 import pytest
-from unit.data.data_samples import SHAPE, cut, flip_bit, header, sample_bytes, write_dataset, write_split
-
-from hpcai.data.manifest import (
-    Manifest,
-    make_manifest,
-    read_content,
-    read_manifest,
-    sample_files,
-    verify_dataset,
-    write_manifest,
+from unit.data.data_samples import (
+    SHAPE,
+    cut,
+    flip_bit,
+    found_in,
+    header,
+    sample_bytes,
+    small_cubes,
+    write_dataset,
+    write_split,
 )
+
+from hpcai.data.manifest import Manifest, make_manifest, read_manifest, verify_dataset, write_manifest
 from hpcai.data.tfrecord import write_records
 from hpcai.errors import DatasetError
 
@@ -25,12 +27,13 @@ def manifest(tmp_path):
 
 def test_a_sound_dataset_passes(tmp_path, manifest):
     calls = []
-    verify_dataset(manifest, tmp_path, lambda: calls.append(1))
+    verify_dataset(manifest, small_cubes(), tmp_path, lambda: calls.append(1))
     assert len(calls) == 8
     entry = manifest.splits["train"][0]
     assert entry.path == NAME.format(0)
     assert entry.bytes == (tmp_path / entry.path).stat().st_size
-    assert read_content(manifest, tmp_path, entry)[-20:] != b""
+    (member,) = small_cubes().members(tmp_path / entry.path, entry.facts)
+    assert (len(member.content), member.record_offsets) == (entry.content_bytes, (0,))
 
 
 def test_all_damage_is_listed_at_once(tmp_path, manifest):
@@ -43,7 +46,7 @@ def test_all_damage_is_listed_at_once(tmp_path, manifest):
     write_records(files[5], [sample_bytes(77)], compress=True)
     write_records(tmp_path / "train" / "more.tfrecord", [sample_bytes(1)], compress=True)
     with pytest.raises(DatasetError) as caught:
-        verify_dataset(manifest, tmp_path)
+        verify_dataset(manifest, small_cubes(), tmp_path)
     lines = str(caught.value).splitlines()
     assert "7 of its files are not as expected" in lines[0]
     for file, line, expected in zip(
@@ -67,35 +70,37 @@ def test_all_damage_is_listed_at_once(tmp_path, manifest):
 @pytest.mark.parametrize("edition", ["gzip", "plain"])
 def test_every_byte_counts(tmp_path, edition):
     manifest = write_dataset(tmp_path, 1, 1, edition=edition)
+    module, entry = small_cubes(edition), manifest.splits["train"][0]
     file = tmp_path / NAME.format(0)
     whole = file.read_bytes()
     for position in range(0, len(whole), max(1, len(whole) // 60)):
         flip_bit(file, position)
         with pytest.raises(DatasetError, match=r"_000.tfrecord"):
-            verify_dataset(manifest, tmp_path)
+            verify_dataset(manifest, module, tmp_path)
         with pytest.raises(DatasetError, match=r"_000.tfrecord"):
-            read_content(manifest, tmp_path, manifest.splits["train"][0])
+            list(module.members(file, entry.facts))
         file.write_bytes(whole)
-    verify_dataset(manifest, tmp_path)
+    verify_dataset(manifest, module, tmp_path)
 
 
 def test_making_a_manifest_finds_damage(tmp_path):
     write_split(tmp_path / "train", 3)
     cut(tmp_path / NAME.format(1), 1)
     write_records(tmp_path / NAME.format(2), [sample_bytes(1), sample_bytes(2, (4, 4, 4, 4))], compress=True)
+    files = sorted(f"train/{path.name}" for path in (tmp_path / "train").iterdir())
     with pytest.raises(DatasetError, match=r"(?s)2 of its files.*_001.*trailer.*_002.tfrecord: record 1: feature x"):
-        make_manifest(header(), tmp_path, {"train": sample_files(tmp_path, "train"), "validation": []})
+        make_manifest(header(), small_cubes(), tmp_path, {"train": files, "validation": []})
 
 
 def test_files_left_aside_are_counted(tmp_path):
     write_dataset(tmp_path)
     facts = header().model_copy(update={"unused_files": {"train": 2}})
-    files = {split: sample_files(tmp_path, split)[:4] for split in ("train", "validation")}
-    manifest = make_manifest(facts, tmp_path, files)
-    verify_dataset(manifest, tmp_path)
+    files = {split: names[:4] for split, names in found_in(tmp_path).items()}
+    manifest = make_manifest(facts, small_cubes(), tmp_path, files)
+    verify_dataset(manifest, small_cubes(), tmp_path)
     (tmp_path / NAME.format(5)).unlink()
     with pytest.raises(DatasetError, match="found 1 files beside those used, expected 2"):
-        verify_dataset(manifest, tmp_path)
+        verify_dataset(manifest, small_cubes(), tmp_path)
 
 
 def test_file_round_trip_and_root(tmp_path, manifest):
@@ -115,7 +120,7 @@ def test_file_round_trip_and_root(tmp_path, manifest):
     [
         (lambda text: "", "the whole file: found .* expected a valid Manifest"),
         (lambda text: text[:-20], "the whole file"),
-        (lambda text: text.replace('"schema_version": 1', '"schema_version": 2'), "schema_version: found 2"),
+        (lambda text: text.replace('"schema_version": 2', '"schema_version": 1'), "schema_version: found 1"),
         (lambda text: text.replace("train/univ_ics_test_a0001_000", "../../etc/x"), r"splits.train.0.path: .*'\.\.'"),
         (lambda text: text.replace("train/univ_ics_test_a0001_000", "/etc/x"), "splits.train.0.path"),
     ],

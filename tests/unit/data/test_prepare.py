@@ -8,9 +8,10 @@ from unit.data.data_samples import cut, sample_bytes, write_split
 from unit.data.loopback import Publisher, served
 
 from hpcai.config.cosmoflow import CosmoFlowData
-from hpcai.data import prepare
 from hpcai.data.catalogue import Archive
-from hpcai.data.manifest import read_manifest, verify_dataset, write_manifest
+from hpcai.data.cosmoflow import module
+from hpcai.data.cosmoflow.module import CosmoFlowDataModule
+from hpcai.data.manifest import Manifest, read_manifest, verify_dataset, write_manifest
 from hpcai.data.prepare import prepare_dataset
 from hpcai.errors import DatasetError
 
@@ -31,6 +32,14 @@ def settings(source: str, **facts: object) -> CosmoFlowData:
     )
 
 
+def prepare(wanted: CosmoFlowData, folder: Path, table: Path = NO_TABLE) -> Manifest:
+    return prepare_dataset("cosmoflow", CosmoFlowDataModule(wanted), folder, table)
+
+
+def verify(manifest: Manifest, root: Path, edition: str = "gzip") -> None:
+    verify_dataset(manifest, CosmoFlowDataModule(settings("generate", edition=edition)), root)
+
+
 def write_official(root: Path, middle: str = "validation", train: int = 4, *, gzip: bool = True) -> None:
     from hpcai.data.tfrecord import write_records
 
@@ -47,45 +56,45 @@ def fake_generator(monkeypatch):
         write_official(folder)
         return {"seed": 1}
 
-    monkeypatch.setattr(prepare, "generate_dataset", generate)
+    monkeypatch.setattr(module, "generate_dataset", generate)
 
 
 def test_generates(tmp_path, fake_generator):
-    manifest = prepare_dataset(settings("generate"), tmp_path / "small", NO_TABLE)
+    manifest = prepare(settings("generate"), tmp_path / "small")
     path = tmp_path / "small" / "manifest.json"
     assert read_manifest(path) == manifest
     assert (manifest.source, manifest.origin, manifest.sample_shape) == ("generated", {"seed": 1}, SHAPE)
-    verify_dataset(manifest, manifest.root(path))
+    verify(manifest, manifest.root(path))
     assert sorted(file.name for file in path.parent.iterdir()) == [".lock", "manifest.json", "train", "validation"]
-    assert prepare_dataset(settings("generate"), tmp_path / "small", NO_TABLE).digest == manifest.digest
+    assert prepare(settings("generate"), tmp_path / "small").digest == manifest.digest
 
 
 def test_the_real_generator_fits(tmp_path):
     small = settings("generate", train_samples=2, validation_samples=1)
-    manifest = prepare_dataset(small, tmp_path / "small", NO_TABLE)
+    manifest = prepare(small, tmp_path / "small")
     assert [len(entries) for entries in manifest.splits.values()] == [2, 1]
 
 
 def test_an_interrupted_generation_leaves_nothing(tmp_path, fake_generator, monkeypatch):
-    manifest = prepare_dataset(settings("generate"), tmp_path / "small", NO_TABLE)
+    manifest = prepare(settings("generate"), tmp_path / "small")
 
     def stop(_: CosmoFlowData, folder: Path) -> dict[str, object]:
         write_split(folder / "train", 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(prepare, "generate_dataset", stop)
+    monkeypatch.setattr(module, "generate_dataset", stop)
     with pytest.raises(KeyboardInterrupt):
-        prepare_dataset(settings("generate"), tmp_path / "small", NO_TABLE)
+        prepare(settings("generate"), tmp_path / "small")
     assert not (tmp_path / "small" / ".partial").exists()
     assert read_manifest(tmp_path / "small" / "manifest.json") == manifest
-    verify_dataset(manifest, tmp_path / "small")
+    verify(manifest, tmp_path / "small")
 
 
 def test_a_generator_that_does_not_keep_its_promise(tmp_path, fake_generator):
-    with pytest.raises(DatasetError, match="generated 4 train samples, expected 5"):
-        prepare_dataset(settings("generate", train_samples=5), tmp_path / "small", NO_TABLE)
+    with pytest.raises(DatasetError, match="found 4 train samples in all its files, expected 5"):
+        prepare(settings("generate", train_samples=5), tmp_path / "small")
     with pytest.raises(DatasetError, match="record 0: feature x"):
-        prepare_dataset(settings("generate", edge=32), tmp_path / "small", NO_TABLE)
+        prepare(settings("generate", edge=32), tmp_path / "small")
 
 
 def test_one_process_at_a_time(tmp_path, fake_generator):
@@ -93,7 +102,7 @@ def test_one_process_at_a_time(tmp_path, fake_generator):
     with (tmp_path / "small" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(DatasetError, match="found another process"):
-            prepare_dataset(settings("generate"), tmp_path / "small", NO_TABLE)
+            prepare(settings("generate"), tmp_path / "small")
 
 
 @pytest.mark.parametrize("middle", ["validation", "val"])
@@ -101,46 +110,46 @@ def test_existing_folders_stay_where_they_are(tmp_path, middle, monkeypatch):
     write_official(tmp_path / "pfs", middle, train=6)
     monkeypatch.setenv("DATA_ROOT", str(tmp_path))
     existing = settings("existing", path="${DATA_ROOT}/pfs")
-    manifest = prepare_dataset(existing, tmp_path / "small", NO_TABLE)
+    manifest = prepare(existing, tmp_path / "small")
     path = tmp_path / "small" / "manifest.json"
     assert manifest.root(path) == tmp_path / "pfs"
     assert [entry.path[-12:-9] for entry in manifest.splits["train"]] == ["000", "001", "002", "003"]
     assert manifest.splits["validation"][0].path.startswith(f"{middle}/")
     assert manifest.unused_files == {"train": 2}
-    verify_dataset(read_manifest(path), tmp_path / "pfs")
+    verify(read_manifest(path), tmp_path / "pfs")
 
 
 def test_an_existing_manifest_is_verified(tmp_path):
     write_official(tmp_path / "pfs", train=6)
     path = tmp_path / "pfs" / "manifest.json"
-    whole = prepare_dataset(settings("existing", path=str(tmp_path / "pfs"), train_samples=6), tmp_path / "a", NO_TABLE)
+    whole = prepare(settings("existing", path=str(tmp_path / "pfs"), train_samples=6), tmp_path / "a")
     write_manifest(whole.model_copy(update={"samples_root": None}), path)
     existing = settings("existing", path=str(tmp_path / "pfs"))
-    manifest = prepare_dataset(existing, tmp_path / "b", NO_TABLE)
+    manifest = prepare(existing, tmp_path / "b")
     assert manifest.splits["train"] == whole.splits["train"][:4]
     assert manifest.origin["had_manifest"] is True
     with pytest.raises(DatasetError, match="edition: found gzip, expected plain"):
-        prepare_dataset(settings("existing", path=str(tmp_path / "pfs"), edition="plain"), tmp_path / "c", NO_TABLE)
+        prepare(settings("existing", path=str(tmp_path / "pfs"), edition="plain"), tmp_path / "c")
     cut(tmp_path / "pfs" / whole.splits["train"][1].path, 2)
     with pytest.raises(DatasetError, match=r"_001.tfrecord: record 1: the gzip data ends"):
-        prepare_dataset(existing, tmp_path / "d", NO_TABLE)
+        prepare(existing, tmp_path / "d")
 
 
 def test_existing_problems(tmp_path):
     with pytest.raises(DatasetError, match="found no such folder"):
-        prepare_dataset(settings("existing", path=str(tmp_path / "x")), tmp_path / "a", NO_TABLE)
+        prepare(settings("existing", path=str(tmp_path / "x")), tmp_path / "a")
     with pytest.raises(DatasetError, match=r"\$\{UNSET_ROOT\}/x: found no such folder"):
-        prepare_dataset(settings("existing", path="${UNSET_ROOT}/x"), tmp_path / "a", NO_TABLE)
+        prepare(settings("existing", path="${UNSET_ROOT}/x"), tmp_path / "a")
     (tmp_path / "pfs").mkdir()
     existing = settings("existing", path=str(tmp_path / "pfs"))
-    with pytest.raises(DatasetError, match="found no folders train and validation"):
-        prepare_dataset(existing, tmp_path / "a", NO_TABLE)
+    with pytest.raises(DatasetError, match="found nothing, expected the official layout"):
+        prepare(existing, tmp_path / "a")
     write_official(tmp_path / "pfs", train=3)
-    with pytest.raises(DatasetError, match="found 3 train samples, expected 4"):
-        prepare_dataset(existing, tmp_path / "a", NO_TABLE)
+    with pytest.raises(DatasetError, match="found 3 train samples in all its files, expected 4"):
+        prepare(existing, tmp_path / "a")
     (tmp_path / "pfs" / "val").mkdir()
     with pytest.raises(DatasetError, match="found validation and val for validation"):
-        prepare_dataset(existing, tmp_path / "a", NO_TABLE)
+        prepare(existing, tmp_path / "a")
     assert not (tmp_path / "a" / "manifest.json").exists()
 
 
@@ -154,23 +163,28 @@ def test_downloads(tmp_path, top, middle):
         table = tmp_path / "datasets.tsv"
         row = ["small", "small.tgz", publisher.url, str(len(content)), "md5", hashlib.md5(content).hexdigest(), "tgz"]
         table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join([*row, "a note"]) + "\n")
-        download = settings("download", archive="small", edition="plain")
-        manifest = prepare_dataset(download, tmp_path / "data", table)
-        prepare_dataset(download, tmp_path / "data", table)
+        download = settings("download", archives=["small"], edition="plain")
+        manifest = prepare(download, tmp_path / "data", table)
+        prepare(download, tmp_path / "data", table)
         assert len(publisher.requests) == 1
         with pytest.raises(DatasetError, match="found no row 'other'"):
-            prepare_dataset(settings("download", archive="other"), tmp_path / "data", table)
+            prepare(settings("download", archives=["other"]), tmp_path / "data", table)
         with pytest.raises(DatasetError, match=r"(?s)expected gzip"):
-            prepare_dataset(settings("download", archive="small"), tmp_path / "data", table)
+            prepare(settings("download", archives=["small"]), tmp_path / "data", table)
     path = tmp_path / "data" / "manifest.json"
     assert read_manifest(path) == manifest
     assert {entry.path.split("/")[0] for entry in manifest.entries} == {"train", "validation"}
-    assert manifest.unused_files == {"train": 1}
-    verify_dataset(manifest, manifest.root(path))
+    assert manifest.unused_files == {}
+    verify(manifest, manifest.root(path), "plain")
 
 
 def test_an_archive_of_something_else(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "readme").touch()
-    with pytest.raises(DatasetError, match=r"small.tar: found readme in it, expected the folders train"):
-        prepare._layout(tmp_path / "out", tmp_path / "small.tar")
+    (tmp_path / "readme").touch()
+    with tarfile.open(tmp_path / "small.tar", "w") as tar:
+        tar.add(tmp_path / "readme", "readme")
+    with served(Publisher((tmp_path / "small.tar").read_bytes())) as publisher:
+        table = tmp_path / "datasets.tsv"
+        row = ["small", "small.tar", publisher.url, "", "", "", "tar", "a note"]
+        table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
+        with pytest.raises(DatasetError, match=r"small.tar: found readme, expected the official layout"):
+            prepare(settings("download", archives=["small"]), tmp_path / "data", table)

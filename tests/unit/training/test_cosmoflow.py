@@ -8,11 +8,12 @@ import pytest
 import tensorflow as tf
 from unit.training.training_plans import make_plan
 
-from hpcai.training.cosmoflow import LEAKY_SLOPE, CosmoFlow
+from hpcai.training.cosmoflow import LEAKY_SLOPE, CosmoFlow, absolute_errors
 from hpcai.training.engine import Engine
 from hpcai.training.workload import Streams, seed_streams
 
 SEEDS = Streams(weights=1, order=2, dropout=3)
+STEP_SEED = tf.constant([1, 2], tf.int32)
 
 
 def official(kernel: int) -> CosmoFlow:
@@ -58,9 +59,8 @@ def test_the_pool_before_bias_and_activation_changes_neither_predictions_nor_gra
 
     def gradients(network: keras.Model, inputs: object) -> tuple[object, list[object]]:
         with tf.GradientTape() as tape:
-            predictions = network(inputs, training=True)
-            loss = workload.loss(network, targets, predictions)
-        return predictions, tape.gradient(loss, [variable.value for variable in network.trainable_variables])
+            loss = workload.loss(network, (tf.constant(inputs), targets), STEP_SEED)
+        return network(inputs), tape.gradient(loss, [variable.value for variable in network.trainable_variables])
 
     ours, our_gradients = gradients(model, counts)
     theirs, their_gradients = gradients(reference, np.log1p(counts.astype(np.float32)))
@@ -93,12 +93,17 @@ def test_ranks_share_weights_and_order_but_not_dropout() -> None:
 def test_loss_is_the_mean_squared_error_plus_l2_on_the_hidden_dense_kernels() -> None:
     plain, decayed = CosmoFlow(make_plan()), CosmoFlow(make_plan(recipe={"weight_decay": 0.01}))
     model = plain.build_model(SEEDS)
-    targets, predictions = tf.constant([[1.0, 0, 0, 0]]), tf.constant([[0.0, 0, 0, 2]])
-    assert float(plain.loss(model, targets, predictions)) == pytest.approx(5 / 4)
+    targets = tf.constant([[1.0, 0, 0, 0]])
+    batch = (tf.zeros((1, 16, 16, 16, 4), tf.int16), targets)
+    # Of counts that are all zero only the bias of the last layer is left.
+    bias = [variable for variable in model.trainable_variables if variable.shape == (4,)][-1]
+    bias.assign([0.3, -0.2, 0.1, 2])
+    error = float(((1.2 * np.tanh(bias.numpy()) - targets[0].numpy()) ** 2).mean())
+    assert float(plain.loss(model, batch, STEP_SEED)) == pytest.approx(error)
     kernels = [weight for weight in model.get_weights() if weight.ndim == 2 and weight.shape[1] != 4]
     assert len(kernels) == 2
     penalty = 0.01 * sum(float((kernel**2).sum()) for kernel in kernels)
-    assert float(decayed.loss(model, targets, predictions)) == pytest.approx(5 / 4 + penalty, rel=1e-5)
+    assert float(decayed.loss(model, batch, STEP_SEED)) == pytest.approx(error + penalty, rel=1e-5)
 
 
 def test_quality_of_uneven_shards_with_padding_is_the_plain_mean() -> None:
@@ -107,15 +112,17 @@ def test_quality_of_uneven_shards_with_padding_is_the_plain_mean() -> None:
     targets, predictions = rng.uniform(-1, 1, (2, 7, 4)).astype(np.float32)
     padded = [np.concatenate([part, np.full((1, 4), np.nan, np.float32)]) for part in (targets, predictions)]
     weights = np.array([1, 1, 1, 0], np.float32)
-    first = workload.quality_sums(targets[:4], predictions[:4], np.ones(4, np.float32)).numpy()
-    second = workload.quality_sums(padded[0][4:], padded[1][4:], weights).numpy()
-    assert (first + second)[0] == 7
-    assert workload.quality(first + second) == pytest.approx(np.abs(predictions - targets).mean(), rel=1e-6)
+    first = absolute_errors(targets[:4], predictions[:4], np.ones(4, np.float32)).numpy()
+    second = absolute_errors(padded[0][4:], padded[1][4:], weights).numpy()
+    assert first[0, 0] + second[0, 0] == 7
+    assert workload.quality(np.concatenate([first, second])) == pytest.approx(
+        np.abs(predictions - targets).mean(), rel=1e-6
+    )
 
 
 def test_a_prediction_that_is_no_number_shows_in_the_quality() -> None:
     workload = CosmoFlow(make_plan())
-    sums = workload.quality_sums(np.zeros((1, 4)), np.full((1, 4), np.nan), np.ones(1, np.float32)).numpy()
+    sums = absolute_errors(np.zeros((1, 4)), np.full((1, 4), np.nan), np.ones(1, np.float32)).numpy()
     assert np.isnan(workload.quality(sums))
 
 
@@ -124,9 +131,9 @@ def test_warm_up_leaves_no_trace(dropout: float, single_rank: None) -> None:
     workload = CosmoFlow(make_plan(model={"dropout": dropout}))
     engine, untouched = Engine(workload, SEEDS), Engine(workload, SEEDS)
     engine.warm_up()
-    batch = [np.ones(spec.shape, spec.dtype.as_numpy_dtype) for spec in workload.batch_spec()]
+    batch = tuple(tf.ones(spec.shape, spec.dtype) for spec in workload.batch_spec())
     for one in (engine, untouched):
-        one.train(*batch)
+        one.train([batch])
     assert engine.digest() == untouched.digest()
     for one, other in zip(engine.optimizer.variables, untouched.optimizer.variables, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
@@ -140,8 +147,8 @@ def test_variables_and_predictions_are_float32_in_each_precision(precision: str,
     assert engine.model.output.dtype == "float32"
     compute = {layer.compute_dtype for layer in engine.model.layers if "conv" in layer.name}
     assert compute == {"float32" if precision == "fp32" else "bfloat16"}
-    batch = [np.ones(spec.shape, spec.dtype.as_numpy_dtype) for spec in workload.batch_spec()]
-    losses = [float(engine.train(*batch)) for _ in range(30)]
+    batch = tuple(tf.ones(spec.shape, spec.dtype) for spec in workload.batch_spec())
+    losses = [float(engine.train([batch])) for _ in range(30)]
     assert losses[-1] < losses[0]
 
 
@@ -158,7 +165,7 @@ def test_bf16_gradients_are_those_of_fp32_but_for_rounding(edge: int, conv_layer
         gradients = []
         for workload, model in zip(workloads, models, strict=True):
             with tf.GradientTape() as tape:
-                loss = workload.loss(model, targets, model(counts, training=True))
+                loss = workload.loss(model, (counts, targets), STEP_SEED)
             # Early layers differ by more than rounding: a pool may choose another of two nearly equal voxels.
             last = [layer for layer in model.layers if "conv" in layer.name][-1]
             gradients.append(tape.gradient(loss, last.kernel.value))

@@ -7,11 +7,23 @@ import pytest
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_numbered, write_sample
 
+from hpcai.data.cosmoflow.sample import encode_sample
+from hpcai.data.tfrecord import FRAME_BYTES, write_records
 from hpcai.errors import DatasetError
 from hpcai.training.cosmoflow import CosmoFlow
-from hpcai.training.input import Files, Reading, Shard, checked, epoch_order, evaluation_batches, train_batches
+from hpcai.training.input import (
+    Reading,
+    Samples,
+    Schedule,
+    Shard,
+    checked,
+    epoch_order,
+    evaluation_batches,
+    train_batches,
+)
 
 COUNT = 12
+ALONE = Shard(0, 1)
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +32,22 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
 
 
 def reading(local_batch: int) -> Reading:
-    return Reading(CosmoFlow(make_plan()).parse, local_batch, threads=2)
+    workload = CosmoFlow(make_plan())
+    return Reading(workload.parse, workload.collate, local_batch, threads=2)
+
+
+def one_each(paths: tuple[Path, ...], shard: Shard = ALONE, *, gzip: bool = False) -> Samples:
+    """Files with one sample each."""
+    return Samples(paths, np.arange(len(paths)), np.zeros(len(paths), np.int64), shard, gzip)
 
 
 def train_numbers(
     paths: tuple[Path, ...], ranks: int, *, gzip: bool = False, seed: int = 5, epochs: int = 2
 ) -> np.ndarray:
     """Return the samples' numbers as (rank, batch, sample in batch) for a global batch of 4."""
-    shards = [Files(paths, Shard(rank, ranks), gzip) for rank in range(ranks)]
-    sets = [train_batches(files, reading(4 // ranks), seed, epochs) for files in shards]
+    shards = [one_each(paths, Shard(rank, ranks), gzip=gzip) for rank in range(ranks)]
+    schedule = Schedule(seed, epochs, COUNT // ranks)
+    sets = [train_batches(samples, reading(4 // ranks), schedule) for samples in shards]
     return np.array([[targets.numpy()[:, 0] for _, targets in batches] for batches in sets], int)
 
 
@@ -58,7 +77,7 @@ def test_gzip_files_give_the_same_samples(tmp_path: Path, paths: tuple[Path, ...
 
 
 def test_counts_travel_as_int16(paths: tuple[Path, ...]) -> None:
-    counts, targets = next(iter(train_batches(Files(paths, Shard(0, 1), False), reading(4), 5, 1)))
+    counts, targets = next(iter(train_batches(one_each(paths), reading(4), Schedule(5, 1, COUNT))))
     assert counts.dtype == np.int16
     assert counts.shape == (4, 16, 16, 16, 4)
     np.testing.assert_array_equal(counts.numpy()[:, 0, 0, 0, 0], targets.numpy()[:, 0])
@@ -70,32 +89,76 @@ def test_evaluation_has_each_sample_once_for_any_number_of_ranks(
 ) -> None:
     seen: list[float] = []
     for rank in range(ranks):
-        for counts, targets, weights in evaluation_batches(
-            Files(paths, Shard(rank, ranks), False), reading(local_batch)
-        ):
+        for counts, targets, weights in evaluation_batches(one_each(paths, Shard(rank, ranks)), reading(local_batch)):
             assert counts.shape[0] == targets.shape[0] == weights.shape[0] == local_batch
             seen += list(targets.numpy()[weights.numpy() > 0, 0])
     assert sorted(seen) == list(range(COUNT))
 
 
 def test_a_rank_without_evaluation_files_has_no_batches(paths: tuple[Path, ...]) -> None:
-    assert list(evaluation_batches(Files(paths[:2], Shard(2, 3), False), reading(4))) == []
+    assert list(evaluation_batches(one_each(paths[:2], Shard(2, 3)), reading(4))) == []
 
 
 def test_files_that_make_no_whole_batches_are_an_error(paths: tuple[Path, ...]) -> None:
-    with pytest.raises(DatasetError, match="found 12, expected a multiple of 1 ranks x 5 samples"):
-        train_batches(Files(paths, Shard(0, 1), False), reading(5), 1, 1)
+    with pytest.raises(DatasetError, match=r"found 12, and 12 per rank and epoch, expected .* multiple of the 5"):
+        train_batches(one_each(paths), reading(5), Schedule(1, 1, COUNT))
+    with pytest.raises(DatasetError, match="found 0"):
+        train_batches(one_each(()), reading(5), Schedule(1, 1, 5))
+
+
+@pytest.mark.parametrize("rank_samples", [8, 16])
+def test_what_fills_no_batch_is_left_out_and_what_is_lacking_is_repeated(
+    paths: tuple[Path, ...], rank_samples: int
+) -> None:
+    batches = train_batches(one_each(paths), reading(4), Schedule(5, 2, rank_samples))
+    numbers = np.array([targets.numpy()[:, 0] for _, targets in batches], int).reshape(2, rank_samples)
+    for epoch, own in enumerate(numbers, 1):
+        order = epoch_order(5, epoch, COUNT).numpy()
+        np.testing.assert_array_equal(own, np.tile(order, 2)[:rank_samples])
+
+
+def test_records_are_read_where_they_begin(tmp_path: Path) -> None:
+    path = tmp_path / "many.tfrecord"
+    records = [encode_sample(np.full((16, 16, 16, 4), n, np.int16), np.full(4, n, np.float32)) for n in range(6)]
+    write_records(path, records, compress=False)
+    offsets = np.cumsum([0, *(len(record) + FRAME_BYTES for record in records[:-1])])
+    samples = Samples((path,), np.zeros(6, np.int64), offsets, Shard(1, 2), False)
+    (_, targets, weights), *rest = evaluation_batches(samples, reading(4))
+    assert targets.numpy()[:, 0].tolist() == [1, 3, 5, 0]
+    assert weights.numpy().tolist() == [1, 1, 1, 0]
+    assert not rest
+
+
+def test_augmentation_seeds_differ_by_epoch_and_sample_but_not_by_the_number_of_ranks(
+    paths: tuple[Path, ...],
+) -> None:
+    def seeds(ranks: int) -> dict[tuple[int, int], tuple[int, ...]]:
+        workload = CosmoFlow(make_plan())
+        found = {}
+        for rank in range(ranks):
+            numbered = Reading(
+                lambda record, seed: (workload.parse(record, seed)[1][0], seed), workload.collate, 2, threads=2
+            )
+            batches = train_batches(one_each(paths, Shard(rank, ranks)), numbered, Schedule(5, 2, COUNT // ranks))
+            drawn = [pair for numbers, drawn in batches for pair in zip(numbers.numpy(), drawn.numpy(), strict=True)]
+            for place, (number, seed) in enumerate(drawn):
+                found[place * ranks // COUNT, int(number)] = tuple(seed)
+        return found
+
+    one = seeds(1)
+    assert one == seeds(2)
+    assert len(set(one.values())) == 2 * COUNT
 
 
 def test_a_missing_file_is_named(paths: tuple[Path, ...], tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"gone\.tfrecord: no such file"):
-        Files((*paths, tmp_path / "gone.tfrecord"), Shard(0, 1), False).require()
+        one_each((*paths, tmp_path / "gone.tfrecord")).require()
 
 
 def damaged(folder: Path, damage: str) -> Path:
     path = folder / "univ_ics_test_a0001_000.tfrecord"
-    edge, copies = (15 if damage == "shape" else 16), (2 if damage == "two records" else 1)
-    write_sample(path, np.ones((edge, 16, 16, 4)), [0, 0, 0, 0], copies=copies)
+    edge = 15 if damage == "shape" else 16
+    write_sample(path, np.ones((edge, 16, 16, 4)), [0, 0, 0, 0])
     data = bytearray(path.read_bytes())
     if damage == "bit":
         data[5000] ^= 1
@@ -104,8 +167,8 @@ def damaged(folder: Path, damage: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("damage", ["empty", "tail", "bit", "two records", "shape"])
+@pytest.mark.parametrize("damage", ["empty", "tail", "bit", "shape"])
 def test_a_damaged_sample_ends_the_reading(tmp_path: Path, damage: str) -> None:
-    files = Files((damaged(tmp_path, damage),), Shard(0, 1), False)
+    samples = one_each((damaged(tmp_path, damage),))
     with pytest.raises(DatasetError, match="training: a sample cannot be read"):
-        list(checked(iter(train_batches(files, reading(1), 1, 1)), "training"))
+        list(checked(iter(train_batches(samples, reading(1), Schedule(1, 1, 1))), "training"))

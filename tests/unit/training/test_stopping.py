@@ -8,6 +8,7 @@ from hpcai.training.stopping import Goal, Progress, judge
 
 ERROR = Goal("mean_absolute_error", 0.124, higher_is_better=False, max_epochs=3)
 ACCURACY = Goal("accuracy", 0.8, higher_is_better=True, max_epochs=3)
+FIXED = Goal("accuracy", 0.8, higher_is_better=True, max_epochs=3, fixed_epochs=True)
 PROFILED = Goal("mean_absolute_error", 0.124, higher_is_better=False, max_epochs=3, max_steps=5)
 
 
@@ -25,6 +26,9 @@ PROFILED = Goal("mean_absolute_error", 0.124, higher_is_better=False, max_epochs
         (ERROR, Progress(3, 20, 0.1, None), None),  # the last epoch is evaluated before it is judged
         (ACCURACY, Progress(1, 8, 0.1, 0.8), "converged"),
         (ACCURACY, Progress(1, 8, 0.1, 0.79), None),
+        (FIXED, Progress(1, 8, 0.1, 0.9), None),
+        (FIXED, Progress(3, 24, 0.1, 0.9), "converged"),
+        (FIXED, Progress(3, 24, 0.1, 0.7), "not_converged"),
         (PROFILED, Progress(1, 4, 0.1, None), None),
         (PROFILED, Progress(1, 5, 0.1, None), "not_converged"),
         (PROFILED, Progress(1, 5, math.nan, None), "diverged"),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.data.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback, transfer
+from hpcai.data.cosmoflow.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback, transfer
 
 
 def test_known_age() -> None:

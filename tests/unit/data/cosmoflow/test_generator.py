@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hpcai.config.cosmoflow import CosmoFlowData, Priors
-from hpcai.data import cosmoflow
-from hpcai.data.cosmoflow import generate_dataset, make_sample
-from hpcai.data.cosmoflow_sample import decode_sample
+from hpcai.data.cosmoflow import generator
+from hpcai.data.cosmoflow.generator import generate_dataset, make_sample
+from hpcai.data.cosmoflow.sample import decode_sample
 from hpcai.data.tfrecord import read_records
 from hpcai.errors import DatasetError
 
@@ -66,6 +66,6 @@ def test_too_young_a_universe() -> None:
 
 
 def test_no_count_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cosmoflow, "MEAN_COUNT", 1e5)
+    monkeypatch.setattr(generator, "MEAN_COUNT", 1e5)
     with pytest.raises(DatasetError, match="found the count"):
         make_sample(settings(), "train", 0)

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from hpcai.config.cosmoflow import CosmoFlowData, Priors
-from hpcai.data.cosmoflow_sample import encode_sample
-from hpcai.data.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
+from hpcai.data.cosmoflow.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
+from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.tfrecord import write_records
 from hpcai.errors import DatasetError
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from unit.data.data_samples import SHAPE, sample_bytes
 
-from hpcai.data.cosmoflow_sample import decode_sample, encode_sample
+from hpcai.data.cosmoflow.sample import decode_sample, encode_sample
 from hpcai.data.tfrecord import write_records
 from hpcai.errors import DatasetError
 

@@ -1,0 +1,89 @@
+"""Settings of the image classification workload: ResNet-50 v1.5 on ImageNet (HPC AI500 V2.0, resnet50v1.5/)."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from hpcai.config.base import Count, Ratio, Settings
+from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
+
+
+class ImageClassificationData(DataSettings):
+    """JPEG images with labels 1..classes in TFRecord files of the Inception scripts."""
+
+    classes: Annotated[int, Field(ge=2, le=100_000, strict=True)] = 1000
+    train_shards: Annotated[int, Field(ge=1, le=99_999, strict=True)] = Field(
+        default=1024, description="Files of the training split, for sources that write them."
+    )
+    validation_shards: Annotated[int, Field(ge=1, le=99_999, strict=True)] = Field(
+        default=128, description="Files of the validation split, for sources that write them."
+    )
+    resize_edge: Count = Field(default=256, description="Shorter side of an image before the evaluation's crop.")
+    crop: Annotated[int, Field(ge=32, strict=True)] = Field(
+        default=224, description="Edge of the square that the network sees; five halvings must leave a pixel."
+    )
+
+    @model_validator(mode="after")
+    def _sizes_fit(self) -> "ImageClassificationData":
+        if self.crop > self.resize_edge:
+            raise ValueError(f"crop: {self.crop} is more than resize_edge = {self.resize_edge} can give")
+        for split in ("train", "validation"):
+            samples, shards = getattr(self, f"{split}_samples"), getattr(self, f"{split}_shards")
+            if samples < shards:
+                raise ValueError(f"{split}_shards: {shards} files for {samples} samples leave some of them empty")
+            if self.source == "generate" and samples % shards:
+                raise ValueError(
+                    f"{split}_shards: {samples} samples in {shards} files are not equally many in each; "
+                    "the reference counts the records of the first file for all"
+                )
+        return self
+
+
+class ImageClassificationModel(Settings):
+    """The residual network; the defaults are ResNet-50 v1.5."""
+
+    stem_filters: Count = Field(default=64, description="Filters of the first layer; all others are multiples of it.")
+    blocks: Annotated[tuple[Count, ...], Field(min_length=1, max_length=4)] = Field(
+        default=(3, 4, 6, 3), description="Bottleneck blocks of each stage."
+    )
+
+
+class ImageClassificationRecipe(RecipeSettings):
+    """Optimizer and learning-rate schedule (reference, scripts/fp32.sh and utils/learning_rate.py)."""
+
+    global_batch: Count = 256
+    max_epochs: Count = 90
+    optimizer: Literal["sgd"] = "sgd"
+    momentum: Ratio = 0.875
+    weight_decay: float = Field(
+        default=2.0**-15, ge=0, description="Penalty weight_decay x sum(w^2)/2 on every trainable variable."
+    )
+    label_smoothing: Ratio = Field(default=0.1, description="Spread evenly over all classes + 1 outputs.")
+    base_learning_rate: float = Field(default=0.256, gt=0)
+    base_batch: Count = Field(default=256, description="Global batch that the base learning rate belongs to.")
+    warmup_epochs: int = Field(default=8, ge=0, description="Linear from 0.")
+    schedule: Literal["cosine", "step"] = "cosine"
+    decay_epochs: tuple[Count, ...] = Field(default=(30, 60, 80, 90), description="Only for the schedule step.")
+    decay_factor: float = Field(default=0.1, gt=0, lt=1, description="Multiplies the rate at each of decay_epochs.")
+
+    @model_validator(mode="after")
+    def _decay_grows(self) -> "ImageClassificationRecipe":
+        if list(self.decay_epochs) != sorted(set(self.decay_epochs)):
+            raise ValueError("decay_epochs must grow")
+        if self.warmup_epochs > self.max_epochs:
+            raise ValueError(f"warmup_epochs: {self.warmup_epochs} is more than max_epochs = {self.max_epochs}")
+        return self
+
+
+class ImageClassificationBenchmark(BenchmarkSettings):
+    """One image classification benchmark file."""
+
+    suite: ClassVar[Suite] = "hpc_ai500"
+    stop: ClassVar[Literal["target", "epochs"]] = "epochs"
+    remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "drop"
+    native: ClassVar[bool] = True
+
+    workload: Literal["image_classification"]
+    data: ImageClassificationData
+    model: ImageClassificationModel = ImageClassificationModel()
+    recipe: ImageClassificationRecipe = ImageClassificationRecipe()

@@ -1,0 +1,1 @@
+"""CosmoFlow: the official container, and a generator of small universes."""

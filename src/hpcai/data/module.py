@@ -1,0 +1,209 @@
+"""What a benchmark has to say about its data; manifest, packing, staging and preparation do the rest."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Generic, Literal, TypeVar
+
+from crc32c import crc32c
+
+from hpcai.config.benchmark import DataSettings
+from hpcai.data.archives import UnpackLimits, unpack_archive
+from hpcai.data.catalogue import Archive
+from hpcai.errors import DatasetError
+
+Split = Literal["train", "validation"]
+SPLITS: tuple[Split, ...] = ("train", "validation")
+FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
+"""Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
+_BLOCK_BYTES = 8 << 20
+
+Found = Mapping[Split, Sequence[str]]
+"""Sample files of each split, sorted, relative to a root."""
+Data = TypeVar("Data", bound=DataSettings)
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What an examination of one sample file found.
+
+    ``content`` is what remains when a compression of the whole file is taken off. ``record_offsets`` say where in it
+    each TFRecord begins; it is empty if the file is no TFRecord file.
+    """
+
+    bytes: int
+    crc32c: str
+    records: int
+    content_bytes: int
+    content_crc32c: str
+    record_offsets: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Member:
+    """One TFRecord file as it is staged: plain, with one or more samples; the name has no folder."""
+
+    name: str
+    content: bytes
+    record_offsets: tuple[int, ...]
+
+
+class DataModule(ABC, Generic[Data]):
+    """One benchmark's data: official container and layout, generator, and what TensorFlow reads.
+
+    A sample reaches TensorFlow as one TFRecord record, a tf.train.Example. Containers that are no TFRecord files
+    (HDF5, LMDB) are converted once, by `members`, when the dataset is packed: a change of container that adds no
+    information and no copies, as the rules allow (MLPerf training rules 6.1).
+    """
+
+    sidecars: ClassVar[tuple[str, ...]] = ()
+    """Files directly in the root that belong to the dataset but hold no samples, such as ``stats.h5``."""
+    one_sample_per_file: ClassVar[bool] = False
+    """Of many files only as many as wanted are examined."""
+
+    def __init__(self, settings: Data) -> None:
+        self.settings = settings
+
+    @property
+    @abstractmethod
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a sample's main array, as it lies in the container; () for graphs."""
+
+    @property
+    def edition(self) -> str:
+        """Which of several official forms of the container this is."""
+        return "official"
+
+    @abstractmethod
+    def find(self, root: Path) -> Found | None:
+        """Return the sample files of each split if the official layout begins at ``root``, else None."""
+
+    @abstractmethod
+    def examine(self, file: Path) -> FileFacts:
+        """Read one sample file whole and check container, schema, shapes, types and values.
+
+        Raises
+        ------
+        DatasetError
+            Naming file, place, what was found, what was expected and what to do.
+        """
+
+    @abstractmethod
+    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+        """Yield the file's samples as TFRecord files of a moderate size.
+
+        Raises
+        ------
+        DatasetError
+            If the file is not the one that ``facts`` describe.
+        """
+
+    @abstractmethod
+    def generate(self, folder: Path) -> dict[str, object]:
+        """Write a small dataset in the official layout and container; return the generator's facts (version, seed).
+
+        Equal settings give equal files, whatever the number of processes.
+        """
+
+    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:  # noqa: ARG002
+        """Return numbers about the training split that training needs (means, extremes), by name.
+
+        They become part of the manifest, and so of its digest.
+
+        Raises
+        ------
+        DatasetError
+            If they should be there and are not, or are not finite.
+        """
+        return {}
+
+    def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
+        """Bring downloaded files into the official layout below the empty ``folder``; by default, unpack each archive.
+
+        Parameters
+        ----------
+        archives
+            Rows of datasets.tsv with the verified files; they stay where they are.
+        folder
+            Where to unpack to.
+        content_bytes
+            Most bytes that may be written: the free space.
+        """
+        for archive, path in archives:
+            if archive.format == "tar" or archive.format == "tgz":  # noqa: PLR1714  so that types narrow
+                unpack_archive(path, folder, archive.format, UnpackLimits(content_bytes=content_bytes))
+            else:
+                (folder / path.name).hardlink_to(path)
+
+
+def checksum_of(data: bytes | memoryview) -> str:
+    """Return the CRC-32C of some bytes as 8 hexadecimal digits."""
+    return f"{crc32c(data):08x}"
+
+
+def file_checksum(path: Path) -> tuple[int, str]:
+    """Return the size of a file of any size and its CRC-32C as 8 hexadecimal digits.
+
+    Raises
+    ------
+    DatasetError
+        If the file cannot be read.
+    """
+    size, crc = 0, 0
+    try:
+        with path.open("rb") as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                crc = crc32c(block, crc)
+                size += len(block)
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot be read ({error.strerror}), expected a readable file; make the dataset again"
+        ) from error
+    return size, f"{crc:08x}"
+
+
+def require_unchanged(file: Path, facts: FileFacts) -> None:
+    """Check that a file is still the one that was examined.
+
+    Raises
+    ------
+    DatasetError
+        If its size or checksum is another one.
+    """
+    size, crc = file_checksum(file)
+    if (size, crc) != (facts.bytes, facts.crc32c):
+        raise DatasetError(
+            f"{file}: found {size} bytes with checksum {crc}, expected {facts.bytes} with {facts.crc32c}: "
+            "not the file of the manifest; make or copy the dataset again"
+        )
+
+
+def split_folders(root: Path) -> dict[Split, str] | None:
+    """Return the folders of the splits (train, validation or val), if a layout with folders begins here.
+
+    Raises
+    ------
+    DatasetError
+        If there are two folders for one split.
+    """
+    present = {split: [name for name in names if (root / name).is_dir()] for split, names in FOLDERS.items()}
+    for split, names in present.items():
+        if len(names) > 1:
+            raise DatasetError(f"{root}: found {' and '.join(names)} for {split}, expected one of them; move one away")
+    return {split: names[0] for split, names in present.items()} if all(present.values()) else None
+
+
+def files_in_folders(root: Path, wanted: Callable[[str], bool]) -> dict[Split, list[str]] | None:
+    """Return the files of `split_folders` whose names are wanted, sorted, relative to ``root``."""
+    folders = split_folders(root)
+    if folders is None:
+        return None
+    return {split: files_in(root, folder, wanted) for split, folder in folders.items()}
+
+
+def files_in(root: Path, folder: str, wanted: Callable[[str], bool]) -> list[str]:
+    """Return the wanted files directly in a folder, sorted, relative to ``root``; none if there is no such folder."""
+    place = root / folder
+    names = sorted(path.name for path in place.iterdir() if wanted(path.name)) if place.is_dir() else []
+    return [str(Path(folder) / name) for name in names]

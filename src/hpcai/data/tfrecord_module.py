@@ -1,0 +1,63 @@
+"""Data modules whose official container is a TFRecord file already: what TensorFlow reads is what is there."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from hpcai.config.benchmark import DataSettings
+from hpcai.data.module import DataModule, FileFacts, Member, checksum_of
+from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
+from hpcai.errors import DatasetError
+
+Data = TypeVar("Data", bound=DataSettings)
+
+
+class TfrecordDataModule(DataModule[Data]):
+    """TFRecord files, plain or gzip-compressed as a whole; a subclass says what a record must hold."""
+
+    @property
+    def compressed(self) -> bool:
+        """Whether the files are gzip-compressed."""
+        return False
+
+    @abstractmethod
+    def check_record(self, payload: memoryview) -> None:
+        """Raise a DatasetError if a record is not a sample of this benchmark; file and record are added here."""
+
+    def examine(self, file: Path) -> FileFacts:
+        """Read a file whole; check framing, checksums and every record."""
+        data = read_file(file)
+        return self._facts(file, data, unpack_content(data, self.compressed))
+
+    def _facts(self, file: Path, data: bytes, content: Content) -> FileFacts:
+        offsets, position = [], 0
+        for number, payload in enumerate(split_records(content, str(file))):
+            try:
+                self.check_record(payload)
+            except DatasetError as error:
+                raise DatasetError(f"{file}: record {number}: {error}") from None
+            offsets.append(position)
+            position += FRAME_BYTES + len(payload)
+        return FileFacts(
+            bytes=len(data),
+            crc32c=checksum_of(data),
+            records=len(offsets),
+            content_bytes=len(content.data),
+            content_crc32c=checksum_of(content.data),
+            record_offsets=tuple(offsets),
+        )
+
+    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+        """Yield the file itself, without its compression."""
+        data = read_file(file)
+        if len(data) == facts.bytes and checksum_of(data) == facts.crc32c:
+            content = unpack_content(data, self.compressed)
+            if not content.problem and checksum_of(content.data) == facts.content_crc32c:
+                yield Member(file.name, content.data, facts.record_offsets)
+                return
+        self.examine(file)  # says what is wrong with it, if it is damaged
+        raise DatasetError(
+            f"{file}: found {len(data)} bytes with checksum {checksum_of(data)}, expected {facts.bytes} with "
+            f"{facts.crc32c}: not the file of the manifest; make or copy the dataset again"
+        )
