@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,9 @@ def main() -> int:
         logging.basicConfig(filename=arguments.log, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
     try:
         arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except HpcaiError as error:
         if getattr(arguments, "log", None):
             logging.getLogger(__name__).critical("%s", error)
@@ -35,6 +39,10 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="check a study and all files that it names")
     check.add_argument("study", type=Path, nargs="?", default=Path("config/study.yaml"))
     check.set_defaults(run=_check)
+
+    rules = commands.add_parser("rules", help="print the rules of the suites, or what a study can be valid for")
+    rules.add_argument("study", type=Path, nargs="?", help="a study file; without it the rules are printed")
+    rules.set_defaults(run=_rules)
 
     measure = commands.add_parser("measure", help="measure one run and publish its record")
     measure.add_argument("--plan", type=Path, required=True)
@@ -74,6 +82,13 @@ def _check(arguments: argparse.Namespace) -> None:
 
     campaign = load_study_file(arguments.study)
     print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+
+
+def _rules(arguments: argparse.Namespace) -> None:
+    from hpcai.config.load import load_study_file
+    from hpcai.rules.listing import list_rules, list_verdicts
+
+    print(list_verdicts(load_study_file(arguments.study)) if arguments.study else list_rules())
 
 
 def _measure(arguments: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hpcai.config.runs import RunPlan
 from hpcai.errors import RecordError
 from hpcai.files import write_atomically
+from hpcai.rules.verdict import RunFacts, Verdict
 
 SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
@@ -152,6 +153,23 @@ class RunRecord(_Part):
     ranks: tuple[RankReport, ...] = ()
     artefacts: tuple[Artefact, ...] = ()
     provenance: Provenance
+    verdicts: tuple[Verdict, ...] = Field(
+        default=(), description="What the suite's rules say, one for each level or division; empty: not judged."
+    )
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the rules look at besides the settings."""
+        qualities = [epoch.quality for epoch in self.epochs if epoch.quality is not None]
+        return RunFacts(
+            data_source=self.data_source,
+            page_cache=self.provenance.page_cache,
+            parameters=self.training.parameters if self.training else None,
+            init_s=self.training.init_s if self.training else None,
+            outcome=self.outcome,
+            epochs=len(self.epochs),
+            quality=qualities[-1] if qualities else None,
+        )
 
     @property
     def epochs(self) -> tuple[EpochRecord, ...]:
@@ -184,6 +202,8 @@ class RunRecord(_Part):
     def _tells_one_story(self) -> "RunRecord":
         _check(self.plan_digest == self.plan.digest, "plan_digest is not the digest of plan")
         _check(self.run_id == self.plan.run_id, "run_id is not the one of plan")
+        suites = {verdict.suite for verdict in self.verdicts}
+        _check(suites <= {self.plan.benchmark.suite}, "a verdict of another suite than the benchmark's")
         finished = self.outcome in FINISHED
         _check(not finished or self.training is not None, f"outcome {self.outcome} without a training report")
         if not finished or self.training is None:

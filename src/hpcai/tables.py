@@ -9,16 +9,19 @@ from typing import Any
 import pandas as pd
 
 from hpcai.errors import RecordError
-from hpcai.metrics.scales import summarise_scales
+from hpcai.metrics.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
 from hpcai.metrics.summary import summarise_study
-from hpcai.metrics.validity import OFFICIAL, invalid_reasons, join_reasons
+from hpcai.metrics.validity import invalid_reasons, join_reasons, result_flags, valid_for
+from hpcai.metrics.verdicts import summarise_verdicts
 from hpcai.records import EpochRecord, RunRecord, read_record
+from hpcai.rules.table import rules_of
 
 __all__ = [
     "collect_epochs",
     "collect_runs",
+    "collect_verdicts",
     "compute_scaling",
     "read_records",
     "summarise_scales",
@@ -101,6 +104,17 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
     return epochs
 
 
+def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """Return what the rules say, one row per benchmark, variant, level or division, and rule that was not kept.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged.
+    """
+    return summarise_verdicts(read_records(paths))
+
+
 def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> None:
     """Write a table twice, each file whole or not at all; equal frames give equal bytes.
 
@@ -129,15 +143,16 @@ def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
 def _run_columns() -> tuple[str, ...]:
     """All columns of the run table in their order, also for a table without rows."""
     scores = (field.name for kind in (RunScore, TimeParts, TimeShares) for field in fields(kind))
-    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, "invalid_reasons", "record_path")
+    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "record_path")
 
 
 _IDENTITY = (
-    "run_id", "study", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks", "repetition",
-    "outcome", "reason", "method", "precision", "compression", "global_batch_samples", "seed", "data_source",
+    "run_id", "study", "suite", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks",
+    "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
     "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
 )  # fmt: skip
 _TARGET = ("quality_metric", "quality_target", "parameters", "epochs")
+_VALIDITY = ("valid_for", "invalid_reasons", "flags")
 _RESOURCES = ("peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical")
 _PROVENANCE = ("machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest")
 
@@ -153,7 +168,9 @@ def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
         **asdict(time_shares(parts)),
         **_resources(record),
         **_provenance(record),
+        "valid_for": valid_for(record),
         "invalid_reasons": join_reasons(invalid_reasons(record)),
+        "flags": join_reasons(result_flags(record)),
         "record_path": str(path),
     }
 
@@ -163,6 +180,7 @@ def _identity(record: RunRecord) -> dict[str, Any]:
     return {
         "run_id": record.run_id,
         "study": plan.study,
+        "suite": plan.benchmark.suite,
         "benchmark": point.benchmark,
         "workload": plan.benchmark.workload,
         "variant": point.variant,
@@ -174,14 +192,13 @@ def _identity(record: RunRecord) -> dict[str, Any]:
         "outcome": record.outcome,
         "reason": record.reason,
         "method": record.method,
-        "precision": point.precision,
-        "compression": point.compression,
+        **{name: _setting(getattr(point, name)) for name in POINT_SETTINGS},
         "global_batch_samples": plan.global_batch,
         "seed": _number(record.training.seed if record.training else plan.seed),
         "data_source": record.data_source,
         "rule_set": plan.rule_set,
         "time_staging": plan.time_staging,
-        "runs_by_rule": OFFICIAL[plan.benchmark.workload].runs,
+        "runs_by_rule": rules_of(plan.benchmark.suite).results.runs[plan.benchmark.workload],
         "attempt": record.attempt,
         "earlier_attempts": len(record.earlier_attempts),
         "started_utc": record.started_utc,
@@ -225,6 +242,11 @@ def _provenance(record: RunRecord) -> dict[str, Any]:
 def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str], order: list[str]) -> pd.DataFrame:
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     return frame.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _setting(value: str | float | None) -> str | float:
+    """Return a setting as a cell: a blank one is NaN, so that columns of numbers stay numbers."""
+    return float("nan") if value is None else value
 
 
 def _number(value: float | None) -> float:

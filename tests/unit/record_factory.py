@@ -4,10 +4,15 @@ import math
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from hpcai.config.benchmark import BenchmarkSettings
 from hpcai.config.cosmoflow import CosmoFlowBenchmark
+from hpcai.config.image_classification import ImageClassificationBenchmark
 from hpcai.config.machine import Machine
 from hpcai.config.runs import Point, RunPlan
 from hpcai.config.study import Limits, Submission
+from hpcai.config.workloads import BENCHMARKS
 from hpcai.records import (
     FINISHED,
     EpochRecord,
@@ -20,6 +25,7 @@ from hpcai.records import (
     TrainingReport,
     write_json,
 )
+from hpcai.rules.judge import judge
 
 TRAIN_SAMPLES = 256
 EPOCHS = 12
@@ -50,6 +56,38 @@ def make_benchmark(name: str = "cosmoflow_tiny", **changes: Any) -> CosmoFlowBen
     return CosmoFlowBenchmark.model_validate({**fields, **changes})
 
 
+def make_image_benchmark(name: str = "images_tiny", **changes: Any) -> ImageClassificationBenchmark:
+    """Return a small benchmark of the other suite, whose quality is an accuracy."""
+    fields: dict[str, Any] = {
+        "name": name,
+        "workload": "image_classification",
+        "title": "Image classification, a small edition",
+        "data": {
+            "dataset": "images_tiny",
+            "source": "generate",
+            "train_samples": TRAIN_SAMPLES,
+            "validation_samples": 64,
+            "train_shards": 4,
+            "validation_shards": 2,
+            "classes": 8,
+            "crop": 32,
+            "resize_edge": 40,
+        },
+        "recipe": {"global_batch": 64, "max_epochs": EPOCHS, "warmup_epochs": 1},
+        "target": {"value": 0.6, "note": "reached on generated data"},
+    }
+    return ImageClassificationBenchmark.model_validate({**fields, **changes})
+
+
+def make_official_plan(name: str, **changes: Any) -> RunPlan:
+    """Return the plan of a run of an official benchmark file, with seeds from entropy."""
+    file = Path(__file__).parents[2] / "config" / "benchmarks" / f"{name}.yaml"
+    data = yaml.safe_load(file.read_text())
+    settings = BENCHMARKS[data["workload"]].model_validate(data)
+    suite = {"time_staging": settings.suite == "mlperf_hpc"}
+    return make_plan(benchmark=settings, **{"seeds": "entropy", **suite, **changes})
+
+
 def make_machine(nodes: int = 4, ranks_per_node: int = 4, **changes: Any) -> Machine:
     """Return a machine without accelerators."""
     fields: dict[str, Any] = {
@@ -68,16 +106,18 @@ def make_machine(nodes: int = 4, ranks_per_node: int = 4, **changes: Any) -> Mac
 
 def make_plan(
     *,
-    benchmark: str | CosmoFlowBenchmark = "cosmoflow_tiny",
+    benchmark: str | BenchmarkSettings = "cosmoflow_tiny",
     variant: str = "fp32",
     nodes: int = 1,
     ranks_per_node: int = 1,
     repetition: int = 1,
+    settings_of_point: dict[str, Any] | None = None,
     **changes: Any,
 ) -> RunPlan:
     """Return the plan of one run; ``changes`` replace fields of the plan."""
-    settings = benchmark if isinstance(benchmark, CosmoFlowBenchmark) else make_benchmark(benchmark)
-    point = Point(benchmark=settings.name, variant=variant, nodes=nodes, ranks_per_node=ranks_per_node)
+    settings = benchmark if isinstance(benchmark, BenchmarkSettings) else make_benchmark(benchmark)
+    where = {"benchmark": settings.name, "variant": variant, "nodes": nodes, "ranks_per_node": ranks_per_node}
+    point = Point(**where, **(settings_of_point or {}))
     fields: dict[str, Any] = {
         "study": "default",
         "benchmark": settings,
@@ -127,7 +167,8 @@ def make_record(outcome: Outcome = "converged", *, record: dict[str, Any] | None
         "ranks": tuple(make_rank(rank, asked) for rank in range(asked.point.ranks)) if finished else (),
         "provenance": make_provenance(),
     }
-    return RunRecord(**{**fields, **(record or {})})
+    made = RunRecord(**{**fields, **(record or {})})
+    return made if record and "verdicts" in record else made.model_copy(update={"verdicts": judge(asked, made.facts)})
 
 
 def make_epochs(plan: RunPlan, outcome: Outcome) -> tuple[EpochRecord, ...]:
@@ -135,6 +176,7 @@ def make_epochs(plan: RunPlan, outcome: Outcome) -> tuple[EpochRecord, ...]:
     ranks, jitter = plan.point.ranks, 0.02 * ((plan.repetition * 7 + plan.point.ranks) % 5)
     count = 5 if outcome == "diverged" else EPOCHS + plan.repetition % 3
     floor = 0.29 if outcome == "converged" else 0.36
+    accuracy = plan.benchmark.suite == "hpc_ai500"
     train_s = 6.0 / ranks**0.85 * (1 + jitter)
     epochs = []
     for epoch in range(1, count + 1):
@@ -150,7 +192,7 @@ def make_epochs(plan: RunPlan, outcome: Outcome) -> tuple[EpochRecord, ...]:
                 evaluation_samples=64,
                 learning_rate=0.001,
                 train_loss=math.nan if lost else quality**2 * 1.4,
-                quality=math.nan if lost else quality,
+                quality=math.nan if lost else 0.9 - quality if accuracy else quality,
                 step_time_median_s=train_s / 4,
                 step_time_p95_s=train_s / 4 * 1.15,
                 step_time_max_s=train_s / 4 * 1.4,
@@ -171,15 +213,16 @@ def make_training(plan: RunPlan, outcome: Any, epochs: tuple[EpochRecord, ...]) 
         staging_s=0.9 + 0.05 * plan.repetition,
         compression_ratio=5.5,
     )
+    accuracy = plan.benchmark.suite == "hpc_ai500"
     inside = sum(epoch.train_s + (epoch.evaluation_s or 0.0) for epoch in epochs)
     return TrainingReport(
         outcome=outcome,
         reason=REASONS[outcome],
         seed=plan.seed or 77,
         parameters=123_456,
-        quality_metric="mean_absolute_error",
+        quality_metric="top_1_accuracy" if accuracy else "mean_absolute_error",
         quality_target=plan.benchmark.target.value,
-        higher_is_better=False,
+        higher_is_better=accuracy,
         init_s=3.0,
         import_s=5.0,
         started_monotonic_s=100.0,
@@ -248,6 +291,14 @@ def make_mixed_study(**plan: Any) -> list[RunRecord]:
         make_record(outcome, ranks_per_node=2, repetition=number, **plan) for number, outcome in enumerate(outcomes, 1)
     ]
     return [*make_study(ranks=(1,), **plan), *second]
+
+
+def make_two_suites(**plan: Any) -> list[RunRecord]:
+    """Return runs of one benchmark of each suite at one and two ranks, one of each kind missing its target."""
+    images = make_image_benchmark()
+    other = {"benchmark": images, "time_staging": False, **plan}
+    missed = make_record("not_converged", ranks_per_node=2, repetition=5, **other)
+    return [*make_mixed_study(**plan), *make_study(**other), missed]
 
 
 def write_records(records: list[RunRecord], folder: Path) -> list[Path]:

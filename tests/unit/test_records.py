@@ -18,6 +18,15 @@ def test_a_record_survives_writing_and_reading(tmp_path, outcome):
     write_json(record, tmp_path / "record.json")
     assert read_record(tmp_path / "record.json").model_dump_json() == record.model_dump_json()
     assert (record.time_to_train_s is not None) == (outcome == "converged")
+    assert [verdict.level for verdict in record.verdicts] == ["closed", "open"]
+
+
+def test_facts_are_those_that_were_observed():
+    facts = make_record().facts
+    assert (facts.data_source, facts.page_cache, facts.outcome) == ("generated", "not_permitted", "converged")
+    assert (facts.parameters, facts.init_s, facts.quality) == (123_456, 3.0, 0.29)
+    broken = make_record("failed").facts
+    assert (broken.parameters, broken.init_s, broken.epochs) == (None, None, 3)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +61,10 @@ def test_a_missing_file(tmp_path):
         ({"run_id": "other"}, "run_id is not the one of plan"),
         ({"ranks": []}, "not one report per rank"),
         ({"wall_s": 0.5}, "the run takes longer than its launcher"),
+        (
+            {"verdicts": [{"suite": "hpc_ai500", "level": "free", "valid": True}]},
+            "a verdict of another suite than the benchmark's",
+        ),
         ({"wall_s": -1.0}, "greater than or equal to 0"),
         ({"speed": 1}, "Extra inputs are not permitted"),
     ],

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 from docutils.core import publish_parts
 from jinja2 import Environment
-from unit.record_factory import make_benchmark, make_machine, make_mixed_study, make_record, make_study, write_records
+from unit.record_factory import (
+    make_benchmark,
+    make_machine,
+    make_mixed_study,
+    make_record,
+    make_study,
+    make_two_suites,
+    write_records,
+)
 
 from hpcai.plots import FIGURES
 from hpcai.records import RunRecord
@@ -61,11 +69,14 @@ def render(template: Path, summary: dict[str, Any] | None, **wildcards: str) -> 
     return str(publish_parts(source, writer="html", settings_overrides=settings)["html_body"])
 
 
-@pytest.fixture(scope="module", params=["plain", "mixed", "one", "all_failed", "nasty", "empty", "absent"])
+@pytest.fixture(
+    scope="module", params=["plain", "mixed", "two_suites", "one", "all_failed", "nasty", "empty", "absent"]
+)
 def summary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any] | None:
     studies = {
         "plain": make_study,
         "mixed": make_mixed_study,
+        "two_suites": make_two_suites,
         "one": lambda: make_study(ranks=(1,), repeats=1),
         "all_failed": lambda: [make_record("failed"), make_record("timed_out", repetition=2)],
         "nasty": nasty_study,
@@ -89,7 +100,7 @@ def test_template_renders(template: Path, summary: dict[str, Any] | None) -> Non
 
 
 def test_every_figure_has_its_caption() -> None:
-    assert {path.stem for path in CAPTIONS} == {*FIGURES, "runs", "scales", "gemm"}
+    assert {path.stem for path in CAPTIONS} == {*FIGURES, "runs", "scales", "verdicts", "gemm"}
 
 
 def test_landing_page_tells_the_answer(tmp_path: Path) -> None:
@@ -105,6 +116,27 @@ def test_landing_page_tells_the_answer(tmp_path: Path) -> None:
     assert "too few runs (5 of 10 that the rules ask for)" in page
     assert "0123456789abcdef" in page
     assert "TensorFlow" in page or "tensorflow" in page
+
+
+def test_every_page_says_that_the_results_are_not_valid(tmp_path: Path) -> None:
+    summary = summarise(make_two_suites(), tmp_path)
+    for template in (REPORTS / "workflow.rst", *CAPTIONS):
+        if template.stem != "gemm":
+            page = render(template, summary)
+            for suite in ("MLPerf HPC", "HPC AI500 V2.0"):
+                assert f"not a valid {suite} result" in " ".join(page.split()), template
+
+
+def test_landing_page_names_the_suite_of_each_benchmark(tmp_path: Path) -> None:
+    page = " ".join(render(REPORTS / "workflow.rst", summarise(make_two_suites(), tmp_path)).split())
+    for words in (
+        "(HPC AI500 V2.0): not a valid HPC AI500 V2.0 result: generated data",
+        "(MLPerf HPC): not a valid MLPerf HPC result: generated data",
+        "too few trials (4 of 10 that the rules ask for)",
+        "s, not a valid result",
+        "the clock starts when the first training batch is read",
+    ):
+        assert words in page
 
 
 def test_free_text_arrives_as_it_was_written(tmp_path: Path) -> None:

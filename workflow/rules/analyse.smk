@@ -3,15 +3,17 @@
 
 
 RECORDS_TO_ANALYSE = records_to_analyse()
-TABLE_LIBRARY = library_digest("tables.py", "metrics")
+TABLE_LIBRARY = library_digest(
+    "tables.py", "metrics", "rules", "rules/hpc_ai500.yaml", "rules/mlperf_hpc.yaml"
+)
 PLOT_LIBRARY = library_digest("plots")
 ANALYSES = [
     *expand(
         "results/tables/{table}.{kind}",
-        table=["runs", "epochs", "scales", "scaling"],
+        table=["runs", "epochs", "scales", "scaling", "verdicts"],
         kind=["csv", "parquet"],
     ),
-    *expand("results/tables/{table}.html", table=["runs", "scales"]),
+    *expand("results/tables/{table}.html", table=["runs", "scales", "verdicts"]),
     *expand(
         "results/figures/{figure}.svg",
         figure=["time_to_train", "quality", "loss", "time_shares"],
@@ -32,6 +34,8 @@ rule collect_runs:
         runs="results/tables/runs.parquet",
         epochs_csv="results/tables/epochs.csv",
         epochs="results/tables/epochs.parquet",
+        verdicts_csv="results/tables/verdicts.csv",
+        verdicts="results/tables/verdicts.parquet",
     log:
         "logs/collect_runs.log",
     conda:
@@ -117,6 +121,25 @@ use rule show_runs as show_scales with:
         table="scales",
         title="All scales",
         note="Means over the runs of a scale, with n beside them; measured. Empty: not measured.",
+        library=PLOT_LIBRARY,
+
+
+use rule show_runs as show_verdicts with:
+    input:
+        table="results/tables/verdicts.parquet",
+    output:
+        page=report(
+            "results/tables/verdicts.html",
+            caption="../../reports/captions/verdicts.rst",
+            category="Rules",
+            labels={"figure": "Table of verdicts"},
+        ),
+    log:
+        "logs/show_verdicts.log",
+    params:
+        table="verdicts",
+        title="What the rules say",
+        note="Judged by the supervisor when each run ended; what no record can tell is not judged.",
         library=PLOT_LIBRARY,
 
 

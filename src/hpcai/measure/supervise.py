@@ -36,6 +36,7 @@ from hpcai.records import (
     file_sha256,
     read_part,
 )
+from hpcai.rules.judge import judge
 
 logger = logging.getLogger(__name__)
 PageCache = Literal["dropped", "not_permitted", "kept"]
@@ -122,16 +123,19 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim:
         pack_digest=file_sha256(inputs.pack) if inputs.pack else None,
         page_cache=page_cache,
     )
-    return _record(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
+    return record_attempt(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
 
 
-def _record(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]) -> RunRecord:
+def record_attempt(
+    plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]
+) -> RunRecord:
+    """Join the reports of the ranks, what was seen from outside, and what the rules say of it."""
     (attempt / "heartbeat").unlink(missing_ok=True)
     training, ranks, problem = _reports(plan, attempt)
     outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
     if outcome in FINISHED and len({rank.weights_sha256 for rank in ranks}) > 1:
         outcome, reason = "failed", "the ranks ended with different weights: their results are not one training"
-    return RunRecord(
+    record = RunRecord(
         run_id=plan.run_id,
         plan=plan,
         plan_digest=plan.digest,
@@ -148,6 +152,7 @@ def _record(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fa
         provenance=origin,
         **facts,
     )
+    return record.model_copy(update={"verdicts": judge(plan, record.facts)})
 
 
 def _extra_environment(plan: RunPlan, attempt: Path) -> dict[str, str]:

@@ -5,12 +5,40 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.config.runs import Point
 from hpcai.metrics.scaling import COMPLETE, compute_scaling
 from hpcai.metrics.scores import TimeShares
 from hpcai.metrics.statistics import mean_interval, median, olympic_mean, variation_ratio
-from hpcai.metrics.validity import judge_runs, label_result, split_reasons
+from hpcai.metrics.validity import (
+    RunCounts,
+    common_levels,
+    counted_runs,
+    join_reasons,
+    judge_runs,
+    label_result,
+    no_result,
+    split_reasons,
+    too_few,
+)
+from hpcai.rules.table import ResultRules, rules_of
 
 OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
+POINT_SETTINGS = tuple(
+    name
+    for name in Point.model_fields
+    if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # stand in columns of their own
+)
+"""What makes a variant: the settings of a point of the run table, one column each."""
+ABOUT = (
+    "suite",
+    "workload",
+    *POINT_SETTINGS,
+    "global_batch_samples",
+    "data_source",
+    "quality_metric",
+    "quality_target",
+)
+"""Columns of the run table that are the same in all runs of a scale."""
 KEYS = ["benchmark", "variant", "scale", "nodes", "ranks_per_node", "ranks"]
 SHARES = tuple(field.name for field in fields(TimeShares))
 RATES = {
@@ -44,6 +72,7 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
         complete = group[group["outcome"].isin(COMPLETE)]
         rows.append(
             dict(zip(KEYS, key, strict=True))
+            | {name: group[name].iloc[0] for name in ABOUT}
             | _counts(group)
             | _time_to_train(group)
             | _rates(complete)
@@ -66,8 +95,10 @@ def _counts(group: pd.DataFrame) -> dict[str, Any]:
 def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
     times = group.loc[group["outcome"] == "converged", "time_to_train_s"]
     epochs = group.loc[group["outcome"] == "converged", "epochs_to_target"]
-    rule = int(group["runs_by_rule"].iloc[0])
-    score = olympic_mean(times, failed=len(group) - len(times), runs_by_rule=rule)
+    rules, rule = _rules(group)
+    # Where trials that trained to their end count, one that missed the target is no failure: it has no time to it.
+    failed = len(group) - len(times) if rules.counts == "all" else 0
+    score = olympic_mean(times, failed=failed, runs_by_rule=rule)
     mean = mean_interval(times)
     return {
         "time_to_train_score_s": score.value,
@@ -114,9 +145,27 @@ def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
 
 
 def _judgement(group: pd.DataFrame) -> dict[str, Any]:
-    rule, n_ok = int(group["runs_by_rule"].iloc[0]), int((group["outcome"] == "converged").sum())
-    label = label_result(split_reasons(group["invalid_reasons"]))
-    return {"runs_by_rule": rule, "verdict": judge_runs(n_ok, len(group), rule), "label": label}
+    rules, rule = _rules(group)
+    converged, missed = (group["outcome"] == outcome for outcome in ("converged", "not_converged"))
+    counts = RunCounts(int(converged.sum()), int(missed.sum()), len(group))
+    counted = converged if rules.counts == "all" else converged | missed
+    numbers = [no_result(counts, rules), too_few(counts, rules, rule)]
+    reasons = [*split_reasons(group["invalid_reasons"]), *filter(None, numbers)]
+    return {
+        "runs_by_rule": rule,
+        "n_counted": counted_runs(counts, rules),
+        "no_result": numbers[0],
+        "valid_for": "none" if any(numbers) else common_levels(group.loc[counted, "valid_for"]),
+        "verdict": judge_runs(counts, rules, rule),
+        "flags": join_reasons(split_reasons(group["flags"])),
+        "label": label_result(group["suite"].iloc[0], reasons),
+    }
+
+
+def _rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
+    """Return the suite's rules of a result, and the number of runs that they ask for."""
+    rules = rules_of(group["suite"].iloc[0]).results
+    return rules, rules.runs[group["workload"].iloc[0]]
 
 
 def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import pandas as pd
@@ -10,12 +11,8 @@ from hpcai.metrics.scales import OUTCOMES
 from hpcai.metrics.statistics import LEVEL
 from hpcai.metrics.validity import label_result, split_reasons
 from hpcai.records import RunRecord
+from hpcai.rules.table import rules_of
 
-RESULT_TEXTS = (
-    "benchmark", "variant", "scale", "baseline", "time_to_train_score_method", "time_to_train_score_note", "verdict",
-    "label",
-)  # fmt: skip
-RESULT_COUNTS = ("nodes", "ranks_per_node", "ranks", "n", "n_ok", "runs_by_rule", "rate_n", "staging_n", "share_n")
 NOTHING = "no run has been recorded yet"
 
 
@@ -42,16 +39,14 @@ def summarise_study(
     dates = sorted(record.started_utc for record in records)
     facts = _collect(record.provenance.machine_facts for record in records)
     results = [_result(row) for row in scales.to_dict("records")]
+    verdicts = _verdicts(runs, results)
     return {
         "study": {"name": _only(runs.get("study")), "title": title or _only(runs.get("study"))},
         "machine": _machine(records, facts),
         "benchmarks": _benchmarks(records),
         "counts": {"runs": len(runs), **{name: int((runs["outcome"] == name).sum()) for name in OUTCOMES}},
         "dates": {"first_utc": dates[0] if dates else None, "last_utc": dates[-1] if dates else None},
-        "rules": {
-            "rule_sets": sorted({record.plan.rule_set for record in records}),
-            "staging_on_clock": sorted({record.plan.time_staging for record in records}),
-        },
+        "rules": _rules(records),
         "commits": sorted({record.provenance.commit or "unknown" for record in records}),
         "dirty": any(record.provenance.dirty is not False for record in records),
         "locks": sorted({record.provenance.lock_sha256 or "unknown" for record in records}),
@@ -59,7 +54,9 @@ def summarise_study(
         "method": "measured",
         "interval_level": LEVEL,
         "results": results,
-        "verdict": _verdict(runs, results),
+        "verdict": _verdict(runs, results, verdicts),
+        "verdicts": verdicts,
+        "notice": _notice(verdicts),
         "failures": _failures(runs, records),
         "records": [str(path) for path in runs["record_path"]],
     }
@@ -69,9 +66,9 @@ def _result(row: Mapping[Any, Any]) -> dict[str, Any]:
     """One row of the table of scales with Python's own types; NaN becomes None."""
     result: dict[str, Any] = {}
     for key, value in row.items():
-        if key in RESULT_TEXTS:
-            result[key] = str(value)
-        elif key in RESULT_COUNTS or str(key).startswith("n_"):
+        if isinstance(value, str):
+            result[key] = value
+        elif isinstance(value, Integral):
             result[key] = int(value)
         else:
             result[key] = float(value) if math.isfinite(value) else None
@@ -98,6 +95,7 @@ def _benchmarks(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
             benchmark.name,
             {
                 "name": benchmark.name,
+                "suite": rules_of(benchmark.suite).title,
                 "workload": benchmark.workload,
                 "title": benchmark.title,
                 "data_source": record.data_source,
@@ -135,15 +133,62 @@ def _failures(runs: pd.DataFrame, records: Sequence[RunRecord]) -> list[dict[str
     return failures
 
 
-def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> str:
-    """One sentence on the whole study: how many runs converged, and what the rules say."""
+def _rules(records: Sequence[RunRecord]) -> dict[str, Any]:
+    """Which rules the runs were made by: the rule set and the clock are those of MLPerf HPC's benchmarks."""
+    staged = [record.plan for record in records if record.plan.benchmark.suite == "mlperf_hpc"]
+    return {
+        "suites": [rules_of(suite).title for suite in sorted({record.plan.benchmark.suite for record in records})],
+        "rule_sets": sorted({plan.rule_set for plan in staged}),
+        "staging_on_clock": sorted({plan.time_staging for plan in staged}),
+    }
+
+
+def _verdicts(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry for each benchmark: its suite, and what keeps its results from being valid ones."""
+    verdicts = []
+    for benchmark, group in runs.groupby("benchmark"):
+        suite = group["suite"].iloc[0]
+        own = [result for result in results if result["benchmark"] == benchmark]
+        reasons = [*split_reasons(group["invalid_reasons"]), *_about_numbers(own, rules_of(suite).results.word)]
+        verdicts.append(
+            {
+                "benchmark": benchmark,
+                "suite": rules_of(suite).title,
+                "label": label_result(suite, reasons),
+                "flags": split_reasons(group["flags"]),
+                "valid": not reasons,
+            }
+        )
+    return verdicts
+
+
+def _about_numbers(results: Sequence[Mapping[str, Any]], word: str) -> list[str]:
+    """Reasons that follow from how many runs there are, and how many of them failed."""
+    lost = [result for result in results if result["no_result"]]
+    few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
+    sentences = {f"no result of the {word}s": lost, f"too few {word}s": few}
+    return [f"{words} at {len(found)} of {len(results)} scales" for words, found in sentences.items() if found]
+
+
+def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence on the whole study: how many runs converged, and what the rules of each suite say."""
     if runs.empty:
         return NOTHING
     n_ok = int((runs["outcome"] == "converged").sum())
-    reasons = split_reasons(runs["invalid_reasons"])
-    too_few = [result for result in results if result["n"] < result["runs_by_rule"]]
+    too_few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
     few = f"; too few runs at {len(too_few)} of {len(results)} scales" if too_few else ""
-    return f"{n_ok} of {len(runs)} runs converged{few}; {label_result(reasons)}"
+    return f"{n_ok} of {len(runs)} runs converged{few}; {_notice(verdicts)}"
+
+
+def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence that stands with every figure and table: which benchmarks are no valid results of their suite."""
+    suites = dict.fromkeys(verdict["suite"] for verdict in verdicts)
+    sentences = []
+    for suite in suites:
+        names = [verdict["benchmark"] for verdict in verdicts if verdict["suite"] == suite and not verdict["valid"]]
+        if names:
+            sentences.append(f"not a valid {suite} result: {', '.join(names)}")
+    return "; ".join(sentences) if sentences else "nothing in the records speaks against valid results"
 
 
 def _collect(dictionaries: Iterable[Mapping[str, object]]) -> list[dict[str, str]]:

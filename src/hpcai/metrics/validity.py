@@ -1,51 +1,69 @@
-"""What the rules of MLPerf HPC say about runs: how many, how many may fail, and what makes a result not a valid one."""
+"""What makes a result not a valid one: the verdicts in the records, and the number of runs that the rules ask for."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from hpcai.config.benchmark import Suite
 from hpcai.metrics.statistics import FEWEST_TO_DROP
 from hpcai.records import RunRecord
+from hpcai.rules.table import ResultRules, rules_of
+from hpcai.rules.verdict import Verdict
+
+REASON_MARK = "; "
+LEVEL_MARK = ", "
+NOT_JUDGED = "not judged"
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What the rules fix for one workload."""
+class RunCounts:
+    """How the runs of one scale ended: reached the target, trained to their end without it, all."""
 
-    runs: int
-    parameters: int
-    train_samples: int
-    validation_samples: int
+    converged: int
+    missed: int
+    total: int
+
+    @property
+    def finished(self) -> int:
+        """Runs that trained to their end."""
+        return self.converged + self.missed
 
 
-REASON_MARK = "; "
+def judged_verdict(record: RunRecord) -> Verdict | None:
+    """Return the verdict that a run's label goes by; None if the run was never judged.
 
-OFFICIAL = {"cosmoflow": Rules(runs=10, parameters=8_907_556, train_samples=524_288, validation_samples=65_536)}
-"""MLPerf HPC v1.0 and later: training_rules for the runs, the reference implementation for the sizes."""
+    A run of MLPerf HPC is judged by the division that its study submits to, one of HPC AI500 V2.0 by the strictest
+    level at which nothing deviates, or else by the last, the free one.
+    """
+    declared = record.plan.submission.division
+    for verdict in record.verdicts:
+        if verdict.level == declared or (verdict.suite == "hpc_ai500" and verdict.valid):
+            return verdict
+    return record.verdicts[-1] if record.verdicts else None
 
 
 def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
-    """Return why a run can be no part of a valid MLPerf HPC result; empty if nothing speaks against it.
+    """Return why no valid result can contain a run; empty if nothing speaks against it.
 
-    What the record cannot tell (review, hardware availability, a changed source code) is not judged.
+    A run that missed its target or broke down is not among the reasons: the rules count such runs, see `judge_runs`.
     """
-    plan, benchmark = record.plan, record.plan.benchmark
-    rules = OFFICIAL[benchmark.workload]
-    parameters = record.training.parameters if record.training else rules.parameters
-    checks = {
-        "generated data": record.data_source == "generated",
-        f"target {benchmark.target.value:g} is not the official one": not benchmark.target.official,
-        f"model of {parameters:,} parameters instead of {rules.parameters:,}": parameters != rules.parameters,
-        f"{benchmark.data.train_samples:,} training samples instead of {rules.train_samples:,}": (
-            benchmark.data.train_samples != rules.train_samples
-        ),
-        f"{benchmark.data.validation_samples:,} validation samples instead of {rules.validation_samples:,}": (
-            benchmark.data.validation_samples != rules.validation_samples
-        ),
-        "seeds derived from the study's, not from clock or entropy": plan.seed is not None and plan.seeds == "derived",
-        "page cache not cleared before the run": record.provenance.page_cache != "dropped",
-        "profiled, not timed": plan.kind != "timed",
-    }
-    return tuple(reason for reason, applies in checks.items() if applies)
+    verdict = judged_verdict(record)
+    if verdict is None:
+        return ("never judged by the rules",)
+    return tuple(finding.sentence for finding in verdict.deviations if not finding.counted)
+
+
+def result_flags(record: RunRecord) -> tuple[str, ...]:
+    """Return what is permitted, but has to be named beside the result."""
+    verdict = judged_verdict(record)
+    return tuple(finding.sentence for finding in verdict.flags) if verdict else ()
+
+
+def valid_for(record: RunRecord) -> str:
+    """Return the levels or divisions at which nothing speaks against a run, as one cell of a table."""
+    if not record.verdicts:
+        return NOT_JUDGED
+    names = rules_of(record.plan.benchmark.suite).levels
+    return LEVEL_MARK.join(names[verdict.level] for verdict in record.verdicts if verdict.valid) or "none"
 
 
 def join_reasons(reasons: Sequence[str]) -> str:
@@ -53,44 +71,94 @@ def join_reasons(reasons: Sequence[str]) -> str:
     return REASON_MARK.join(reasons)
 
 
+def common_levels(cells: Iterable[object]) -> str:
+    """Return the levels or divisions that all cells of the column ``valid_for`` name."""
+    first, *others = [str(cell).split(LEVEL_MARK) for cell in cells] or [[]]
+    return LEVEL_MARK.join(name for name in first if all(name in other for other in others)) or "none"
+
+
 def split_reasons(cells: Iterable[object]) -> list[str]:
     """Return the different reasons in cells of a table, in their order."""
     return list(dict.fromkeys(reason for cell in cells for reason in str(cell).split(REASON_MARK) if reason))
 
 
-def label_result(reasons: Sequence[str]) -> str:
-    """Return the label that goes with a result."""
+def label_result(suite: Suite, reasons: Sequence[str]) -> str:
+    """Return the label that goes with a result of a suite."""
+    title = rules_of(suite).title
     if not reasons:
-        return "nothing in the records speaks against a valid MLPerf HPC result"
-    return f"not a valid MLPerf HPC result: {', '.join(reasons)}"
+        return f"nothing in the records speaks against a valid {title} result"
+    return f"not a valid {title} result: {', '.join(reasons)}"
 
 
-def judge_runs(n_ok: int, n: int, runs_by_rule: int) -> str:
+def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     """Return what the rules say about the number of runs and of failures.
 
     Parameters
     ----------
-    n_ok
-        Runs that converged.
-    n
-        All runs, whatever their outcome.
+    counts
+        How the runs ended.
+    rules
+        Which runs count in the suite.
     runs_by_rule
         Number of runs that the rules ask for.
     """
-    failed = n - n_ok
-    sentences = []
-    if n_ok == 0:
-        sentences.append(f"no valid result: none of {n} runs converged")
-    elif failed >= 2:
-        sentences.append(f"no valid result: {failed} of {n} runs failed to converge, at most one may be dropped")
-    elif failed and n < FEWEST_TO_DROP:
-        sentences.append(f"no valid result: {failed} of {n} runs failed to converge, too few to drop one")
-    elif failed:
-        sentences.append(f"{n_ok} of {n} runs converged; the failed one is dropped as the slowest")
-    else:
-        sentences.append(f"all {n} runs converged" if n > 1 else "the only run converged")
-    if n < runs_by_rule:
-        sentences.append(f"too few runs ({n} of {runs_by_rule} that the rules ask for)")
-    if n > runs_by_rule:
-        sentences.append(f"more runs than the {runs_by_rule} that the rules count")
+    sentences = [_about_failures(counts, rules) if rules.counts == "all" else _about_trials(counts, rules)]
+    few = too_few(counts, rules, runs_by_rule)
+    if few:
+        sentences.append(few)
+    if counts.total > runs_by_rule and rules.more == "window":
+        sentences.append(f"more {rules.word}s than the {runs_by_rule} that the rules count")
     return "; ".join(sentences)
+
+
+def counted_runs(counts: RunCounts, rules: ResultRules) -> int:
+    """Return how many of the runs the rules count."""
+    return counts.total if rules.counts == "all" else counts.finished
+
+
+def too_few(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
+    """Return that the runs are too few for a result; empty if they are not."""
+    counted = counted_runs(counts, rules)
+    if counted >= runs_by_rule:
+        return ""
+    return f"too few {rules.word}s ({counted} of {runs_by_rule} that the rules ask for)"
+
+
+def no_result(counts: RunCounts, rules: ResultRules) -> str:
+    """Return why the outcomes of the runs leave no result at all; empty if they leave one."""
+    n, word = counts.total, rules.word
+    if rules.counts == "finished":
+        return "" if counts.finished else f"none of {n} {word}s trained to its end"
+    failed = n - counts.converged
+    if not counts.converged:
+        return f"none of {n} {word}s converged"
+    if failed > rules.failures_allowed:
+        return f"{failed} of {n} {word}s failed to converge, at most {_count(rules.failures_allowed)} may be dropped"
+    if failed and n < FEWEST_TO_DROP:
+        return f"{failed} of {n} {word}s failed to converge, too few to drop one"
+    return ""
+
+
+def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
+    """One sentence where failed runs count."""
+    n_ok, n, word = counts.converged, counts.total, rules.word
+    nothing = no_result(counts, rules)
+    if nothing:
+        return f"no valid result: {nothing}"
+    if n_ok < n:
+        return f"{n_ok} of {n} {word}s converged; the failed one is dropped as the slowest"
+    return f"all {n} {word}s converged" if n > 1 else f"the only {word} converged"
+
+
+def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
+    """One sentence where the runs that trained to their end count, whatever quality they reached."""
+    n, word, finished = counts.total, rules.word, counts.finished
+    nothing = no_result(counts, rules)
+    if nothing:
+        return f"no valid result: {nothing}"
+    broken = f"; the {n - finished} that broke down count for nothing" if finished < n else ""
+    return f"{finished} of {n} {word}s trained to their end, {counts.converged} reached the target{broken}"
+
+
+def _count(number: int) -> str:
+    return {0: "none", 1: "one"}.get(number, str(number))

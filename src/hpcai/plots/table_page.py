@@ -17,29 +17,42 @@ UNITS = {
 }
 """Ends of column names and the units they stand for, the longest first."""
 NOT_MEASURED = "not measured"
+BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
+"""Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
 RUN_COLUMNS = (
-    "run_id", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs", "best_quality",
-    "quality_target", "train_rate_samples_per_s", "evaluation_rate_samples_per_s", "step_time_median_s", "wall_s",
-    "launch_s", "import_s", "init_s", "staging_s", "training_s", "evaluation_s", "rest_s", "overhead_s",
-    "staging_read_rate_bytes_per_s", "staging_write_rate_bytes_per_s", "staging_epoch_ratio",
-    "staging_compression_ratio", "peak_memory_bytes", "ranks_identical", "seed", "earlier_attempts", "page_cache",
-    "started_utc", "commit", "record_path",
+    "run_id", "suite", "valid_for", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs",
+    "quality_metric", "best_quality", "quality_target", "train_rate_samples_per_s", "evaluation_rate_samples_per_s",
+    "step_time_median_s", "wall_s", "launch_s", "import_s", "init_s", "staging_s", "training_s", "evaluation_s",
+    "rest_s", "overhead_s", "staging_read_rate_bytes_per_s", "staging_write_rate_bytes_per_s",
+    "staging_epoch_ratio", "staging_compression_ratio", "peak_memory_bytes", "ranks_identical", "precision",
+    "compression", "accumulation", "batchnorm_group", "fusion_bytes", "cycle_time_s", "global_batch_samples",
+    "data_source", "seed", "earlier_attempts", "page_cache", "started_utc", "commit", "invalid_reasons", "flags",
+    "record_path",
 )  # fmt: skip
 """Columns of the table of runs that the report shows; the files have all."""
 SCALE_COLUMNS = (
-    "benchmark", "variant", "scale", "ranks", "n_ok", "n", "verdict", "time_to_train_mean_s", "time_to_train_low_s",
-    "time_to_train_high_s", "time_to_train_median_s", "time_to_train_variation_ratio", "time_to_train_score_s",
-    "time_to_train_score_method", "epochs_to_target_median", "rate_n", "train_rate_mean_samples_per_s",
-    "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "evaluation_rate_mean_samples_per_s", "baseline",
-    "time_to_train_speedup_ratio", "time_to_train_efficiency_ratio", "train_rate_speedup_ratio",
-    "train_rate_efficiency_ratio", "staging_mean_s", "staging_read_rate_mean_bytes_per_s", "staging_epoch_ratio",
-    "staging_compression_ratio", "overhead_mean_s", "peak_memory_max_bytes", "n_not_converged", "n_diverged",
-    "n_failed", "n_timed_out", "label",
+    "benchmark", "variant", "scale", "ranks", "suite", "valid_for", "n_ok", "n", "verdict", "time_to_train_mean_s",
+    "time_to_train_low_s", "time_to_train_high_s", "time_to_train_median_s", "time_to_train_variation_ratio",
+    "time_to_train_score_s", "time_to_train_score_method", "epochs_to_target_median", "rate_n",
+    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
+    "evaluation_rate_mean_samples_per_s", "baseline", "time_to_train_speedup_ratio",
+    "time_to_train_efficiency_ratio", "train_rate_speedup_ratio", "train_rate_efficiency_ratio", "staging_mean_s",
+    "staging_read_rate_mean_bytes_per_s", "staging_epoch_ratio", "staging_compression_ratio", "overhead_mean_s",
+    "peak_memory_max_bytes", "n_not_converged", "n_diverged", "n_failed", "n_timed_out", "precision", "compression",
+    "accumulation", "batchnorm_group", "fusion_bytes", "cycle_time_s", "global_batch_samples", "data_source",
+    "label", "flags",
 )  # fmt: skip
 """Columns of the table of scales that the report shows."""
-SHOWN_COLUMNS = {"runs": RUN_COLUMNS, "scales": SCALE_COLUMNS}
+VERDICT_COLUMNS = (
+    "benchmark", "variant", "suite", "level", "verdict", "kind", "finding", "n_found", "n_valid", "n", "rule",
+    "section",
+)  # fmt: skip
+"""Columns of the table of verdicts that the report shows."""
+SHOWN_COLUMNS = {"runs": RUN_COLUMNS, "scales": SCALE_COLUMNS, "verdicts": VERDICT_COLUMNS}
 LONG = 30
 """Characters from which on a text needs a wide column."""
+PROSE = 200
+"""Characters from which on a text would make its row high, if the column were not very wide."""
 
 _STYLE = """
 :root { color-scheme: light dark; --line: #d0d7de; --head: #f3f5f7; --bad: #b3261e; --mute: #6b7280; --back: #ffffff; }
@@ -54,6 +67,7 @@ th { background: var(--head); position: sticky; top: 0; font-weight: 600; z-inde
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--head); z-index: 2; }
 td.text, th.text { text-align: left; white-space: normal; min-width: 7rem; max-width: 24rem; overflow-wrap: anywhere; }
 th.long { min-width: 18rem; }
+th.prose { min-width: 48rem; }
 td.text:first-child { white-space: nowrap; max-width: none; }
 tr.bad td { color: var(--bad); }
 td.none, tr.bad td.none { color: var(--mute); font-size: .85em; }
@@ -76,11 +90,12 @@ def to_html(frame: pd.DataFrame, title: str, note: str = "", columns: Sequence[s
     """
     shown = frame if columns is None else frame[[name for name in columns if name in frame]]
     texts = [_is_text(shown[name]) for name in shown]
+    blanks = ["default" if name in BLANK_SETTINGS else NOT_MEASURED for name in shown]
     head = "".join(_heading(str(name), _kind(shown[name])) for name in shown)
     bad = frame["outcome"].ne("converged").tolist() if "outcome" in frame else [False] * len(frame)
     rows = "\n".join(
         ('<tr class="bad">' if marked else "<tr>")
-        + "".join(_cell(value, text=text) for value, text in zip(row, texts, strict=True))
+        + "".join(_cell(*cell) for cell in zip(row, texts, blanks, strict=True))
         + "</tr>"
         for row, marked in zip(shown.itertuples(index=False, name=None), bad, strict=True)
     )
@@ -109,20 +124,21 @@ def _heading(column: str, kind: str) -> str:
 
 
 def _kind(values: pd.Series) -> str:
-    """Return the class of a heading: numbers, texts or long texts."""
+    """Return the class of a heading: numbers, texts, long texts or very long ones."""
     if not _is_text(values):
         return ""
-    long = values.astype(str).str.len().max() > LONG
-    return ' class="text long"' if long else ' class="text"'
+    characters = values.astype(str).str.len().max()
+    width = " prose" if characters > PROSE else " long" if characters > LONG else ""
+    return f' class="text{width}"'
 
 
 def _is_text(values: pd.Series) -> bool:
     return not (pd.api.types.is_numeric_dtype(values) or pd.api.types.is_bool_dtype(values))
 
 
-def _cell(value: object, *, text: bool) -> str:
+def _cell(value: object, text: bool, blank: str) -> str:
     if value is pd.NA or value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return f'<td class="none">{NOT_MEASURED}</td>'
+        return f'<td class="none">{blank}</td>'
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
     words = _digits(value) if isinstance(value, float) else str(value)

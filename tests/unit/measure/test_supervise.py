@@ -1,9 +1,10 @@
 """What a run's files and its launcher's end are made of."""
 
 import pytest
-from unit.record_factory import make_record
+from unit.record_factory import make_provenance, make_record
 
-from hpcai.measure.supervise import last_error, machine_to_itself, read_epochs, scratch_folder
+from hpcai.measure.supervise import last_error, machine_to_itself, read_epochs, record_attempt, scratch_folder
+from hpcai.measure.watch import Ending
 
 PLAN = make_record().plan
 
@@ -24,6 +25,18 @@ PLAN = make_record().plan
 def test_the_reason_of_a_failure(tmp_path, output, reason):
     (tmp_path / "output.log").write_text(output)
     assert last_error(tmp_path / "output.log") == reason
+
+
+def test_a_run_that_failed_is_judged_as_well(tmp_path):
+    (tmp_path / "output.log").write_text("Process 1 was terminated by signal 9\n")
+    ending = Ending(verdict="ended", exit_status=9, started_monotonic_s=0.0, wall_s=3.0)
+    facts = {"data_source": "generated", "started_utc": "2026-01-02T03:04:05Z"}
+    record = record_attempt(PLAN, tmp_path, ending, make_provenance(), facts)
+    assert record.outcome == "failed"
+    closed, opened = record.verdicts
+    assert not closed.valid
+    assert {"official_data", "target_reached", "seeds"} <= {finding.rule for finding in closed.deviations}
+    assert "seeds" not in {finding.rule for finding in opened.deviations}
 
 
 def test_an_epoch_that_is_still_being_written_is_left_out(tmp_path):

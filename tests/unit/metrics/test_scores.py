@@ -4,10 +4,9 @@ import math
 from dataclasses import asdict
 
 import pytest
-from unit.record_factory import make_benchmark, make_provenance, make_record
+from unit.record_factory import make_record
 
 from hpcai.metrics.scores import reaches, score_run, time_parts, time_shares
-from hpcai.metrics.validity import invalid_reasons, judge_runs, label_result
 
 
 def test_converged_run() -> None:
@@ -79,34 +78,3 @@ def test_error_must_be_positive_and_accuracy_may_be_higher() -> None:
     assert not reaches(None, 0.3, higher_is_better=True)
     assert reaches(0.3, 0.3, higher_is_better=False)
     assert reaches(0.9, 0.8, higher_is_better=True)
-
-
-def test_result_on_generated_data_is_labelled() -> None:
-    label = label_result(invalid_reasons(make_record()))
-    assert label.startswith("not a valid MLPerf HPC result: generated data, target 0.3 is not the official one")
-
-
-def test_official_settings_leave_no_reason() -> None:
-    data = {"dataset": "full", "source": "download", "archive": "full", "edge": 128}
-    counts = {"train_samples": 524288, "validation_samples": 65536}
-    benchmark = make_benchmark(data={**data, **counts}, target={"value": 0.124, "official": True})
-    facts = {"data_source": "downloaded", "provenance": make_provenance(page_cache="dropped")}
-    record = make_record("failed", benchmark=benchmark, seed=None, record=facts)
-    assert invalid_reasons(record) == ()
-    assert "nothing in the records" in label_result(())
-
-
-@pytest.mark.parametrize(
-    ("n_ok", "n", "words"),
-    [
-        (0, 4, "no valid result: none of 4 runs converged"),
-        (2, 4, "no valid result: 2 of 4 runs failed to converge, at most one may be dropped"),
-        (1, 2, "no valid result: 1 of 2 runs failed to converge, too few to drop one"),
-        (9, 10, "9 of 10 runs converged; the failed one is dropped as the slowest"),
-        (4, 4, "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"),
-        (1, 1, "the only run converged; too few runs (1 of 10"),
-        (12, 12, "all 12 runs converged; more runs than the 10"),
-    ],
-)
-def test_verdict(n_ok: int, n: int, words: str) -> None:
-    assert judge_runs(n_ok, n, 10).startswith(words)

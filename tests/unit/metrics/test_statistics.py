@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.statistics import (
@@ -89,12 +89,14 @@ def test_intervals_cover_what_they_promise() -> None:
     assert 0.92 <= np.mean([estimate.low <= 2 <= estimate.high for estimate in ratios]) <= 0.98
 
 
+@settings(deadline=None)
 @given(st.lists(positive, min_size=3, max_size=20))
 def test_olympic_mean_lies_between_the_extremes(values: list[float]) -> None:
     score = olympic_mean(values).value
     assert min(values) * (1 - 1e-9) <= score <= max(values) * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(positive, min_size=2, max_size=10), st.floats(min_value=0.1, max_value=10))
 def test_ratio_is_scale_free(values: list[float], factor: float) -> None:
     scaled = ratio_interval([factor * value for value in values], values)

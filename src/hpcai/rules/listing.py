@@ -1,0 +1,108 @@
+"""The tables of rules, and what a study can be valid for, as text."""
+
+import textwrap
+from collections.abc import Iterator
+
+from hpcai.config.load import Campaign
+from hpcai.config.runs import RunRow
+from hpcai.rules.judge import judge
+from hpcai.rules.table import SUITES, Rule, SuiteRules, Topic, rules_of
+from hpcai.rules.verdict import Finding, RunFacts, Verdict
+
+WIDTH = 120
+
+
+def list_rules() -> str:
+    """Return all rules of all suites: topics with their freedom at each level, then the rules of each topic."""
+    return "\n".join(line for suite in SUITES for line in _suite(rules_of(suite)))
+
+
+def list_verdicts(campaign: Campaign) -> str:
+    """Return what each row of a run table can be valid for, judged by its settings before anything is run.
+
+    Rows that are judged alike stand together.
+    """
+    judged: dict[tuple[str, ...], list[str]] = {}
+    for row in campaign.rows:
+        judged.setdefault(tuple(_row(campaign, row)), []).append(_name(campaign, row))
+    lines = [line for judgement, names in judged.items() for line in (*_filled(", ".join(names)), *judgement, "")]
+    waiting = sorted({path for row in campaign.rows for path in _unknown(campaign, row)})
+    note = f"Judged only when a run has ended: {', '.join(waiting)}; what no record can tell is not judged."
+    return "\n".join([*lines, *_filled(note)])
+
+
+def _suite(table: SuiteRules) -> Iterator[str]:
+    yield f"{table.title}: {' > '.join(table.levels.values())}"
+    yield from _filled(table.edition, "  ")
+    results = table.results
+    runs = ", ".join(f"{workload} {count}" for workload, count in results.runs.items())
+    yield from _filled(f"{results.word}s of a result: {runs}; {results.score} ({results.section})", "  ")
+    for name, topic in table.topics.items():
+        yield ""
+        yield from _topic(topic)
+        for rule in table.rules:
+            if rule.topic == name:
+                yield from _rule(rule)
+    yield ""
+
+
+def _topic(topic: Topic) -> Iterator[str]:
+    freedom = ", ".join(f"{level} {how}" for level, how in topic.levels.items())
+    yield f"  {topic.title} ({freedom})"
+    yield from _filled(f"{topic.sentence} [{topic.section}]", "    ")
+
+
+def _rule(rule: Rule) -> Iterator[str]:
+    whom = f"; only {', '.join(rule.workloads)}" if rule.workloads else ""
+    yield f"    {rule.id} ({', '.join(rule.binds)}{whom})"
+    yield from _filled(f"{rule.sentence} [{rule.section}]", "      ")
+    for words, requirements in (("where", rule.when), ("looks at", rule.settings)):
+        for path, required in requirements.items():
+            yield f"      {words} {path}: {required.words}"
+    if rule.declared:
+        yield from _filled(f"never kept here: {rule.declared}", "      ")
+    elif not rule.settings:
+        yield "      stated only: no record can tell"
+
+
+def _name(campaign: Campaign, row: RunRow) -> str:
+    """Name of a row, and whether its runs are enough for a result."""
+    benchmark = campaign.benchmarks[row.benchmark]
+    results = rules_of(benchmark.suite).results
+    runs = results.runs[benchmark.workload]
+    few = f"too few {results.word}s, " if row.repeats < runs else ""
+    return f"{row.benchmark}/{row.variant}/{row.scale} ({few}{row.repeats} of {runs})"
+
+
+def _row(campaign: Campaign, row: RunRow) -> Iterator[str]:
+    plan = campaign.plan(row, 1)
+    table = rules_of(plan.benchmark.suite)
+    yield f"  {table.title}"
+    for verdict in judge(plan, RunFacts.before(plan)):
+        yield from _verdict(table, verdict)
+
+
+def _verdict(table: SuiteRules, verdict: Verdict) -> Iterator[str]:
+    yield f"  {table.levels[verdict.level]}: {'nothing speaks against it' if verdict.valid else 'not valid'}"
+    for finding in verdict.deviations:
+        yield from _finding(finding)
+    for finding in verdict.flags:
+        yield from _finding(finding, "permitted, to be named: ")
+
+
+def _finding(finding: Finding, before: str = "") -> Iterator[str]:
+    yield from _filled(f"- {before}{finding.sentence} [{finding.rule}: {finding.section}]", "    ")
+
+
+def _unknown(campaign: Campaign, row: RunRow) -> Iterator[str]:
+    plan = campaign.plan(row, 1)
+    known = RunFacts.before(plan).model_dump(exclude_none=True)
+    for rule in rules_of(plan.benchmark.suite).rules:
+        for path in rule.settings:
+            name = path.removeprefix("facts.")
+            if name != path and name not in known:
+                yield name.replace("_", " ")
+
+
+def _filled(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=f"{indent}  ")

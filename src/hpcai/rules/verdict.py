@@ -1,0 +1,61 @@
+"""What is judged besides the settings, and what comes out: one verdict per level or division of a run's suite."""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from hpcai.config.base import Settings
+from hpcai.config.benchmark import Suite
+from hpcai.config.runs import RunPlan
+
+
+class RunFacts(Settings):
+    """What was observed of a run; None means that it is not known, and is not judged."""
+
+    data_source: Literal["generated", "downloaded", "existing"] | None = None
+    page_cache: Literal["dropped", "not_permitted", "kept"] | None = None
+    parameters: int | None = Field(default=None, description="Trainable parameters of the model that was built.")
+    init_s: float | None = Field(default=None, description="Time from init_start to init_stop.")
+    outcome: Literal["converged", "not_converged", "diverged", "failed", "timed_out"] | None = None
+    epochs: int | None = Field(default=None, description="Epochs that were completed.")
+    quality: float | None = Field(default=None, description="Quality of the last evaluation.")
+
+    @classmethod
+    def before(cls, plan: RunPlan) -> "RunFacts":
+        """Return what is known of a run before it is measured: its settings say where the data come from."""
+        sources: dict[str, Literal["generated", "downloaded", "existing"]] = {
+            "generate": "generated",
+            "download": "downloaded",
+            "existing": "existing",
+        }
+        return cls(data_source=sources[plan.benchmark.data.source])
+
+
+class Finding(Settings):
+    """One rule that a run does not keep, or that a reader must know of."""
+
+    rule: str = Field(description="Id of the rule in the table of its suite.")
+    sentence: str = Field(description="What was found, and what the rule expects.")
+    section: str = Field(description="Where the suite's text says it.")
+    counted: bool = Field(
+        default=False, description="Such runs are counted where the result is judged; it may contain some of them."
+    )
+
+
+class Verdict(Settings):
+    """Whether anything speaks against a run at one level (HPC AI500) or in one division (MLPerf HPC).
+
+    What no record can tell (review by a committee, availability of the hardware) is not judged.
+    """
+
+    suite: Suite
+    level: str = Field(description="hardware, system or free; closed or open.")
+    valid: bool
+    deviations: tuple[Finding, ...] = ()
+    flags: tuple[Finding, ...] = Field(default=(), description="Permitted, but to be named beside the result.")
+
+    @model_validator(mode="after")
+    def _valid_without_deviations(self) -> "Verdict":
+        if self.valid == bool(self.deviations):
+            raise ValueError("a run is valid exactly if nothing deviates")
+        return self

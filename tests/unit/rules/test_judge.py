@@ -1,0 +1,155 @@
+"""The judgement: every rule fires where it is broken, and nowhere else."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from unit.record_factory import make_official_plan, make_plan
+from unit.rules.rule_plans import broken, forbidden_values, official_facts, official_plan
+
+from hpcai.config.workloads import BENCHMARKS
+from hpcai.rules.judge import judge
+from hpcai.rules.table import SUITES, rules_of
+from hpcai.rules.verdict import Finding, RunFacts, Verdict
+
+FILES = Path(__file__).parents[3] / "config" / "benchmarks"
+OFFICIAL = sorted(
+    path.stem for path in FILES.glob("*.yaml") if yaml.safe_load(path.read_text())["data"]["source"] != "generate"
+)
+DECLARED = {
+    "hardware": {"source_code", "extreme_weather_reference"},
+    "system": {"equivalence_check", "extreme_weather_reference"},
+    "free": set(),
+    "closed": set(),
+    "open": set(),
+}
+"""What this library declares not to keep: what nobody outside the committee can know."""
+CASES = [
+    (workload, rule, path, value)
+    for suite in SUITES
+    for rule in rules_of(suite).rules
+    for workload in rule.workloads or rules_of(suite).results.runs
+    for path, required in rule.settings.items()
+    for value in forbidden_values(required)
+    if not rule.when
+]
+CONDITIONAL = {
+    "staging_on_the_clock": ("cosmoflow", {"plan.rule_set": "hpc_2.0.0", "plan.time_staging": False}),
+    "optimizer_as_policy": ("image_classification", {"recipe.optimizer": "lars"}),
+    "deepcam_multistep": ("deepcam", {"recipe.schedule.decay_rate": 2.0}),
+    "cosmoflow_quality": ("cosmoflow", {"facts.quality": 0.2}),
+    "deepcam_quality": ("deepcam", {"facts.quality": 0.7}),
+    "opencatalyst_quality": ("opencatalyst", {"facts.quality": 0.0}),
+}
+
+
+def rules_found(verdicts, level):
+    verdict = next(verdict for verdict in verdicts if verdict.level == level)
+    return {finding.rule for finding in (*verdict.deviations, *verdict.flags)}
+
+
+@pytest.mark.parametrize("workload", BENCHMARKS)
+def test_a_run_that_keeps_all_rules_breaks_none(workload):
+    for verdict in judge(official_plan(workload), official_facts(workload)):
+        assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
+        assert verdict.flags == ()
+
+
+@pytest.mark.parametrize(
+    ("workload", "rule", "path", "value"), CASES, ids=[f"{case[0]}-{case[1].id}-{case[2]}-{case[3]}" for case in CASES]
+)
+def test_every_rule_fires_where_it_binds_and_only_there(workload, rule, path, value):
+    plan, facts = broken(path, value, official_plan(workload), official_facts(workload))
+    verdicts = judge(plan, facts)
+    for verdict in verdicts:
+        assert (rule.id in rules_found(verdicts, verdict.level)) == (verdict.level in rule.binds), verdict
+        if verdict.level in rule.binds and rule.effect == "deviation":
+            assert not verdict.valid
+
+
+@pytest.mark.parametrize("rule", CONDITIONAL)
+def test_rules_with_a_condition(rule):
+    workload, changes = CONDITIONAL[rule]
+    plan, facts = official_plan(workload), official_facts(workload)
+    for path, value in changes.items():
+        plan, facts = broken(path, value, plan, facts)
+    verdicts = judge(plan, facts)
+    binds = next(one.binds for one in rules_of(plan.benchmark.suite).rules if one.id == rule)
+    assert all(rule in rules_found(verdicts, level) for level in binds)
+
+
+def test_conditions_leave_other_runs_alone():
+    plan = official_plan("cosmoflow", rule_set="hpc_3.0.0", time_staging=False)
+    assert judge(plan, official_facts("cosmoflow"))[0].valid
+    missed = official_facts("cosmoflow").model_copy(update={"outcome": "not_converged", "quality": 0.2})
+    assert "cosmoflow_quality" not in rules_found(judge(official_plan("cosmoflow"), missed), "closed")
+
+
+def test_every_rule_with_a_condition_is_tested():
+    conditional = {rule.id for suite in SUITES for rule in rules_of(suite).rules if rule.when}
+    # Settings that are no cosine annealing cannot break its rule, and its model refuses what the rule forbids.
+    assert conditional - {"deepcam_cosine_annealing"} == set(CONDITIONAL)
+
+
+def test_cosine_annealing_is_judged_by_its_own_rule():
+    benchmark = official_plan("deepcam").benchmark
+    schedule = {"type": "cosine_annealing", "t_max": 9000}
+    changed = benchmark.model_validate(
+        {**benchmark.model_dump(), "recipe": {**benchmark.recipe.model_dump(), "schedule": schedule}}
+    )
+    assert judge(make_plan(benchmark=changed, seeds="entropy"), official_facts("deepcam"))[0].valid
+
+
+def test_nothing_is_judged_that_is_not_known():
+    for workload in BENCHMARKS:
+        for verdict in judge(official_plan(workload), RunFacts()):
+            assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_official_benchmark_files_deviate_only_by_what_cannot_be_known(name):
+    plan = make_official_plan(name)
+    assert plan.benchmark.target.official
+    for verdict in judge(plan, RunFacts.before(plan)):
+        assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
+
+
+def test_stand_ins_are_no_valid_results():
+    for path in FILES.glob("*.yaml"):
+        if path.stem not in OFFICIAL:
+            plan = make_official_plan(path.stem)
+            assert not any(verdict.valid for verdict in judge(plan, RunFacts.before(plan))), path
+
+
+def test_precision_compression_and_fusion_are_permitted_in_both_suites():
+    point = {"precision": "bf16", "compression": "fp16", "fusion_bytes": 1e6, "cycle_time_s": 0.01}
+    for workload in ("image_classification", "cosmoflow"):
+        benchmark = official_plan(workload).benchmark
+        mlperf = benchmark.suite == "mlperf_hpc"
+        plan = make_plan(benchmark=benchmark, settings_of_point=point, seeds="entropy", time_staging=mlperf)
+        for verdict in judge(plan, official_facts(workload)):
+            assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
+
+
+def test_batch_norm_over_ranks_is_another_algorithm_only_in_hpc_ai500():
+    for workload, expected in (("image_classification", True), ("deepcam", False)):
+        plan, facts = broken("plan.point.batchnorm_group", 2, official_plan(workload), official_facts(workload))
+        deviations = {finding.rule for verdict in judge(plan, facts) for finding in verdict.deviations}
+        assert ("batch_norm" in deviations) == expected
+
+
+def test_sentences_say_what_was_found_and_what_is_expected():
+    plan, facts = broken("recipe.momentum", 0.8, official_plan("cosmoflow"), official_facts("cosmoflow"))
+    closed, opened = judge(plan, facts)
+    assert [finding.sentence for finding in closed.deviations] == ["recipe.momentum 0.8 instead of 0.9"]
+    assert closed.deviations[0].section == "MLPerf HPC rules 3.0, 6.1 Hyperparameters and Optimizer: CosmoFlow"
+    assert opened.valid
+
+
+def test_a_verdict_is_valid_exactly_without_deviations():
+    finding = Finding(rule="x", sentence="y", section="z")
+    with pytest.raises(ValidationError, match="exactly if nothing deviates"):
+        Verdict(suite="mlperf_hpc", level="closed", valid=True, deviations=(finding,))
+    with pytest.raises(ValidationError, match="exactly if nothing deviates"):
+        Verdict(suite="mlperf_hpc", level="closed", valid=False)
