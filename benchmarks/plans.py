@@ -1,20 +1,65 @@
-"""The plan of a run that no study asked for: what benchmarks need of one."""
+"""Runs that no study asked for: what the benches need of a benchmark file, with real samples that it generates."""
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+from hpcai.config.machine import Precision
 from hpcai.config.runs import RunPlan
 
 CONFIG = Path(__file__).resolve().parents[1] / "config"
+UNUSED = {"path": None, "archives": []}
 
 
-def bench_plan(benchmark: str, point: dict[str, object], machine: dict[str, object] | None = None) -> RunPlan:
-    """Return the plan of one rank for a benchmark file, with changes of its point and of the laptop's machine file."""
+@dataclass(frozen=True)
+class Case:
+    """One benchmark file in one precision.
+
+    ``steps`` are timed together so that a short step is not only noise. ``data`` are changes that make an official
+    benchmark's dataset small; its samples keep their size.
+    """
+
+    benchmark: str
+    precision: Precision
+    batch: int
+    rounds: int
+    steps: int
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+OFFICIAL_DATA: dict[str, dict[str, Any]] = {
+    "resnet50": {"train_samples": 32, "validation_samples": 4, "train_shards": 1, "validation_shards": 1},
+    "extreme_weather": {
+        "train_samples": 2,
+        "validation_samples": 1,
+        "train_years": [1979],
+        "validation_years": [1984],
+    },
+    "cosmoflow": {"train_samples": 8, "validation_samples": 1, "edition": "plain"},
+    "deepcam": {"train_samples": 2, "validation_samples": 1},
+    "opencatalyst": {"train_samples": 64, "validation_samples": 4},
+}
+"""Few generated samples of the official size; opencatalyst's graphs are those of small slabs."""
+
+
+def bench_plan(
+    benchmark: str,
+    point: dict[str, object],
+    machine: dict[str, object] | None = None,
+    data: dict[str, Any] | None = None,
+) -> RunPlan:
+    """Return the plan of one rank for a benchmark file, with changes of its point, its data and the laptop's machine."""
     laptop = yaml.safe_load((CONFIG / "machines/laptop.yaml").read_text())
+    settings = yaml.safe_load((CONFIG / f"benchmarks/{benchmark}.yaml").read_text())
+    if data is not None:
+        settings["data"] = {**settings["data"], **UNUSED, "source": "generate", **data}
+        settings["pack"] = {"codec": "none", "shards": 1}
+        settings["staging"] = {"place": "none"}
     return RunPlan(
         study="bench",
-        benchmark=yaml.safe_load((CONFIG / f"benchmarks/{benchmark}.yaml").read_text()),
+        benchmark=settings,
         machine={**laptop, **(machine or {})},
         point={"benchmark": benchmark, "variant": "bench", "nodes": 1, "ranks_per_node": 1, **point},
         repetition=1,
@@ -24,3 +69,25 @@ def bench_plan(benchmark: str, point: dict[str, object], machine: dict[str, obje
         limits={},
         submission={},
     )
+
+
+def prepared(plan: RunPlan, folder: Path) -> tuple[Path, Path]:
+    """Generate, verify and pack the plan's dataset; return its manifest and its packed.json."""
+    from hpcai.data.pack import PACKED, pack_dataset
+    from hpcai.data.prepare import MANIFEST, prepare_dataset
+    from hpcai.data.registry import data_module
+
+    benchmark = plan.benchmark
+    module = data_module(benchmark.workload, benchmark.data)
+    manifest = prepare_dataset(benchmark.workload, module, folder, CONFIG / "datasets.tsv")
+    pack_dataset(manifest, module, manifest.root(folder / MANIFEST), benchmark.pack, folder / "packed")
+    return folder / MANIFEST, folder / "packed" / PACKED
+
+
+def dataset_of(plan: RunPlan, folder: Path, threads: int) -> Any:  # noqa: ANN401  imports TensorFlow, so not above
+    """Return the dataset as the only rank sees it."""
+    from hpcai.training.collective import Ranks
+    from hpcai.training.dataset import Dataset, Sources
+
+    manifest, packed = prepared(plan, folder)
+    return Dataset(plan, Ranks(0, 1, 0, 1, 0, 1), Sources(manifest, packed, folder / "scratch"), threads)

@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 PARTS = {
-    "bench_step.py": "CosmoFlow step against the machine's GEMM rate",
-    "bench_input.py": "input pipeline against a bare TFRecord read",
+    "bench_step.py": "training steps of all benchmarks against the machine's GEMM rate",
+    "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
+    "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
     "bench_overhead.py": "the pipeline's own time per run",
 }

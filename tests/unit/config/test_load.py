@@ -119,6 +119,76 @@ def test_bad_row(folder, row, message):
         load_study_file(folder / STUDY)
 
 
+OPTIONS = f"{HEADER}\taccumulation\tbatchnorm_group\tfusion_bytes\tcycle_time_s"
+ROW = "cosmoflow_tiny\tfp32\t1\t2\t1\tfp32\tnone\t16"
+BAD_OPTIONS = [
+    ("3\t\t\t", r"global_batch: found 16; allowed: a multiple of the 2 ranks x 3 micro-batches"),
+    ("\t3\t\t", r"batchnorm_group: found 3; allowed: a divisor of the 2 ranks"),
+    ("0\t\t\t", r"accumulation: found 0"),
+    ("\t\t64 Mhz\t", r"fusion_bytes: found '64 Mhz'; allowed: no quantity that can be converted to byte"),
+    ("\t\t\t-1 ms", r"cycle_time_s: found '-1 ms'; allowed: greater than 0"),
+]
+
+
+@pytest.mark.parametrize(("cells", "message"), BAD_OPTIONS)
+def test_bad_communication_options(folder, cells, message):
+    (folder / "runs/default.tsv").write_text(f"{OPTIONS}\n{ROW}\t{cells}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_study_file(folder / STUDY)
+
+
+def test_communication_options_are_part_of_the_plan(folder):
+    (folder / "runs/default.tsv").write_text(f"{OPTIONS}\n{ROW}\t2\t2\t64 MiB\t3.5 ms\n")
+    (plan,) = load_study_file(folder / STUDY).plans().values()
+    assert (plan.local_batch, plan.micro_batch) == (8, 4)
+    assert (plan.point.fusion_bytes, plan.point.cycle_time_s, plan.point.batchnorm_group) == (2**26, 0.0035, 2)
+
+
+def test_half_precision_is_for_accelerators(folder):
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\ncosmoflow_tiny\tfp16\t1\t1\t1\tfp16\tnone\t\n")
+    with pytest.raises(ConfigError, match="precision: found 'fp16'; allowed: fp32 or bf16"):
+        load_study_file(folder / STUDY)
+
+
+def test_what_does_not_fill_a_batch(folder):
+    """CosmoFlow refuses a remainder, DeepCAM leaves it out of an epoch, OpenCatalyst fills it up."""
+    sizes = {"deepcam_tiny": 0, "opencatalyst_tiny": 1}
+    change(folder, STUDY, "benchmarks", list(sizes))
+    for name in sizes:
+        change(folder, f"benchmarks/{name}.yaml", "data.train_samples", 21)
+        change(folder, f"benchmarks/{name}.yaml", "recipe.global_batch", 8)
+    rows = "\n".join(f"{name}\tfp32\t1\t1\t1\tfp32\tnone\t" for name in sizes)
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\n{rows}\n")
+    plans = load_study_file(folder / STUDY).plans().values()
+    assert {plan.benchmark.name: plan.epoch_steps for plan in plans} == {"deepcam_tiny": 2, "opencatalyst_tiny": 3}
+    change(folder, "benchmarks/deepcam_tiny.yaml", "recipe.global_batch", 22)
+    with pytest.raises(ConfigError, match="global_batch: found 22; allowed: at most the 21 training samples"):
+        load_study_file(folder / STUDY)
+
+
+def test_staging_is_never_on_the_clock_of_hpc_ai500(folder):
+    change(folder, STUDY, "benchmarks", ["extreme_weather_tiny", "deepcam_tiny"])
+    rows = "\n".join(f"{name}_tiny\tfp32\t1\t1\t1\tfp32\tnone\t" for name in ("extreme_weather", "deepcam"))
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\n{rows}\n")
+    plans = load_study_file(folder / STUDY).plans().values()
+    assert {plan.benchmark.workload: plan.time_staging for plan in plans} == {"extreme_weather": False, "deepcam": True}
+
+
+@pytest.mark.parametrize("workload", [["a"], None, 3])
+def test_a_workload_that_is_no_name(folder, workload):
+    change(folder, BENCHMARK, "workload", workload)
+    with pytest.raises(ConfigError, match="workload: found .*; allowed: one of image_classification, extreme_weather"):
+        load_study_file(folder / STUDY)
+
+
+def test_containers_that_tensorflow_does_not_read_are_read_from_plain_shards(folder):
+    change(folder, STUDY, "benchmarks", ["deepcam_tiny"])
+    change(folder, "benchmarks/deepcam_tiny.yaml", "staging", {"place": "none"})
+    change(folder, "benchmarks/deepcam_tiny.yaml", "pack", {"codec": "zstd"})
+    with pytest.raises(ConfigError, match="staging.place: 'none' needs pack.codec: 'none' here"):
+        load_study_file(folder / STUDY)
+
+
 def test_same_point_twice(folder):
     row = "cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t"
     (folder / "runs/default.tsv").write_text(f"{HEADER}\n{row}\n{row}\n")
