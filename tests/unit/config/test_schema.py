@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from hpcai.config.schema import json_schema
+from hpcai.config.workloads import BENCHMARKS
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -23,7 +24,10 @@ def test_schema_is_in_step():
 
 FILES = [("Study", CONFIG / "study.yaml")]
 FILES += [("Machine", path) for path in sorted((CONFIG / "machines").glob("*.yaml"))]
-FILES += [("CosmoFlowBenchmark", path) for path in sorted((CONFIG / "benchmarks").glob("*.yaml"))]
+FILES += [
+    (BENCHMARKS[yaml.safe_load(path.read_text())["workload"]].__name__, path)
+    for path in sorted((CONFIG / "benchmarks").glob("*.yaml"))
+]
 
 
 @pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda value: getattr(value, "stem", value))
