@@ -10,6 +10,9 @@ from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettin
 OUTPUT_STRIDE = 16
 """Pixels of the input per pixel of the deepest features, along each axis (architecture/deeplab_xception.py, os=16)."""
 
+CLASSES = 3
+"""0 background, 1 tropical cyclone, 2 atmospheric river."""
+
 Edge = Annotated[int, Field(ge=OUTPUT_STRIDE, multiple_of=OUTPUT_STRIDE, strict=True)]
 
 

@@ -1,0 +1,1 @@
+"""Image classification: the official ImageNet TFRecord files, their conversion, and a generator of small ones."""
