@@ -90,6 +90,7 @@ class TrainingReport(_Part):
     seed: int
     parameters: int
     quality_metric: str
+    quality_unit: str = Field(default="", description="Blank: a ratio, or a number in units of its own.")
     quality_target: float
     higher_is_better: bool
     init_s: float = Field(ge=0, description="init_start to init_stop: model, first compilation, broadcast.")

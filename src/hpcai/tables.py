@@ -91,7 +91,7 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
         If any record is damaged.
     """
     identity = ("run_id", *SCALE_KEYS, "scale", "ranks", "repetition", "outcome")
-    target = ("quality_metric", "quality_target")
+    target = ("quality_metric", "quality_unit", "quality_target")
     rows = []
     for record in read_records(paths):
         run = {**_identity(record), **_target(record)}
@@ -151,7 +151,7 @@ _IDENTITY = (
     "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
     "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
 )  # fmt: skip
-_TARGET = ("quality_metric", "quality_target", "parameters", "epochs")
+_TARGET = ("quality_metric", "quality_unit", "quality_target", "parameters", "epochs")
 _VALIDITY = ("valid_for", "invalid_reasons", "flags")
 _RESOURCES = ("peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical")
 _PROVENANCE = ("machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest")
@@ -209,6 +209,7 @@ def _target(record: RunRecord) -> dict[str, Any]:
     report = record.training
     return {
         "quality_metric": report.quality_metric if report else "",
+        "quality_unit": report.quality_unit if report else "",
         "quality_target": record.plan.benchmark.target.value,
         "parameters": _number(report.parameters if report else None),
         "epochs": len(record.epochs),

@@ -36,6 +36,7 @@ ABOUT = (
     "global_batch_samples",
     "data_source",
     "quality_metric",
+    "quality_unit",
     "quality_target",
 )
 """Columns of the run table that are the same in all runs of a scale."""

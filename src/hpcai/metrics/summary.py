@@ -105,11 +105,13 @@ def _benchmarks(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
                 "target_official": benchmark.target.official,
                 "target_note": benchmark.target.note,
                 "metric": None,
+                "unit": "",
                 "parameters": None,
             },
         )
         if record.training:
-            entry |= {"metric": record.training.quality_metric, "parameters": record.training.parameters}
+            report = record.training
+            entry |= {"metric": report.quality_metric, "unit": report.quality_unit, "parameters": report.parameters}
     return [found[name] for name in sorted(found)]
 
 

@@ -86,8 +86,9 @@ def _wrap(names: list[str], most: int = 4) -> str:
 def _curve_label(runs: pd.DataFrame, column: str) -> str:
     if column == "train_loss":
         return "training loss [no unit]"
-    names = sorted({str(name) for name in runs["quality_metric"] if name})
-    return f"{(names or ['quality'])[0].replace('_', ' ')} [no unit]"
+    known = runs[runs["quality_metric"] != ""]
+    metric, unit = known[["quality_metric", "quality_unit"]].iloc[0] if len(known) else ("quality", "")
+    return f"{metric.replace('_', ' ')} [{unit or 'no unit'}]"
 
 
 def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, target: bool) -> dict[str, Line2D]:

@@ -21,7 +21,8 @@ BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
 """Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
 RUN_COLUMNS = (
     "run_id", "suite", "valid_for", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs",
-    "quality_metric", "best_quality", "quality_target", "train_rate_samples_per_s", "evaluation_rate_samples_per_s",
+    "quality_metric", "quality_unit", "best_quality", "quality_target",
+    "train_rate_samples_per_s", "evaluation_rate_samples_per_s",
     "step_time_median_s", "wall_s", "launch_s", "import_s", "init_s", "staging_s", "training_s", "evaluation_s",
     "rest_s", "overhead_s", "staging_read_rate_bytes_per_s", "staging_write_rate_bytes_per_s",
     "staging_epoch_ratio", "staging_compression_ratio", "peak_memory_bytes", "ranks_identical", "precision",

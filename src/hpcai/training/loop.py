@@ -85,6 +85,7 @@ class Training:
             seed=self._seed,
             parameters=self._engine.parameters,
             quality_metric=self._goal.metric,
+            quality_unit=self._workload.quality_unit,
             quality_target=self._goal.target,
             higher_is_better=self._goal.higher_is_better,
             init_s=self._chrono.seconds["init"],

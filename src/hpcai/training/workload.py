@@ -53,6 +53,8 @@ class Workload(ABC, Generic[Settings]):
     mlperf_name: ClassVar[str]
     """Benchmark's name in an MLPerf log; where the suite has no logs, our own name for it."""
     quality_metric: ClassVar[str]
+    quality_unit: ClassVar[str] = ""
+    """Blank: a ratio, or a number in units of its own."""
     higher_is_better: ClassVar[bool]
     quality_key: ClassVar[str]
     """Key of the quality in an MLPerf log: eval_error or eval_accuracy."""

@@ -71,7 +71,9 @@ def engine_of(workload: type[Workload[Any]] = Line, **point: object) -> Engine:
 
 def random_batch(size: int = 4) -> tuple[tf.Tensor, ...]:
     random = np.random.default_rng(4)
-    return tf.constant(random.normal(size=(size, 1, 1, 2)), tf.float32), tf.constant(random.normal(size=size), tf.float32)
+    return tf.constant(random.normal(size=(size, 1, 1, 2)), tf.float32), tf.constant(
+        random.normal(size=size), tf.float32
+    )
 
 
 def test_micro_batches_make_the_step_of_the_whole_batch(single_rank: None) -> None:

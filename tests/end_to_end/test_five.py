@@ -1,0 +1,85 @@
+"""All five benchmarks with real ranks, from generated data to the report, with the options of the run table."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+from workflow_project import ROOT, Project
+
+from hpcai.records import FINISHED, read_record
+
+BENCHMARKS = ("resnet50", "extreme_weather", "cosmoflow", "deepcam", "opencatalyst")
+HPC_AI500 = ("resnet50", "extreme_weather")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    project = Project(tmp_path_factory.mktemp("five"), study=ROOT / "tests/config/five.yaml")
+    done = project.snakemake("report")
+    assert done.returncode == 0, done.stdout
+    return project
+
+
+@pytest.fixture(scope="module")
+def records(study):
+    paths = study.directory.glob("results/runs/*/*/*/r1/record.json")
+    return {str(path.parent.relative_to(study.directory / "results/runs")): read_record(path) for path in paths}
+
+
+def test_every_run_trains_to_its_end_with_equal_ranks(records):
+    assert len(records) == 13
+    for name, record in records.items():
+        assert record.outcome in FINISHED, f"{name}: {record.reason}"
+        assert len({rank.weights_sha256 for rank in record.ranks}) == 1, name
+        last = record.training.epochs[-1]
+        assert math.isfinite(last.train_loss), name
+        assert last.evaluation_samples == record.plan.benchmark.data.validation_samples, name
+        if not name.startswith("extreme_weather"):  # so small a detector may well find nothing
+            assert record.outcome == "converged", f"{name}: {record.reason}"
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_two_ranks_see_the_samples_of_one(records, benchmark):
+    one, two = (records[f"{benchmark}_mini/fp32/n1x{ranks}/r1"].training for ranks in (1, 2))
+    assert one.parameters == two.parameters
+    assert one.epochs[0].samples == two.epochs[0].samples
+    # Batch-norm statistics are those of a rank's own part, and seeds differ: only the order of magnitude is the same.
+    assert two.epochs[0].train_loss == pytest.approx(one.epochs[0].train_loss, rel=0.6)
+
+
+def test_hpc_ai500_trains_all_epochs_with_staging_before_the_clock(records):
+    for name, record in records.items():
+        fixed = name.startswith(HPC_AI500)
+        assert record.training.staging.on_clock != fixed
+        if fixed:
+            assert len(record.training.epochs) == record.plan.benchmark.recipe.max_epochs
+
+
+def test_options_are_columns_of_every_table(study):
+    runs = pd.read_csv(study.directory / "results/tables/runs.csv").set_index(["benchmark", "variant", "ranks"])
+    mixed = runs.loc["resnet50_mini", "mixed", 2]
+    assert (mixed["precision"], mixed["compression"]) == ("bf16", "fp16")
+    assert (mixed["accumulation"], mixed["batchnorm_group"]) == (2, 2)
+    fused = runs.loc["deepcam_mini", "fused", 2]
+    assert (fused["fusion_bytes"], fused["cycle_time_s"]) == (65536, 0.001)
+    scales = pd.read_csv(study.directory / "results/tables/scales.csv")
+    assert set(zip(scales["benchmark"], scales["variant"], strict=True)) == {key[:2] for key in runs.index}
+
+
+def test_nothing_generated_is_called_a_valid_result(study, records):
+    for name, record in records.items():
+        assert record.verdicts, name
+        assert not any(verdict.valid for verdict in record.verdicts), name
+    labels = pd.read_csv(study.directory / "results/tables/scales.csv").set_index("benchmark")["label"]
+    for benchmark in BENCHMARKS:
+        suite = "HPC AI500" if benchmark in HPC_AI500 else "MLPerf HPC"
+        for label in labels.loc[[f"{benchmark}_mini"]]:
+            assert label.startswith(f"not a valid {suite}"), label
+
+
+def test_the_report_has_all_five_side_by_side(study):
+    summary = json.loads((study.directory / "results/summary.json").read_text())
+    assert {entry["name"] for entry in summary["benchmarks"]} == {f"{name}_mini" for name in BENCHMARKS}
+    html = (study.directory / "results/report.html").read_text()
+    assert all(f"{name}_mini" in html for name in BENCHMARKS)
