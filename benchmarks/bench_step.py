@@ -45,7 +45,9 @@ def main() -> None:
     threads = len(os.sched_getaffinity(0))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", str(threads))
     print(f"threads {threads}; medians over rounds of GEMM, step, GEMM, step, ..., GEMM")
-    print("benchmark            precision batch rounds  step_ms samples_per_s gemm_gflop_per_s computed  6x forward  goal")
+    print(
+        "benchmark            precision batch rounds  step_ms samples_per_s gemm_gflop_per_s computed  6x forward  goal"
+    )
     failed = False
     chosen = [case for case in CASES if not sys.argv[1:] or case.benchmark in sys.argv[1:]]
     for number, case in enumerate(chosen):

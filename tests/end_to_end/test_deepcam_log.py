@@ -5,57 +5,20 @@ can pass them. All else must pass.
 """
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-import yaml
-from end_to_end.test_ranks import Cubes, Run
-from unit.training.training_plans import MACHINE
+from end_to_end.rank_runs import Run, benchmark_file, check_log, prepared
+from unit.training.training_plans import plan_of
 
-from hpcai.config.deepcam import DeepCamBenchmark
-from hpcai.config.runs import RunPlan
-from hpcai.data.deepcam.module import DeepCamDataModule
-from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import pack_dataset
-from hpcai.data.prepare import prepare_dataset
-
-TINY = Path(__file__).resolve().parents[2] / "config" / "benchmarks" / "deepcam_tiny.yaml"
 RULE_SETS = ("1.0.0", "2.0.0", "3.0.0")
 OFFICIAL = {"train_samples": 121_266, "eval_samples": 15_158}
 
 
-def plan_of(benchmark: DeepCamBenchmark) -> RunPlan:
-    return RunPlan(
-        study="test",
-        benchmark=benchmark,
-        machine=MACHINE,
-        point={"benchmark": benchmark.name, "variant": "test", "nodes": 1, "ranks_per_node": 2},
-        repetition=1,
-        seed=20_260_712,
-        rule_set="hpc_3.0.0",
-        time_staging=True,
-        limits={},
-        submission={},
-    )
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    folder = tmp_path_factory.mktemp("deepcam")
-    benchmark = DeepCamBenchmark.model_validate(yaml.safe_load(TINY.read_text()))
-    module, data = DeepCamDataModule(benchmark.data), folder / "data"
-    prepare_dataset("deepcam", module, data, folder / "datasets.tsv")
-    manifest = data / "manifest.json"
-    pack_dataset(read_manifest(manifest), module, data, benchmark.pack, data / "packed")
-    return Cubes(manifest, data / "packed" / "packed.json", folder).run("run", plan_of(benchmark))
-
-
-def check(log: Path, rule_set: str) -> subprocess.CompletedProcess:
-    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", rule_set]
-    command = [*checker, "--log_output", str(log.with_suffix(f".{rule_set}")), str(log)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    plan = plan_of(benchmark_file("deepcam_tiny"), ranks=2)
+    return prepared(plan, tmp_path_factory.mktemp("deepcam")).run("run", plan)
 
 
 def test_two_ranks_reach_the_target(run: Run) -> None:
@@ -69,7 +32,7 @@ def test_two_ranks_reach_the_target(run: Run) -> None:
 
 @pytest.mark.parametrize("rule_set", RULE_SETS)
 def test_the_checker_refuses_the_two_sample_counts_and_nothing_else(run: Run, rule_set: str) -> None:
-    checked = check(run.raw / "mllog.txt", rule_set)
+    checked = check_log(run.raw / "mllog.txt", rule_set)
     output = checked.stdout + checked.stderr
     assert checked.returncode == 1
     assert re.findall(r"CHECK for '(\w+)' failed", output) == list(OFFICIAL)
@@ -84,5 +47,5 @@ def test_with_the_official_counts_the_checker_would_accept_it(run: Run, rule_set
         text, replaced = re.subn(rf'("key": "{key}", "value": )\d+', rf"\g<1>{count}", text)
         assert replaced == 1
     (tmp_path / "mllog.txt").write_text(text)
-    checked = check(tmp_path / "mllog.txt", rule_set)
+    checked = check_log(tmp_path / "mllog.txt", rule_set)
     assert checked.returncode == 0, checked.stdout + checked.stderr

@@ -4,34 +4,28 @@ The samples are easy on purpose: the mean count of each channel tells one target
 the official error in seconds and the log of a closed run can be checked as a whole.
 """
 
-import csv
-import json
 import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import psutil
 import pytest
+from end_to_end.rank_runs import LIMIT_S, Prepared, Run, check_log
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
 
 from hpcai.config.benchmark import PackSettings
 from hpcai.config.cosmoflow import CosmoFlowData
-from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.data.cosmoflow.module import CosmoFlowDataModule
 from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset
-from hpcai.records import EpochRecord, RankReport, TrainingReport, read_part
 
 TRAIN, VALIDATION = 64, 15
-LIMIT_S = 120
 MODEL = {"conv_layers": 4, "base_filters": 4, "dense": [16, 8]}
 CURVE = {"model": MODEL, "recipe": {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.002, "max_epochs": 2}}
 
@@ -54,84 +48,14 @@ def write_cubes(folder: Path) -> Path:
     return folder / "manifest.json"
 
 
-@dataclass(frozen=True)
-class Run:
-    """What a launcher left behind."""
-
-    raw: Path
-    exit_status: int
-    output: str
-    wall_s: float
-
-    @property
-    def report(self) -> TrainingReport:
-        return read_part(TrainingReport, self.raw / "training.json")
-
-    def rank(self, number: int) -> RankReport:
-        return read_part(RankReport, self.raw / "ranks" / f"rank{number}.json")
-
-    @property
-    def losses(self) -> list[float]:
-        return [float(row["train_loss"]) for row in csv.DictReader((self.raw / "steps.csv").open())]
-
-    @property
-    def log(self) -> list[dict]:
-        lines = (self.raw / "mllog.txt").read_text().splitlines()
-        return [json.loads(line.removeprefix(":::MLLOG "), parse_constant=pytest.fail) for line in lines]
-
-    @property
-    def epochs(self) -> list[EpochRecord]:
-        return [EpochRecord.model_validate_json(line) for line in (self.raw / "epochs.jsonl").read_text().splitlines()]
-
-
-Meddle = Callable[[Path, subprocess.Popen], None]
-
-
-@dataclass(frozen=True)
-class Cubes:
-    """The dataset, in place and packed, and where runs may write."""
-
-    manifest: Path
-    pack: Path
-    folder: Path
-
-    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None) -> Run:
-        raw = self.folder / name
-        raw.mkdir()
-        write_plan(plan, raw / "plan.json")
-        program = [sys.executable, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
-        data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
-        if plan.benchmark.staging.place == "node_local":
-            data += ["--pack", str(self.pack)]
-        launcher = [sys.executable, "-m", "hpcai.training.launch", "-np", str(plan.point.ranks), "--gloo"]
-        started = time.monotonic()
-        with (raw / "output.log").open("w") as output:
-            process = subprocess.Popen(
-                [*launcher, *program, *data], stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            try:
-                if meddle:
-                    meddle(raw, process)
-                status = process.wait(timeout=LIMIT_S)
-            finally:
-                if process.poll() is None:
-                    for child in psutil.Process(process.pid).children(recursive=True):
-                        child.kill()
-                    process.kill()
-        return Run(raw, status, (raw / "output.log").read_text(), time.monotonic() - started)
-
-    def scratch(self, name: str) -> Path:
-        return self.folder / f"scratch_{name}"
-
-
-def make_cubes(folder: Path) -> Cubes:
+def make_cubes(folder: Path) -> Prepared:
     manifest = write_cubes(folder / "cubes")
     pack_dataset(read_manifest(manifest), MODULE, manifest.parent, PackSettings(shards=3), manifest.parent / "packed")
-    return Cubes(manifest, manifest.parent / "packed" / "packed.json", folder)
+    return Prepared(manifest, manifest.parent / "packed" / "packed.json", folder)
 
 
 @pytest.fixture(scope="session")
-def cubes(tmp_path_factory: pytest.TempPathFactory) -> Cubes:
+def cubes(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return make_cubes(tmp_path_factory.mktemp("ranks"))
 
 
@@ -144,17 +68,17 @@ def small_plan(ranks: int, **changes: dict) -> RunPlan:
 
 
 @pytest.fixture(scope="session")
-def one_rank(cubes: Cubes) -> Run:
+def one_rank(cubes: Prepared) -> Run:
     return cubes.run("one", small_plan(1))
 
 
 @pytest.fixture(scope="session")
-def two_ranks(cubes: Cubes) -> Run:
+def two_ranks(cubes: Prepared) -> Run:
     return cubes.run("two", small_plan(2))
 
 
 @pytest.fixture(scope="session")
-def converged(cubes: Cubes) -> Run:
+def converged(cubes: Prepared) -> Run:
     """Staging, mixed precision, half-precision gradients and dropout together, until the official target is reached."""
     recipe = {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.01, "warmup_epochs": 1, "max_epochs": 60}
     model = {"conv_layers": 4, "base_filters": 8, "dense": [32, 16], "dropout": 0.05}
@@ -179,7 +103,7 @@ def test_one_and_two_ranks_take_the_same_steps(one_rank: Run, two_ranks: Run) ->
         assert one.evaluation_samples == two.evaluation_samples == VALIDATION
 
 
-def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Cubes, two_ranks: Run) -> None:
+def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Prepared, two_ranks: Run) -> None:
     point = {"accumulation": 2, "fusion_bytes": "1 KiB", "cycle_time_s": "0.5 ms"}
     run = cubes.run("options", small_plan(2, point=point))
     assert run.exit_status == 0, run.output
@@ -223,17 +147,13 @@ def test_reports_agree_with_each_other(two_ranks: Run) -> None:
 @pytest.mark.parametrize("rules", ["1.0.0", "2.0.0", "3.0.0"])
 def test_the_log_of_a_converged_run_passes_mlperfs_checker(converged: Run, rules: str) -> None:
     assert converged.report.outcome == "converged", converged.output
-    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", rules]
-    command = [*checker, "--log_output", str(converged.raw / f"checker_{rules}.log"), str(converged.raw / "mllog.txt")]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    checked = check_log(converged.raw / "mllog.txt", rules)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "SUCCESS" in checked.stdout + checked.stderr
 
 
 def test_the_checker_refuses_the_log_of_a_run_that_missed_the_target(one_rank: Run) -> None:
-    checker = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", "3.0.0"]
-    command = [*checker, "--log_output", str(one_rank.raw / "checker.log"), str(one_rank.raw / "mllog.txt")]
-    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+    assert check_log(one_rank.raw / "mllog.txt", "3.0.0").returncode != 0
 
 
 def test_events_of_a_run_are_in_order(converged: Run) -> None:
@@ -254,7 +174,7 @@ def test_events_of_a_run_are_in_order(converged: Run) -> None:
     assert values["eval_error"] == converged.report.epochs[-1].quality
 
 
-def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Cubes) -> None:
+def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Prepared) -> None:
     run = cubes.run("diverged", small_plan(2, recipe={**CURVE["recipe"], "base_learning_rate": 1e30}))
     assert run.exit_status == 0, run.output
     report = run.report
@@ -266,7 +186,7 @@ def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Cubes) -> None:
     assert run.epochs[-1].steps == len(run.losses) < TRAIN // 8
 
 
-def test_a_profiled_run_ends_after_its_steps(cubes: Cubes) -> None:
+def test_a_profiled_run_ends_after_its_steps(cubes: Prepared) -> None:
     run = cubes.run("profiled", small_plan(1, plan={"kind": "profiled", "max_steps": 10}))
     assert run.exit_status == 0, run.output
     assert run.report.outcome == "not_converged"
@@ -274,7 +194,7 @@ def test_a_profiled_run_ends_after_its_steps(cubes: Cubes) -> None:
     assert [epoch.steps for epoch in run.report.epochs] == [8, 2]
 
 
-def test_a_killed_rank_ends_the_run_in_bounded_time(cubes: Cubes) -> None:
+def test_a_killed_rank_ends_the_run_in_bounded_time(cubes: Prepared) -> None:
     killed_s = []
 
     def kill_rank_1(raw: Path, process: subprocess.Popen) -> None:
@@ -299,7 +219,7 @@ def test_a_killed_rank_ends_the_run_in_bounded_time(cubes: Cubes) -> None:
     assert run.epochs[0].epoch == 1
 
 
-def test_staged_files_are_counted_and_removed(cubes: Cubes, converged: Run) -> None:
+def test_staged_files_are_counted_and_removed(cubes: Prepared, converged: Run) -> None:
     staging = converged.report.staging
     assert (staging.place, staging.on_clock, staging.files) == ("node_local", True, TRAIN + VALIDATION)
     assert staging.content_bytes > staging.packed_bytes > 0

@@ -39,7 +39,6 @@ class GraphCapacity(Settings):
     edges: Count = 5000
 
 
-
 class OpenCatalystData(DataSettings):
     """Graphs of atoms with energies and forces."""
 

@@ -177,7 +177,7 @@ def test_staging_is_never_on_the_clock_of_hpc_ai500(folder):
 @pytest.mark.parametrize("workload", [["a"], None, 3])
 def test_a_workload_that_is_no_name(folder, workload):
     change(folder, BENCHMARK, "workload", workload)
-    with pytest.raises(ConfigError, match="workload: found .*; allowed: one of image_classification, extreme_weather"):
+    with pytest.raises(ConfigError, match=r"workload: found .*; allowed: one of image_classification"):
         load_study_file(folder / STUDY)
 
 
@@ -185,7 +185,7 @@ def test_containers_that_tensorflow_does_not_read_are_read_from_plain_shards(fol
     change(folder, STUDY, "benchmarks", ["deepcam_tiny"])
     change(folder, "benchmarks/deepcam_tiny.yaml", "staging", {"place": "none"})
     change(folder, "benchmarks/deepcam_tiny.yaml", "pack", {"codec": "zstd"})
-    with pytest.raises(ConfigError, match="staging.place: 'none' needs pack.codec: 'none' here"):
+    with pytest.raises(ConfigError, match=r"staging.place: 'none' needs pack.codec: 'none' here"):
         load_study_file(folder / STUDY)
 
 

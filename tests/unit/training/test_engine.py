@@ -136,7 +136,7 @@ def test_half_precision_scales_the_loss_and_takes_the_same_step(single_rank: Non
     exact, half = ([weight.numpy() for weight in engine.model.trainable_weights] for engine in engines)
     for one, other in zip(exact, half, strict=True):
         np.testing.assert_allclose(other, one, rtol=2e-2, atol=2e-3)
-    kernel = [weight for weight in engines[1].model.trainable_weights if weight.name == "kernel"][0]
+    kernel = next(weight for weight in engines[1].model.trainable_weights if weight.name == "kernel")
     assert np.abs(kernel.numpy() - 1).max() > 1e-3
 
 

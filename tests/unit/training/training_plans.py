@@ -34,20 +34,24 @@ MACHINE: dict[str, Any] = {
 }
 
 
+SECTIONS = ("data", "pack", "staging", "model", "recipe", "target")
+
+
 def make_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
+    """Return a plan of a small CosmoFlow; ``changes`` as in `plan_of`."""
+    return plan_of(BENCHMARK, ranks, **changes)
+
+
+def plan_of(benchmark: dict[str, Any], ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
     """Return a plan; ``changes`` go into the benchmark's sections, or into the point or the plan itself."""
-    sections = {
-        key: {**BENCHMARK[key], **changes[key]}
-        for key in ("data", "staging", "model", "recipe", "target")
-        if key in changes
-    }
-    point = {"benchmark": "cosmoflow_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks}
-    return RunPlan(
-        study="test",
-        benchmark={**BENCHMARK, **sections},
-        machine=MACHINE,
-        point={**point, **changes.get("point", {})},
-        **{
+    sections = {key: {**benchmark.get(key, {}), **changes[key]} for key in SECTIONS if key in changes}
+    point = {"benchmark": benchmark["name"], "variant": "test", "nodes": 1, "ranks_per_node": ranks}
+    return RunPlan.model_validate(
+        {
+            "study": "test",
+            "benchmark": {**benchmark, **sections},
+            "machine": MACHINE,
+            "point": {**point, **changes.get("point", {})},
             "repetition": 1,
             "seed": 7,
             "rule_set": "hpc_3.0.0",
@@ -55,5 +59,5 @@ def make_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
             "limits": {},
             "submission": {},
             **changes.get("plan", {}),
-        },
+        }
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from unit.training.training_plans import MACHINE
+from unit.training.training_plans import plan_of
 
 from hpcai.config.runs import RunPlan
 from hpcai.training.deepcam.workload import DeepCam
@@ -41,23 +41,10 @@ BENCHMARK: dict[str, Any] = {
 
 def make_plan(ranks: int = 1, *, official: bool = False, **changes: dict[str, Any]) -> RunPlan:
     """Return a plan; ``changes`` go into the benchmark's sections, or into the point."""
-    sections = {key: BENCHMARK[key] for key in ("data", "model", "recipe")}
+    benchmark = BENCHMARK
     if official:
-        sections = {"data": {**BENCHMARK["data"], **OFFICIAL}, "model": {}, "recipe": {}}
-    sections = {key: {**values, **changes.get(key, {})} for key, values in sections.items()}
-    point = {"benchmark": "deepcam_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks}
-    return RunPlan(
-        study="test",
-        benchmark={**BENCHMARK, **sections},
-        machine=MACHINE,
-        point={**point, **changes.get("point", {})},
-        repetition=1,
-        seed=7,
-        rule_set="hpc_3.0.0",
-        time_staging=True,
-        limits={},
-        submission={},
-    )
+        benchmark = {**BENCHMARK, "data": {**BENCHMARK["data"], **OFFICIAL}, "model": {}, "recipe": {}}
+    return plan_of(benchmark, ranks, **changes)
 
 
 def make_workload(**changes: Any) -> DeepCam:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from unit.training.training_plans import MACHINE
+from unit.training.training_plans import plan_of
 
 from hpcai.config.runs import RunPlan
 from hpcai.training.extreme_weather.workload import ExtremeWeather
@@ -19,21 +19,7 @@ def detector_plan(
 ) -> RunPlan:
     """Return a plan of a benchmark file; ``changes`` go into its sections, or into the point."""
     benchmark = yaml.safe_load((ROOT / file).read_text())
-    for section in ("data", "model", "recipe"):
-        benchmark[section] = {**benchmark.get(section, {}), **changes.get(section, {})}
-    point = {"benchmark": benchmark["name"], "variant": "test", "nodes": 1, "ranks_per_node": ranks}
-    return RunPlan(
-        study="test",
-        benchmark=benchmark,
-        machine=MACHINE,
-        point={**point, **changes.get("point", {})},
-        repetition=1,
-        seed=7,
-        rule_set="hpc_3.0.0",
-        time_staging=True,
-        limits={},
-        submission={},
-    )
+    return plan_of(benchmark, ranks, **changes)
 
 
 def detector(**changes: Any) -> ExtremeWeather:

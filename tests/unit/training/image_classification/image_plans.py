@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from unit.training.training_plans import MACHINE
+from unit.training.training_plans import plan_of
 
 from hpcai.config.runs import RunPlan
 
@@ -45,22 +45,7 @@ OFFICIAL: dict[str, Any] = {
 
 def image_plan(ranks: int = 1, **changes: dict[str, Any]) -> RunPlan:
     """Return a plan; ``changes`` go into the benchmark's sections, or into the point."""
-    sections = {key: {**BENCHMARK[key], **changes[key]} for key in ("data", "model", "recipe") if key in changes}
-    point = {"benchmark": "resnet_test", "variant": "test", "nodes": 1, "ranks_per_node": ranks}
-    return RunPlan.model_validate(
-        {
-            "study": "test",
-            "benchmark": {**BENCHMARK, **sections},
-            "machine": MACHINE,
-            "point": {**point, **changes.get("point", {})},
-            "repetition": 1,
-            "seed": 7,
-            "rule_set": "hpc_3.0.0",
-            "time_staging": True,
-            "limits": {},
-            "submission": {},
-        }
-    )
+    return plan_of(BENCHMARK, ranks, **changes)
 
 
 def official_plan(global_batch: int = 256, **recipe: Any) -> RunPlan:

@@ -1,0 +1,97 @@
+"""Writes a generated dataset: frames of slabs with adsorbates, in the official layout and container."""
+
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import ase
+import numpy as np
+
+from hpcai.config.opencatalyst import OpenCatalystData
+from hpcai.data.module import SPLITS, Split
+from hpcai.data.opencatalyst.container import file_name, write_graphs
+from hpcai.data.opencatalyst.graph import Graph, GraphLimits
+from hpcai.data.opencatalyst.slabs import System, make_frame, make_system
+
+logger = logging.getLogger(__name__)
+GENERATOR_VERSION = 1
+MOST_WORKERS = 64
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One file to write: samples ``start`` to ``stop`` of a split."""
+
+    split: Split
+    number: int
+    start: int
+    stop: int
+
+
+def generate_dataset(settings: OpenCatalystData, folder: Path, workers: int | None = None) -> dict[str, object]:
+    """Write all samples below ``folder`` and return the facts of the generator for the manifest.
+
+    Equal settings give equal files, whatever the number of workers.
+
+    Parameters
+    ----------
+    settings
+        Sizes, seed, cut-off and what to build.
+    folder
+        Receives train/ and validation/; the caller publishes it.
+    workers
+        Number of processes; the usable processors if not given.
+
+    Raises
+    ------
+    DatasetError
+        If a file cannot be written.
+    """
+    started_s = time.monotonic()
+    for split in SPLITS:
+        (folder / split).mkdir(parents=True, exist_ok=True)
+    workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
+        sids = range(settings.slabs.systems)
+        systems = tuple(pool.map(partial(make_system, settings.slabs, settings.seed), sids, chunksize=4))
+        logger.info("relaxed %d systems in %.1f s", len(systems), time.monotonic() - started_s)
+        written = pool.map(partial(_write_file, settings, folder, systems), list(_jobs(settings)))
+        logger.info("wrote %d graphs in %.1f s", sum(written), time.monotonic() - started_s)
+    return {
+        "version": GENERATOR_VERSION,
+        "seed": settings.seed,
+        "potential": f"EMT of ASE {ase.__version__}",
+        "reference": "relaxed clean slab + free adsorbate",
+        "slabs": settings.slabs.model_dump(mode="json"),
+    }
+
+
+def graph_limits(settings: OpenCatalystData) -> GraphLimits:
+    """Return what becomes an edge."""
+    return GraphLimits(settings.cutoff_angstrom, settings.max_neighbours)
+
+
+def _jobs(settings: OpenCatalystData) -> Iterator[_Job]:
+    for split in SPLITS:
+        count = settings.train_samples if split == "train" else settings.validation_samples
+        for number, start in enumerate(range(0, count, settings.samples_per_file)):
+            yield _Job(split, number, start, min(start + settings.samples_per_file, count))
+
+
+def _write_file(settings: OpenCatalystData, folder: Path, systems: tuple[System, ...], job: _Job) -> int:
+    graphs = (_frame(settings, systems, job.split, number) for number in range(job.start, job.stop))
+    return write_graphs(folder / job.split / file_name(job.number), graphs)
+
+
+def _frame(settings: OpenCatalystData, systems: tuple[System, ...], split: Split, number: int) -> Graph:
+    """Return a frame of a system drawn at random; validation has other frames of the same systems (OC20's val_id)."""
+    key = (settings.seed, SPLITS.index(split), number)
+    system = systems[int(np.random.default_rng([*key, len(systems)]).integers(len(systems)))]
+    return make_frame(system, settings.slabs, key, graph_limits(settings))
