@@ -50,7 +50,7 @@ def bench_plan(
     machine: dict[str, object] | None = None,
     data: dict[str, Any] | None = None,
 ) -> RunPlan:
-    """Return the plan of one rank for a benchmark file, with changes of its point, its data and the laptop's machine."""
+    """Return the plan of one rank for a benchmark file, with changes of its point, data and machine."""
     laptop = yaml.safe_load((CONFIG / "machines/laptop.yaml").read_text())
     settings = yaml.safe_load((CONFIG / f"benchmarks/{benchmark}.yaml").read_text())
     if data is not None:

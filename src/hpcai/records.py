@@ -129,7 +129,9 @@ class Provenance(_Part):
     machine_facts: dict[str, str | int | float | None]
     data_digest: str
     pack_digest: str | None
-    page_cache: Literal["dropped", "not_permitted", "kept"]
+    page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
+        description="dropped: all that the run reads was dropped before it; kept: not all of it, or not on all nodes."
+    )
 
 
 class RunRecord(_Part):

@@ -40,6 +40,7 @@ def main() -> None:
     # Horovod's gradient of a mean over the group is the mean of the gradients: each rank's loss counts a half.
     np.testing.assert_allclose(gradient, expected_gradient[own], atol=2e-4)
     np.testing.assert_allclose(grouped.moving_mean.numpy(), alone.moving_mean.numpy(), atol=1e-5)
+    np.testing.assert_allclose(grouped.moving_variance.numpy(), alone.moving_variance.numpy(), rtol=1e-4)
     print("as one rank", flush=True)
     collective.barrier()  # the first rank that stops takes the groups of all others away
     collective.stop()

@@ -31,12 +31,11 @@ class SlabSettings(Settings):
 class GraphCapacity(Settings):
     """Room that a batch has for each of its samples: batches have a fixed shape, whatever graphs they hold.
 
-    A batch of n samples has room for n times as much; a batch that needs more ends the run with an error. The
-    defaults are estimates for OC20: 73 atoms on average, nearly all with 50 neighbours.
+    A batch of n samples has room for n times as much; a batch that needs more ends the run with an error.
     """
 
-    atoms: Count = 128
-    edges: Count = 5000
+    atoms: Count
+    edges: Count
 
 
 class OpenCatalystData(DataSettings):
@@ -45,7 +44,9 @@ class OpenCatalystData(DataSettings):
     cutoff_angstrom: Positive = Field(default=6.0, description="Longest edge; the model's envelope ends there too.")
     max_neighbours: Count = Field(default=50, description="Nearest neighbours that an atom keeps.")
     samples_per_file: Count = Field(default=4096, description="Graphs of one LMDB file (source: generate or download).")
-    capacity: GraphCapacity = GraphCapacity()
+    capacity: GraphCapacity | None = Field(
+        default=None, description="Blank: from the sizes of the dataset's graphs, which its manifest holds."
+    )
     slabs: SlabSettings = SlabSettings()
 
 

@@ -145,6 +145,21 @@ def read_pack(path: Path) -> PackManifest:
     return read_json(path, PackManifest, "pack the dataset again")
 
 
+def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
+    """Check that shards were packed from the dataset that a manifest describes.
+
+    Raises
+    ------
+    DatasetError
+        If they were packed from other data.
+    """
+    if pack.manifest_digest != manifest.digest:
+        raise DatasetError(
+            f"{path}: found shards of a dataset with the digest {pack.manifest_digest[:16]}, expected "
+            f"{manifest.digest[:16]} ({manifest.dataset}); pack the dataset again"
+        )
+
+
 def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[_Task]:
     count = min(shards, len(entries))
     ordered = sorted(entries, key=lambda entry: entry.path)

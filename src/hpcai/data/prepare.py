@@ -141,7 +141,9 @@ class _Preparation:
         described = read_manifest(path)
         root = described.root(path).resolve()
         origin = {"path": self._settings.path, "had_manifest": True}
-        header = self._header(samples_root=str(root), origin=origin)
+        # Generated data stay generated, wherever they lie.
+        source: Source = "generated" if described.source == "generated" else "existing"
+        header = self._header(samples_root=str(root), origin=origin, source=source)
         for key in ("workload", "edition", "sample_shape"):
             if getattr(described, key) != getattr(header, key):
                 raise DatasetError(

@@ -3,7 +3,7 @@
 import os
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -115,6 +115,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     nodes: int,
     partition: Partition,
     threads: int,
+    progress: Callable[[], None] = lambda: None,
 ) -> StagingResult:
     """Unpack this rank's part of the node's files; all local ranks do it at the same time.
 
@@ -137,6 +138,8 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
         What a node holds, see `node_files`.
     threads
         Processors of this rank.
+    progress
+        Called every few seconds as long as files get done.
 
     Raises
     ------
@@ -148,7 +151,7 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     if pieces:
         _claim(target)
         with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
-            Unpacker(pack, pieces, shards, target).run(threads)
+            Unpacker(pack, pieces, shards, target).run(threads, progress)
     return StagingResult(
         bytes_read=sum(piece.member.packed_bytes for piece in pieces),
         bytes_written=sum(piece.member.content_bytes for piece in pieces),

@@ -3,7 +3,7 @@
 import errno
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ GAP_BYTES = 64 << 10
 """Members that lie so close are asked for together; what lies between them costs less than another request."""
 BLOCK_BYTES = 256 << 10
 """A block stays in a core's own cache between reading, summing up and writing it."""
+_PROGRESS_S = 2.0
 REMEDY = "free some space, choose another storage.node_local, or use staging.partition: split"
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
@@ -63,14 +64,27 @@ class Unpacker:
         self._next, self._announced, self._ahead_bytes = 0, 0, 0
         self._problem: Exception | None = None
 
-    def run(self, threads: int) -> None:
-        """Unpack all pieces; the first problem of any thread is raised here."""
+    def run(self, threads: int, progress: Callable[[], None] = lambda: None) -> None:
+        """Unpack all pieces; the first problem of any thread is raised here.
+
+        Parameters
+        ----------
+        threads
+            Processors to use.
+        progress
+            Called every few seconds as long as pieces get done: who hangs falls silent.
+        """
         count = min(WORKERS_PER_THREAD * threads, len(self._pieces))
         workers = [threading.Thread(target=self._work, daemon=True) for _ in range(count)]
         for worker in workers:
             worker.start()
+        taken = 0
         for worker in workers:
-            worker.join()
+            while worker.is_alive():
+                worker.join(_PROGRESS_S)
+                if self._next > taken:
+                    taken = self._next
+                    progress()
         if self._problem is not None:
             raise self._problem
 

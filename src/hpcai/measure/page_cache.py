@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_WINDOW_BYTES = 1 << 30
 
 
 def drop_page_cache(files: Iterable[Path]) -> Literal["dropped", "not_permitted"]:
@@ -37,14 +40,22 @@ def resident_pages(descriptor: int) -> int:
         If the kernel does not tell.
     """
     size = os.fstat(descriptor).st_size
-    if size == 0:
-        return 0
-    # A private writable mapping, only because ctypes takes the address of nothing else.
-    with mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY) as mapping:
+    return sum(
+        _resident_in_window(descriptor, start, min(_WINDOW_BYTES, size - start))
+        for start in range(0, size, _WINDOW_BYTES)
+    )
+
+
+def _resident_in_window(descriptor: int, start: int, length: int) -> int:
+    # A private writable mapping, only because ctypes takes the address of nothing else; of a part of the file, because
+    # the kernel wants to be able to give so much memory.
+    with mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=start) as mapping:
         first = ctypes.c_char.from_buffer(mapping)
-        flags = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
-        status = _LIBC.mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), flags)
+        flags = np.empty(-(-length // mmap.PAGESIZE), np.uint8)
+        status = _LIBC.mincore(
+            ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), ctypes.c_void_p(flags.ctypes.data)
+        )
         del first
         if status:
             raise OSError(ctypes.get_errno(), "mincore")
-    return sum(flag & 1 for flag in flags)
+    return int(np.count_nonzero(flags & 1))

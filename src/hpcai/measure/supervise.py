@@ -16,7 +16,7 @@ from typing import Literal
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import Manifest, read_manifest
-from hpcai.data.pack import PackManifest, read_pack
+from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import clean_stage
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.measure import provenance, publish
@@ -98,12 +98,17 @@ def say(plan: RunPlan, what: str) -> None:
 def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim: Path) -> RunRecord:
     manifest = read_manifest(inputs.manifest)
     pack = read_pack(inputs.pack) if inputs.pack else None
+    if pack and inputs.pack:
+        require_same(pack, manifest, inputs.pack)
     scratch = scratch_folder(plan, attempt.name)
     progress = _Progress(plan, attempt / "epochs.jsonl", claim)
     try:
         with machine_to_itself(plan):
             # Dropped only now: a run that was waited for may have read the same files.
-            page_cache = drop_page_cache(data_files(inputs, manifest, pack))
+            page_cache: PageCache = drop_page_cache(data_files(inputs, manifest, pack))
+            if plan.point.nodes > 1 or (pack and not plan.time_staging):
+                # Other nodes' caches are out of reach, and what is staged before the clock starts is warm.
+                page_cache = "kept"
             command = launch_command(launcher, plan, _program(inputs, attempt, scratch, page_cache))
             say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
             started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -76,6 +76,8 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         else:
             mean, variance = self._group_moments(inputs)
             outputs = self._fused(inputs, gamma, beta, (mean, variance), shared=True)[0]
+            count = tf.size(inputs) // inputs.shape[-1] * self._group
+            variance *= tf.cast(count, tf.float32) / tf.cast(tf.maximum(count - 1, 1), tf.float32)
         self._move(self.moving_mean, mean)
         self._move(self.moving_variance, variance)
         return outputs
@@ -115,7 +117,8 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         axes = list(range(inputs.shape.rank - 1))
         own = tf.stack([tf.reduce_mean(values, axes), tf.reduce_mean(tf.square(values), axes)])
         mean, square = tf.unstack(collective.mean_over_group(own, self.name))
-        return mean, square - tf.square(mean)
+        # Rounding must not make the variance of nearly equal values negative.
+        return mean, tf.nn.relu(square - tf.square(mean))
 
     def _move(self, moving: keras.Variable, statistic: tf.Tensor) -> None:
         moving.assign(moving.value * self._momentum + tf.stop_gradient(statistic) * (1 - self._momentum))

@@ -129,6 +129,21 @@ def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
     return hvd.allreduce(values, op=hvd.Average, name=f"group.{name}", process_set=_group[0])
 
 
+def mean_over_ranks(value: tf.Tensor, name: str) -> tf.Tensor:
+    """Return the mean of a number over all ranks; used inside the compiled step, no gradient flows through it.
+
+    Parameters
+    ----------
+    value
+        This rank's number, a scalar.
+    name
+        Name of the exchange, unique among those of a step.
+    """
+    if not hvd.is_initialized() or hvd.size() == 1:
+        return value
+    return tf.stop_gradient(hvd.allreduce(value, op=hvd.Average, name=name))
+
+
 def average_variables(variables: Sequence[tf.Variable]) -> None:
     """Give all ranks the mean that each variable has over the ranks."""
     if hvd.size() > 1 and variables:

@@ -10,7 +10,7 @@ import numpy as np
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
 from hpcai.data.module import SPLITS, Split
-from hpcai.data.pack import PackManifest, read_pack
+from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import StagingResult, clean_stage, node_pieces, preflight, stage_shards
 from hpcai.errors import ConfigError, DatasetError, StagingError
 from hpcai.records import StagingRecord
@@ -45,6 +45,7 @@ class Dataset:
                     "--pack: found none, expected packed.json of the dataset, because training reads what is packed"
                 )
             self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
+            require_same(self._pack, self._manifest, sources.pack)
         data = plan.benchmark.data
         for split, expected in zip(SPLITS, (data.train_samples, data.validation_samples), strict=True):
             found = self._manifest.samples(split)
@@ -92,8 +93,13 @@ class Dataset:
             for piece in pieces
         ]
 
-    def stage(self) -> StagingRecord:
+    def stage(self, progress: Callable[[], None]) -> StagingRecord:
         """Stage the dataset, if it is to be staged; all ranks together, and all fail if one does.
+
+        Parameters
+        ----------
+        progress
+            Called every few seconds as long as this rank's files get done.
 
         Raises
         ------
@@ -106,7 +112,7 @@ class Dataset:
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
         pack = self._pack
         _together(lambda: self._preflight(pack), "staging_space")
-        own = _together(lambda: self._stage_own_part(pack), "staging")
+        own = _together(lambda: self._stage_own_part(pack, progress), "staging")
         self.staging_read_bytes, self.staging_s = own.bytes_read, own.seconds
         row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds])
         rows = collective.gather(row, "staging_totals")
@@ -128,7 +134,7 @@ class Dataset:
         if ranks.local_rank == 0:
             preflight(pack, self._sources.scratch, ranks.node_index, ranks.nodes, partition)
 
-    def _stage_own_part(self, pack: PackManifest) -> StagingResult:
+    def _stage_own_part(self, pack: PackManifest, progress: Callable[[], None]) -> StagingResult:
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         return stage_shards(
             pack,
@@ -140,6 +146,7 @@ class Dataset:
             nodes=ranks.nodes,
             partition=partition,
             threads=self.threads,
+            progress=progress,
         )
 
     def require_files(self) -> None:

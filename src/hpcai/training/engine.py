@@ -169,8 +169,12 @@ class Engine:
         collective.broadcast_variables([variable.value for variable in shared])
 
     def synchronise_statistics(self) -> None:
-        """Give all ranks the mean of their moving statistics, as the DeepCAM reference does before each evaluation."""
-        collective.average_variables([variable.value for variable in self.model.non_trainable_weights])
+        """Give all ranks the moving statistics that the workload evaluates with: rank 0's, or their mean."""
+        statistics = [variable.value for variable in self.model.non_trainable_weights]
+        if self._workload.moving_statistics == "mean":
+            collective.average_variables(statistics)
+        elif statistics:
+            collective.broadcast_variables(statistics)
 
     def digest(self) -> str:
         """Return the SHA-256 of all weights."""

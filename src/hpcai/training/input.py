@@ -189,7 +189,7 @@ def checked(batches: Iterator[Batch], what: str) -> Iterator[Batch]:
             return
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
             raise DatasetError(
-                f"{what}: a sample cannot be read ({error.message}); expected a whole record with the features and "
-                "shapes of the manifest; verify the dataset or make it again"
+                f"{what}: a sample cannot be read ({error.message}); unless this says what to do: expected a whole "
+                "record with the features and shapes of the manifest; verify the dataset or make it again"
             ) from error
         yield batch

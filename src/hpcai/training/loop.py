@@ -137,10 +137,10 @@ class Training:
 
     def _stage(self) -> StagingRecord:
         if not self._dataset.is_staged:
-            return self._dataset.stage()
+            return self._dataset.stage(self._journal.beat)
         self._log.start(constants.STAGING_START)
         with self._chrono.phase("staging"):
-            staging = self._dataset.stage()
+            staging = self._dataset.stage(self._journal.beat)
         self._log.stop(constants.STAGING_STOP)
         self._journal.beat()
         self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import keras
 import numpy as np
@@ -50,6 +50,8 @@ class Workload(ABC, Generic[Settings]):
         Numbers about the training data from the manifest, by name; see `hpcai.data.module.DataModule.statistics`.
     """
 
+    moving_statistics: ClassVar[Literal["first", "mean"]] = "first"
+    """Whose moving statistics an evaluation uses: rank 0's, or the mean over the ranks."""
     mlperf_name: ClassVar[str]
     """Benchmark's name in an MLPerf log; where the suite has no logs, our own name for it."""
     quality_metric: ClassVar[str]

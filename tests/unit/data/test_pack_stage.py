@@ -16,7 +16,7 @@ from hpcai.config.benchmark import PackSettings
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
 from hpcai.data.module import SPLITS
-from hpcai.data.pack import pack_dataset, read_pack
+from hpcai.data.pack import pack_dataset, read_pack, require_same
 from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
 from hpcai.data.tfrecord import read_records, write_records
 from hpcai.errors import DatasetError, StagingError
@@ -133,6 +133,22 @@ def test_packing_verifies_what_it_reads(tmp_path, dataset):
     with pytest.raises(DatasetError, match=r"_003.tfrecord: record 0"):
         pack(dataset, tmp_path)
     assert list((tmp_path / "packed").iterdir()) == []
+
+
+def test_shards_of_other_data_are_refused(tmp_path, dataset):
+    packed = pack(dataset, tmp_path)
+    require_same(packed, dataset, tmp_path / "packed.json")
+    other = dataset.model_copy(update={"statistics": {"mean": (1.0,)}})
+    with pytest.raises(DatasetError, match=r"packed.json: found shards of a dataset with the digest .*, expected"):
+        require_same(packed, other, tmp_path / "packed.json")
+
+
+def test_staging_shows_that_it_goes_on(tmp_path, dataset, monkeypatch):
+    monkeypatch.setattr(unpacker, "_PROGRESS_S", 0.001)
+    packed, calls = pack(dataset, tmp_path), []
+    preflight(packed, tmp_path / "node", 0, 1, "whole")
+    stage_shards(packed, tmp_path / "packed", tmp_path / "node", 0, 1, 0, 1, "whole", 1, lambda: calls.append(1))
+    assert calls
 
 
 def test_a_failed_repacking_keeps_the_old_pack(tmp_path, dataset):

@@ -135,6 +135,12 @@ def test_an_existing_manifest_is_verified(tmp_path):
         prepare(existing, tmp_path / "d")
 
 
+def test_generated_data_stay_generated_wherever_they_lie(tmp_path, fake_generator):
+    prepare(settings("generate"), tmp_path / "made")
+    taken = prepare(settings("existing", path=str(tmp_path / "made")), tmp_path / "taken")
+    assert taken.source == "generated"
+
+
 def test_existing_problems(tmp_path):
     with pytest.raises(DatasetError, match="found no such folder"):
         prepare(settings("existing", path=str(tmp_path / "x")), tmp_path / "a")

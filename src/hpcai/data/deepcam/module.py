@@ -25,6 +25,7 @@ class DeepCamDataModule(DataModule[DeepCamData]):
     """
 
     sidecars: ClassVar[tuple[str, ...]] = (STATISTICS_FILE,)
+    one_sample_per_file: ClassVar[bool] = True
 
     @property
     def sample_shape(self) -> tuple[int, ...]:

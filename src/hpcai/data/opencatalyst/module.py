@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 from hpcai.config.opencatalyst import OpenCatalystData
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
-from hpcai.data.module import DataModule, FileFacts, Found, Member, file_checksum, files_in_folders, require_unchanged
+from hpcai.data.module import (
+    SPLITS,
+    DataModule,
+    FileFacts,
+    Found,
+    Member,
+    file_checksum,
+    files_in_folders,
+    require_unchanged,
+)
 from hpcai.data.opencatalyst.container import SUFFIX, count_graphs, read_graphs
 from hpcai.data.opencatalyst.extxyz import convert_pairs, split_of
 from hpcai.data.opencatalyst.generator import generate_dataset, graph_limits
@@ -62,29 +71,36 @@ class OpenCatalystDataModule(DataModule[OpenCatalystData]):
     def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
         """Return facts about the training graphs.
 
-        ``force_standard_deviation`` is that of all components of the free atoms' forces, eV/Angstrom; ``mean_`` and
-        ``max_`` atoms, edges and triplets are per graph.
+        ``force_standard_deviation`` is that of all components of the free atoms' forces, eV/Angstrom; ``mean_``,
+        ``standard_deviation_`` and ``max_`` atoms and edges are per graph, of all graphs of both splits, so that the
+        room of a batch can be settled; ``mean_triplets`` is of the graphs that the forces are taken from.
         """
-        files = [root / path for path in sorted(found["train"])]
-        total = sum(count_graphs(file) for file in files)
-        stride = -(-total // STATISTICS_GRAPHS)
-        sizes: list[tuple[int, int, int]] = []
+        files = [root / path for split in SPLITS for path in sorted(found[split])]
+        training = sum(count_graphs(root / path) for path in found["train"])
+        stride = -(-training // STATISTICS_GRAPHS)
+        sizes: list[tuple[int, int]] = []
+        triplets: list[int] = []
         forces: list[NDArray[np.float32]] = []
         graphs = (graph for file in files for graph in read_graphs(file, graph_limits(self.settings)))
-        for graph in islice(graphs, 0, None, stride):
-            sizes.append((graph.natoms, graph.edge_index.shape[1], count_triplets(graph)))
-            forces.append(_free_forces(graph))
+        for number, graph in enumerate(graphs):
+            sizes.append((graph.natoms, graph.edge_index.shape[1]))
+            if number < training and number % stride == 0:
+                triplets.append(count_triplets(graph))
+                forces.append(_free_forces(graph))
         deviation = float(np.concatenate(forces).std(dtype=np.float64))
         if not deviation > 0:
             raise DatasetError(
-                f"{root}: found a force standard deviation of {deviation} over {len(sizes)} graphs, expected a "
+                f"{root}: found a force standard deviation of {deviation} over {len(forces)} graphs, expected a "
                 "positive one; make the dataset again with free atoms"
             )
-        table = np.array(sizes)
-        names = ("atoms", "edges", "triplets")
-        means = {f"mean_{name}": (float(value),) for name, value in zip(names, table.mean(axis=0), strict=True)}
-        most = {f"max_{name}": (float(value),) for name, value in zip(names, table.max(axis=0), strict=True)}
-        return {"force_standard_deviation": (deviation,), **means, **most}
+        table = np.array(sizes, np.float64)
+        kinds = {"mean": table.mean(axis=0), "standard_deviation": table.std(axis=0), "max": table.max(axis=0)}
+        per_graph = {
+            f"{kind}_{name}": (float(value),)
+            for kind, values in kinds.items()
+            for name, value in zip(("atoms", "edges"), values, strict=True)
+        }
+        return {"force_standard_deviation": (deviation,), **per_graph, "mean_triplets": (float(np.mean(triplets)),)}
 
     def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
         """Unpack the archives of S2EF and convert them to LMDB, one split after the other."""

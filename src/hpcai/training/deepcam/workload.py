@@ -1,6 +1,6 @@
 """DeepCAM: which pixels of a climate frame belong to a cyclone or an atmospheric river (MLPerf HPC, deepcam/)."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import keras
 import numpy as np
@@ -27,6 +27,7 @@ OPTIMIZERS = {"Adam": Adam, "AdamW": AdamW, "LAMB": Lamb}
 class DeepCam(Workload[DeepCamBenchmark]):
     """DeepCAM at the size that its benchmark file says."""
 
+    moving_statistics: ClassVar[Literal["first", "mean"]] = "mean"
     mlperf_name: ClassVar[str] = "deepcam"
     quality_metric: ClassVar[str] = "intersection_over_union"
     higher_is_better: ClassVar[bool] = True

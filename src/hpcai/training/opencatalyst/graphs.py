@@ -1,14 +1,18 @@
 """From tf.train.Examples to batches of graphs with a fixed shape."""
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from hpcai.config.opencatalyst import GraphCapacity
+from hpcai.errors import TrainingError
 from hpcai.training.opencatalyst.model import Structure
 
 _RAW = {"pos": tf.float32, "cell": tf.float32, "atomic_numbers": tf.int32, "edge_index": tf.int32,
         "cell_offsets": tf.int8, "force": tf.float32, "fixed": tf.float32}  # fmt: skip
+STANDARD_DEVIATIONS = 6
 
 
 class Graphs(NamedTuple):
@@ -45,6 +49,31 @@ class Room(NamedTuple):
     def of(cls, capacity: GraphCapacity, samples: int) -> "Room":
         """Return the room for some samples."""
         return cls(samples * capacity.atoms + 1, samples * capacity.edges)
+
+    @classmethod
+    def for_dataset(cls, statistics: Mapping[str, tuple[float, ...]], samples: int) -> "Room":
+        """Return the room that batches of a dataset need, but for one in a thousand million.
+
+        The mean of n graphs plus six standard deviations of their sum; never less than the largest graph, nor more
+        than n of it.
+
+        Raises
+        ------
+        TrainingError
+            If the manifest does not tell the sizes of the graphs.
+        """
+        rooms = []
+        for what in ("atoms", "edges"):
+            names = [f"{kind}_{what}" for kind in ("mean", "standard_deviation", "max")]
+            if not all(name in statistics for name in names):
+                raise TrainingError(
+                    f"statistics: found {sorted(statistics)}, expected {names}; prepare the dataset again or set "
+                    f"data.capacity"
+                )
+            mean, deviation, largest = (statistics[name][0] for name in names)
+            likely = samples * mean + STANDARD_DEVIATIONS * math.sqrt(samples) * deviation
+            rooms.append(math.ceil(min(max(likely, largest), samples * largest)))
+        return cls(rooms[0] + 1, rooms[1])
 
     def spec(self) -> tuple[tf.TensorSpec, ...]:
         """Return the shapes and types of `Graphs`."""
@@ -83,7 +112,7 @@ def parse_graph(record: tf.Tensor) -> Sample:
     return Sample(positions, forces, 1 - raw["fixed"], raw["atomic_numbers"], *edges)
 
 
-def join_graphs(samples: tf.data.Dataset, size: int, capacity: GraphCapacity, columns: int) -> tf.data.Dataset:
+def join_graphs(samples: tf.data.Dataset, size: int, room: Room, columns: int) -> tf.data.Dataset:
     """Return batches (*`Graphs`, weights) of samples; see `hpcai.training.workload.Workload.collate`.
 
     Parameters
@@ -92,12 +121,11 @@ def join_graphs(samples: tf.data.Dataset, size: int, capacity: GraphCapacity, co
         Elements are `Sample`.
     size
         Samples per batch.
-    capacity
-        Room per sample.
+    room
+        Room of a batch.
     columns
         Most neighbours of an atom.
     """
-    room = Room.of(capacity, size)
 
     def join(*parts: tf.RaggedTensor) -> tuple[tf.Tensor, ...]:
         sample = Sample(*parts)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcai.config.opencatalyst import OpenCatalystData, OpenCatalystModel
+from hpcai.errors import TrainingError
 from hpcai.training.work import LayerWork
 
 
@@ -17,13 +18,22 @@ class GraphSize:
 
     @classmethod
     def of(cls, data: OpenCatalystData, statistics: Mapping[str, tuple[float, ...]]) -> "GraphSize":
-        """Return the mean size of the training graphs, or where it is not known that of one that fills its room."""
-        full = {
-            "atoms": data.capacity.atoms,
-            "edges": data.capacity.edges,
-            "triplets": data.capacity.edges * data.max_neighbours,
-        }
-        return cls(**{name: statistics.get(f"mean_{name}", (float(value),))[0] for name, value in full.items()})
+        """Return the mean size of the dataset's graphs, or where it is not known that of one that fills its room.
+
+        Raises
+        ------
+        TrainingError
+            If neither is known.
+        """
+        names = ("atoms", "edges", "triplets")
+        if all(f"mean_{name}" in statistics for name in names):
+            return cls(**{name: statistics[f"mean_{name}"][0] for name in names})
+        if data.capacity is None:
+            raise TrainingError(
+                f"statistics of {data.dataset}: found {sorted(statistics)}, expected the mean sizes of its graphs; "
+                "prepare the dataset again or set data.capacity"
+            )
+        return cls(data.capacity.atoms, data.capacity.edges, data.capacity.edges * data.max_neighbours)
 
 
 def dimenet_layers(settings: OpenCatalystModel, size: GraphSize) -> tuple[LayerWork, ...]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from hpcai.config.opencatalyst import OpenCatalystBenchmark
 from hpcai.errors import DatasetError
+from hpcai.training import collective
 from hpcai.training.opencatalyst.graphs import Graphs, Room, join_graphs, parse_graph
 from hpcai.training.opencatalyst.model import DimeNetPlusPlus
 from hpcai.training.opencatalyst.optimizer import TorchAdamW
@@ -54,7 +55,12 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
 
     def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
         """Return the shapes of `Graphs`: room for the samples of a micro-batch."""
-        return Room.of(self.benchmark.data.capacity, self.plan.micro_batch).spec()
+        return self._room(self.plan.micro_batch).spec()
+
+    def _room(self, samples: int) -> Room:
+        """Return the room of a batch."""
+        capacity = self.benchmark.data.capacity
+        return Room.of(capacity, samples) if capacity else Room.for_dataset(self.statistics, samples)
 
     def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:  # noqa: ARG002
         """Return the parts of `hpcai.training.opencatalyst.graphs.Sample`; there is no augmentation."""
@@ -62,8 +68,7 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
 
     def collate(self, samples: tf.data.Dataset, size: int) -> tf.data.Dataset:
         """Join graphs to batches of a fixed room, padded with an atom and edges that count nowhere."""
-        data = self.benchmark.data
-        return join_graphs(samples, size, data.capacity, data.max_neighbours)
+        return join_graphs(samples, size, self._room(size), self.benchmark.data.max_neighbours)
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network in the precision of the plan; variables and energies are float32."""
@@ -89,14 +94,15 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
         """Return the coefficient x sum of |errors| of the free atoms' force components / number of free atoms.
 
-        The number is that of this micro-batch. The reference divides by the mean number of the ranks; the difference
-        is a weight per rank and step that varies with the sizes of the graphs. The reference's term for the energy
-        has the coefficient 0 and is left out.
+        The number is the mean one of the ranks, as in the reference, so that the mean of the ranks' losses is the sum
+        over all their atoms divided by all of these (ocpmodels/trainers/mlperf_forces_trainer.py). With several
+        micro-batches in a step each is normalised for itself. The reference's term for the energy has the
+        coefficient 0 and is left out.
         """
         graphs = Graphs(*batch)
         forces = model.forces(graphs.positions, graphs.structure)
         errors = tf.reduce_sum(tf.abs(forces - graphs.forces / self.force_unit), axis=1)
-        free = tf.reduce_sum(graphs.free)
+        free = collective.mean_over_ranks(tf.reduce_sum(graphs.free), "free_atoms")
         return self.benchmark.recipe.force_coefficient * tf.reduce_sum(errors * graphs.free) / tf.maximum(free, 1)
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:

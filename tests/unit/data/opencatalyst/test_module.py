@@ -105,15 +105,19 @@ def test_a_changed_file_is_not_converted(generated: Path, tmp_path: Path) -> Non
         list(MODULE.members(path, facts))
 
 
-def test_statistics_are_those_of_the_training_graphs(generated: Path) -> None:
+def test_statistics_are_those_of_the_graphs(generated: Path) -> None:
     found = MODULE.find(generated)
     assert found is not None
     statistics = MODULE.statistics(generated, found)
     graphs = graphs_of(generated, "train")
     forces = np.concatenate([graph.force[graph.fixed == 0].ravel() for graph in graphs])
     assert statistics["force_standard_deviation"] == pytest.approx((forces.std(),), rel=1e-5)
-    assert statistics["mean_atoms"] == (pytest.approx(np.mean([graph.natoms for graph in graphs])),)
-    assert statistics["max_edges"] == (max(graph.edge_index.shape[1] for graph in graphs),)
+    everything = [*graphs, *graphs_of(generated, "validation")]
+    atoms = [graph.natoms for graph in everything]
+    edges = [graph.edge_index.shape[1] for graph in everything]
+    assert statistics["mean_atoms"] == (pytest.approx(np.mean(atoms)),)
+    assert statistics["standard_deviation_edges"] == (pytest.approx(np.std(edges)),)
+    assert (statistics["max_atoms"], statistics["max_edges"]) == ((max(atoms),), (max(edges),))
     assert statistics["mean_triplets"] == (pytest.approx(np.mean([count_triplets(graph) for graph in graphs])),)
     assert statistics == MODULE.statistics(generated, found)
 

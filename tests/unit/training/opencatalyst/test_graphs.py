@@ -8,9 +8,34 @@ import tensorflow as tf
 from unit.training.opencatalyst.opencatalyst_plans import make_graph, make_plan
 
 from hpcai.data.opencatalyst.graph import Graph
-from hpcai.training.opencatalyst.graphs import Graphs
+from hpcai.errors import TrainingError
+from hpcai.training.opencatalyst.graphs import Graphs, Room
 from hpcai.training.opencatalyst.grid import add_rows, make_grid, take_rows
 from hpcai.training.opencatalyst.workload import OpenCatalyst
+
+SIZES = {
+    "mean_atoms": (70.0,),
+    "standard_deviation_atoms": (40.0,),
+    "max_atoms": (225.0,),
+    "mean_edges": (3500.0,),
+    "standard_deviation_edges": (2000.0,),
+    "max_edges": (11_250.0,),
+}
+
+
+@pytest.mark.parametrize(("samples", "edges"), [(1, 11_250), (4, 38_000), (32, 179_883), (2, 22_500)])
+def test_room_follows_from_the_sizes_of_the_graphs(samples: int, edges: int) -> None:
+    """n means and six standard deviations of their sum; at least the largest graph, at most n of it."""
+    room = Room.for_dataset(SIZES, samples)
+    assert room.edges == edges
+    assert 225 < room.atoms <= samples * 225 + 1
+
+
+def test_room_of_unknown_graphs() -> None:
+    with pytest.raises(
+        TrainingError, match=r"expected .*'max_atoms'.*; prepare the dataset again or set data.capacity"
+    ):
+        OpenCatalyst(make_plan(data={"capacity": None})).batch_spec()
 
 
 def batches_of(workload: OpenCatalyst, *graphs: Graph) -> list[tuple[Graphs, np.ndarray]]:
