@@ -1,0 +1,88 @@
+"""What the nodes of a run see of a dataset that is split among them."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from unit.training.image_classification.image_plans import image_plan
+
+from hpcai.config.runs import RunPlan
+from hpcai.data.module import Split
+from hpcai.data.pack import pack_dataset
+from hpcai.data.prepare import prepare_dataset
+from hpcai.data.registry import data_module
+from hpcai.data.stage import preflight, stage_shards
+from hpcai.errors import DatasetError
+from hpcai.training.collective import Ranks
+from hpcai.training.dataset import Dataset, Sources
+from hpcai.training.input import Reading, Schedule, evaluation_batches, train_batches
+from hpcai.training.registry import workload_of
+
+NODES = 2
+TRAIN, VALIDATION = 30, 14  # in 3 and 2 files: the nodes hold 20 and 10 training samples
+
+
+def split_plan(ranks: int = NODES) -> RunPlan:
+    data = {"train_samples": TRAIN, "validation_samples": VALIDATION, "train_shards": 3, "validation_shards": 2}
+    point = {"nodes": NODES, "ranks_per_node": ranks // NODES}
+    staging = {"partition": "split"}
+    return image_plan(data=data, point=point, staging=staging, recipe={"global_batch": 8})
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
+    """Both nodes' view, one rank each, of a staged dataset."""
+    folder, plan = tmp_path_factory.mktemp("nodes"), split_plan()
+    benchmark = plan.benchmark
+    module = data_module(benchmark.workload, benchmark.data)
+    manifest = prepare_dataset(benchmark.workload, module, folder / "data", folder / "none.tsv")
+    packed = pack_dataset(manifest, module, folder / "data", benchmark.pack, folder / "packed")
+    found = []
+    for node in range(NODES):
+        scratch = folder / f"node{node}"
+        preflight(packed, scratch, node, NODES, "split")
+        stage_shards(packed, folder / "packed", scratch, 0, 1, node, NODES, "split", 1)
+        sources = Sources(folder / "data/manifest.json", folder / "packed/packed.json", scratch)
+        found.append(Dataset(plan, Ranks(node, NODES, 0, 1, node, NODES), sources, threads=1))
+    return found
+
+
+def pixels(nodes: list[Dataset], split: Split) -> list[list[float]]:
+    """A number that tells each image from the others, for every sample that a node sees in one epoch."""
+    plan = split_plan()
+    workload = workload_of(plan)
+    # As in evaluation, so that a sample looks the same whenever it is seen.
+    reading = Reading(lambda record, _: workload.parse(record, None), workload.collate, plan.micro_batch, 1)
+    schedule = Schedule(1, 1, plan.epoch_steps * plan.local_batch)
+    seen = []
+    for node in nodes:
+        samples = node.samples(split)
+        if split == "train":
+            batches = ((images, np.ones(len(images))) for images, _ in train_batches(samples, reading, schedule))
+        else:
+            batches = ((images, weights.numpy()) for images, _, weights in evaluation_batches(samples, reading))
+        seen.append([float(image) for images, weights in batches for image in np.sum(images, (1, 2, 3))[weights > 0]])
+    return seen
+
+
+def test_every_validation_sample_is_evaluated_once(nodes: list[Dataset]) -> None:
+    seen = pixels(nodes, "validation")
+    assert [len(numbers) for numbers in seen] == [7, 7]
+    assert len({number for numbers in seen for number in numbers}) == VALIDATION
+
+
+def test_nodes_that_hold_unequally_many_samples_take_equally_many_steps(nodes: list[Dataset]) -> None:
+    """A node with more samples leaves some out, one with fewer repeats some; no node sees another's."""
+    assert [len(node.samples("train")) for node in nodes] == [20, 10]
+    seen = pixels(nodes, "train")
+    assert [len(numbers) for numbers in seen] == [12, 12]
+    assert [len(set(numbers)) for numbers in seen] == [12, 10]
+    assert not set(seen[0]) & set(seen[1])
+
+
+def test_a_pack_of_other_data_is_refused(nodes: list[Dataset], tmp_path: Path) -> None:
+    sources = nodes[0]._sources
+    manifest = tmp_path / "manifest.json"
+    manifest.write_text(sources.manifest.read_text().replace('"dataset": "resnet_test"', '"dataset": "other"'))
+    with pytest.raises(DatasetError, match="found shards of a dataset with the digest"):
+        Dataset(split_plan(), Ranks(0, 2, 0, 1, 0, 2), Sources(manifest, sources.pack, tmp_path), threads=1)
