@@ -36,6 +36,7 @@ class Dataset:
     def __init__(self, plan: RunPlan, ranks: collective.Ranks, sources: Sources, threads: int) -> None:
         self._plan, self._ranks, self._sources, self.threads = plan, ranks, sources, threads
         self.staging_read_bytes, self.staging_s = 0, 0.0
+        self._samples: dict[Split, Samples] = {}
         self._manifest = read_manifest(sources.manifest)
         self.is_staged = plan.benchmark.staging.place == "node_local"
         self._pack = None
@@ -63,6 +64,11 @@ class Dataset:
 
     def samples(self, split: Split) -> Samples:
         """Return where the samples of a split are and this rank's part of them; no file is touched."""
+        if split not in self._samples:
+            self._samples[split] = self._find_samples(split)
+        return self._samples[split]
+
+    def _find_samples(self, split: Split) -> Samples:
         ranks, staging = self._ranks, self._plan.benchmark.staging
         places = self._places(split)
         records = [len(offsets) for _, offsets in places]

@@ -7,11 +7,6 @@ fixed proper size, so expansion thins the counts out: the mean is proportional t
 Each sample is a universe of its own; the official data cut 64 cubes out of each.
 """
 
-import logging
-import multiprocessing
-import os
-import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,10 +18,9 @@ from scipy.stats import qmc
 from hpcai.config.cosmoflow import CosmoFlowData, Priors
 from hpcai.data.cosmoflow.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
 from hpcai.data.cosmoflow.sample import encode_sample
+from hpcai.data.processes import in_processes
 from hpcai.data.tfrecord import write_records
 from hpcai.errors import DatasetError
-
-logger = logging.getLogger(__name__)
 
 GENERATOR_VERSION = 1
 LOOKBACK_GYR = (0.0, 2.0, 4.0, 6.0)
@@ -36,7 +30,6 @@ MEAN_COUNT = 1.0
 """Particles per voxel today at omega_m = 0.3 (each snapshot is sub-sampled to it); few, so that ln(1 + x) is small."""
 REFERENCE_OMEGA_M = 0.3
 _SPLITS = ("train", "validation")
-_PROGRESS_S = 5.0
 
 
 def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None = None) -> dict[str, object]:
@@ -59,20 +52,11 @@ def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None 
         If a universe of the priors is younger than the oldest snapshot, or a count does not fit int16.
     """
     _require_old_universes(settings.priors)
-    started_s = time.monotonic()
     jobs = [_Job(split, number) for split in _SPLITS for number in range(_count(settings, split))]
     for split in _SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
-    workers = min(workers or len(os.sched_getaffinity(0)), len(jobs))
-    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        told_s = started_s
-        work = partial(_write_sample, settings, folder)
-        for done, _ in enumerate(pool.map(work, jobs, chunksize=max(1, min(16, len(jobs) // workers))), 1):
-            if done == len(jobs) or time.monotonic() - told_s >= _PROGRESS_S:
-                told_s = time.monotonic()
-                logger.info("generated %d of %d samples in %.0f s", done, len(jobs), told_s - started_s)
+    for _ in in_processes(partial(_write_sample, settings, folder), jobs, "samples", workers):
+        pass
     return {
         "version": GENERATOR_VERSION,
         "seed": settings.seed,

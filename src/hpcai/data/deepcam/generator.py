@@ -1,11 +1,5 @@
 """The generator: frames of `hpcai.data.deepcam.climate` in the official files, and their statistics."""
 
-import logging
-import multiprocessing
-import os
-import time
-from collections.abc import Iterable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,12 +17,10 @@ from hpcai.data.deepcam.statistics import (
     summarise_frame,
 )
 from hpcai.data.module import SPLITS, Split
+from hpcai.data.processes import in_processes
 from hpcai.files import write_atomically
 
-logger = logging.getLogger(__name__)
-
 GENERATOR_VERSION = 1
-_PROGRESS_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -55,27 +47,10 @@ def generate_dataset(settings: DeepCamData, folder: Path, workers: int | None = 
     jobs = [_Job(split, number) for split in SPLITS for number in range(counts[split])]
     for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
-    workers = min(workers or len(os.sched_getaffinity(0)), len(jobs))
-    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        found = pool.map(partial(_write_frame, settings, folder), jobs, chunksize=max(1, min(16, len(jobs) // workers)))
-        summaries = _collect(found, len(jobs))
+    summaries = list(in_processes(partial(_write_frame, settings, folder), jobs, "frames", workers))
     train = merge_statistics(summaries[: settings.train_samples])
     write_atomically(folder / STATISTICS_FILE, encode_statistics(train))
     return {"version": GENERATOR_VERSION, "seed": settings.seed}
-
-
-def _collect(found: Iterable[ChannelStatistics], total: int) -> list[ChannelStatistics]:
-    """Take the results one by one and tell how far it is."""
-    started_s = told_s = time.monotonic()
-    summaries: list[ChannelStatistics] = []
-    for summary in found:
-        summaries.append(summary)
-        if len(summaries) == total or time.monotonic() - told_s >= _PROGRESS_S:
-            told_s = time.monotonic()
-            logger.info("generated %d of %d frames in %.0f s", len(summaries), total, told_s - started_s)
-    return summaries
 
 
 def _write_frame(settings: DeepCamData, folder: Path, job: _Job) -> ChannelStatistics:

@@ -1,11 +1,6 @@
 """The generator: years of climate-like fields with events that a detector can learn, in the official container."""
 
-import logging
-import multiprocessing
-import os
-import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -24,8 +19,7 @@ from hpcai.data.extreme_weather.container import (
     write_year,
 )
 from hpcai.data.extreme_weather.events import MOISTURE_EDGE_KG_PER_M2, PRESSURE_EDGE_PA, add_events
-
-logger = logging.getLogger(__name__)
+from hpcai.data.processes import in_processes
 
 GENERATOR_VERSION = 1
 EMPTY_RATIO = 0.1
@@ -47,14 +41,9 @@ def generate_dataset(settings: ExtremeWeatherData, folder: Path, workers: int | 
     workers
         Number of processes; the usable processors if not given.
     """
-    started_s = time.monotonic()
     years = sorted((*settings.train_years, *settings.validation_years))
-    workers = min(workers or len(os.sched_getaffinity(0)), len(years))
-    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        for done, year in enumerate(pool.map(partial(_write_year, settings, folder), years), 1):
-            logger.info("generated %d (%d of %d) in %.0f s", year, done, len(years), time.monotonic() - started_s)
+    for _ in in_processes(partial(_write_year, settings, folder), years, "years", workers):
+        pass
     return {
         "version": GENERATOR_VERSION,
         "seed": settings.seed,
@@ -82,7 +71,7 @@ def make_ground(settings: ExtremeWeatherData) -> Field:
     return mountains(np.random.default_rng([settings.seed]), Grid(settings.height, settings.width))
 
 
-def _write_year(settings: ExtremeWeatherData, folder: Path, year: int) -> int:
+def _write_year(settings: ExtremeWeatherData, folder: Path, year: int) -> None:
     ground_m = make_ground(settings)
     shape = YearShape(settings.frames(year), settings.height, settings.width)
     boxes = np.full(shape.boxes, UNUSED, np.int32)
@@ -93,4 +82,3 @@ def _write_year(settings: ExtremeWeatherData, folder: Path, year: int) -> int:
             yield image
 
     write_year(folder / f"climo_{year}.h5", images(), boxes, shape)
-    return year

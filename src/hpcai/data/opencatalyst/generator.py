@@ -1,11 +1,6 @@
 """Writes a generated dataset: frames of slabs with adsorbates, in the official layout and container."""
 
-import logging
-import multiprocessing
-import os
-import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +13,9 @@ from hpcai.data.module import SPLITS, Split
 from hpcai.data.opencatalyst.container import file_name, write_graphs
 from hpcai.data.opencatalyst.graph import Graph, GraphLimits
 from hpcai.data.opencatalyst.slabs import System, make_frame, make_system
+from hpcai.data.processes import in_processes
 
-logger = logging.getLogger(__name__)
 GENERATOR_VERSION = 1
-MOST_WORKERS = 64
 
 
 @dataclass(frozen=True)
@@ -53,17 +47,12 @@ def generate_dataset(settings: OpenCatalystData, folder: Path, workers: int | No
     DatasetError
         If a file cannot be written.
     """
-    started_s = time.monotonic()
     for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
-    workers = workers or min(len(os.sched_getaffinity(0)), MOST_WORKERS)
-    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork")) as pool:
-        sids = range(settings.slabs.systems)
-        systems = tuple(pool.map(partial(make_system, settings.slabs, settings.seed), sids, chunksize=4))
-        logger.info("relaxed %d systems in %.1f s", len(systems), time.monotonic() - started_s)
-        written = pool.map(partial(_write_file, settings, folder, systems), list(_jobs(settings)))
-        logger.info("wrote %d graphs in %.1f s", sum(written), time.monotonic() - started_s)
+    sids = range(settings.slabs.systems)
+    systems = tuple(in_processes(partial(make_system, settings.slabs, settings.seed), sids, "relaxed systems", workers))
+    for _ in in_processes(partial(_write_file, settings, folder, systems), list(_jobs(settings)), "files", workers):
+        pass
     return {
         "version": GENERATOR_VERSION,
         "seed": settings.seed,

@@ -1,0 +1,44 @@
+"""Work of the generators in several processes, with signs of progress."""
+
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+logger = logging.getLogger(__name__)
+_PROGRESS_S = 5.0
+_MOST_AT_ONCE = 16
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+def in_processes(
+    work: Callable[[Job], Result], jobs: Sequence[Job], what: str, workers: int | None = None
+) -> Iterator[Result]:
+    """Yield the results in the order of the jobs, and log now and then how many are done.
+
+    Parameters
+    ----------
+    work
+        What is done with each job; a function of a module, or a `functools.partial` of one.
+    jobs
+        At least one.
+    what
+        What a job makes, in the plural, for the log.
+    workers
+        Number of processes; the usable processors if not given.
+    """
+    started_s = told_s = time.monotonic()
+    workers = min(workers or len(os.sched_getaffinity(0)), len(jobs))
+    # Not "spawn": it would run the calling script again in each worker, which a Snakemake script does not survive.
+    context = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        results = pool.map(work, jobs, chunksize=max(1, min(_MOST_AT_ONCE, len(jobs) // workers)))
+        for done, result in enumerate(results, 1):
+            if done == len(jobs) or time.monotonic() - told_s >= _PROGRESS_S:
+                told_s = time.monotonic()
+                logger.info("generated %d of %d %s in %.0f s", done, len(jobs), what, told_s - started_s)
+            yield result
