@@ -18,13 +18,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.config.benchmark import PackSettings
+from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.data.cosmoflow.module import CosmoFlowDataModule
 from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
 from hpcai.data.member_codec import Codec
-from hpcai.data.module import SPLITS
 from hpcai.data.pack import PACKED, pack_dataset, read_pack
 from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
 from hpcai.data.tfrecord import read_file, write_records

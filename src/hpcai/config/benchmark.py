@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from hpcai.config.base import Count, Name, SafePath, Settings, Text
 
 Suite = Literal["mlperf_hpc", "hpc_ai500"]
+Split = Literal["train", "validation"]
+SPLITS: tuple[Split, ...] = ("train", "validation")
 
 
 class DataSettings(Settings):
@@ -19,6 +21,10 @@ class DataSettings(Settings):
     path: SafePath | None = Field(default=None, description="Folder of an existing dataset (source: existing).")
     archives: tuple[Name, ...] = Field(default=(), description="Rows of datasets.tsv to fetch (source: download).")
     seed: Count = Field(default=1, description="Seed of the generator (source: generate).")
+
+    def samples(self, split: Split) -> int:
+        """Return the number of samples of a split."""
+        return self.train_samples if split == "train" else self.validation_samples
 
     @model_validator(mode="after")
     def _source_has_what_it_needs(self) -> "DataSettings":

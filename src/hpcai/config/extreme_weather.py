@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Ratio, Settings
-from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
+from hpcai.config.benchmark import SPLITS, BenchmarkSettings, DataSettings, RecipeSettings, Suite
 
 COARSEST_STRIDE = 32
 """Pixels per cell of the backbone's last feature map."""
@@ -41,8 +41,8 @@ class ExtremeWeatherData(DataSettings):
         years = (*self.train_years, *self.validation_years)
         if len(set(years)) != len(years):
             raise ValueError("train_years and validation_years must name each year once")
-        for split in ("train", "validation"):
-            samples, count = getattr(self, f"{split}_samples"), len(getattr(self, f"{split}_years"))
+        for split in SPLITS:
+            samples, count = self.samples(split), len(getattr(self, f"{split}_years"))
             if samples % count:
                 raise ValueError(f"{split}_samples: {samples} frames cannot be spread evenly over {count} years")
         return self

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Ratio, Settings
-from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
+from hpcai.config.benchmark import SPLITS, BenchmarkSettings, DataSettings, RecipeSettings, Suite
 
 
 class ImageClassificationData(DataSettings):
@@ -27,8 +27,8 @@ class ImageClassificationData(DataSettings):
     def _sizes_fit(self) -> "ImageClassificationData":
         if self.crop > self.resize_edge:
             raise ValueError(f"crop: {self.crop} is more than resize_edge = {self.resize_edge} can give")
-        for split in ("train", "validation"):
-            samples, shards = getattr(self, f"{split}_samples"), getattr(self, f"{split}_shards")
+        for split in SPLITS:
+            samples, shards = self.samples(split), getattr(self, f"{split}_shards")
             if samples < shards:
                 raise ValueError(f"{split}_shards: {shards} files for {samples} samples leave some of them empty")
             if self.source == "generate" and samples % shards:

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, Field, ValidationError
 
 from hpcai.config.base import Count, Index, Name, Settings
-from hpcai.data.module import DataModule, FileFacts, Split
+from hpcai.config.benchmark import Split
+from hpcai.data.module import DataModule, FileFacts
 from hpcai.data.tfrecord import read_file
 from hpcai.errors import DatasetError
 from hpcai.files import write_atomically

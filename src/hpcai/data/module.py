@@ -4,17 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from crc32c import crc32c
 
-from hpcai.config.benchmark import DataSettings
+from hpcai.config.benchmark import DataSettings, Split
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.errors import DatasetError
 
-Split = Literal["train", "validation"]
-SPLITS: tuple[Split, ...] = ("train", "validation")
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
 _BLOCK_BYTES = 8 << 20

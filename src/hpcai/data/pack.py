@@ -18,10 +18,10 @@ from crc32c import crc32c
 from pydantic import Field
 
 from hpcai.config.base import Count, Index, Name, Settings
-from hpcai.config.benchmark import PackSettings
+from hpcai.config.benchmark import SPLITS, PackSettings, Split
 from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
-from hpcai.data.module import SPLITS, DataModule, Member, Split, checksum_of
+from hpcai.data.module import DataModule, Member, checksum_of
 from hpcai.errors import DatasetError
 from hpcai.files import write_atomically
 

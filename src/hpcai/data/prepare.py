@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hpcai.config.benchmark import DataSettings
+from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import fetch_archive
 from hpcai.data.manifest import (
@@ -24,7 +24,7 @@ from hpcai.data.manifest import (
     verify_dataset,
     write_manifest,
 )
-from hpcai.data.module import SPLITS, DataModule, Found, Split
+from hpcai.data.module import DataModule, Found
 from hpcai.errors import DatasetError
 
 logger = logging.getLogger(__name__)
@@ -106,10 +106,6 @@ class _Preparation:
     def __init__(self, workload: str, module: DataModule[Any], folder: Path) -> None:
         self._workload, self._module, self._folder = workload, module, folder
         self._settings: DataSettings = module.settings
-        self._wanted: dict[Split, int] = {
-            "train": self._settings.train_samples,
-            "validation": self._settings.validation_samples,
-        }
 
     def _header(self, **facts: object) -> ManifestHeader:
         return ManifestHeader.model_validate(
@@ -199,7 +195,7 @@ class _Preparation:
     def _examined(self, root: Path, found: Found, **facts: object) -> Manifest:
         """Read and check the samples of a dataset without a manifest; keep the first whole files by name."""
         if self._module.one_sample_per_file:
-            chosen = {split: sorted(found[split])[: self._wanted[split]] for split in SPLITS}
+            chosen = {split: sorted(found[split])[: self._settings.samples(split)] for split in SPLITS}
         else:
             chosen = {split: sorted(found[split]) for split in SPLITS}
         progress = _Progress("verified", sum(map(len, chosen.values())))
@@ -210,7 +206,7 @@ class _Preparation:
     def _first(self, split: Split, entries: Sequence[FileEntry], place: Path) -> tuple[FileEntry, ...]:
         """Return the first files by name that hold as many samples as wanted."""
         kept: list[FileEntry] = []
-        count, wanted = 0, self._wanted[split]
+        count, wanted = 0, self._settings.samples(split)
         for entry in sorted(entries, key=lambda entry: entry.path):
             if count >= wanted:
                 break

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from hpcai.data.module import SPLITS, Split
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.data.pack import PackManifest
 from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
 from hpcai.errors import StagingError

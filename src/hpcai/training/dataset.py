@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
-from hpcai.data.module import SPLITS, Split
 from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import StagingResult, clean_stage, node_pieces, preflight, stage_shards
 from hpcai.errors import ConfigError, DatasetError, StagingError
@@ -48,8 +48,8 @@ class Dataset:
             self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
             require_same(self._pack, self._manifest, sources.pack)
         data = plan.benchmark.data
-        for split, expected in zip(SPLITS, (data.train_samples, data.validation_samples), strict=True):
-            found = self._manifest.samples(split)
+        for split in SPLITS:
+            found, expected = self._manifest.samples(split), data.samples(split)
             if found != expected:
                 raise DatasetError(
                     f"{sources.manifest}: found {found} {split} samples, expected {expected} as in the benchmark file; "

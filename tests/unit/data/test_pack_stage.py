@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.data.data_samples import cut, flip_bit, small_cubes, write_dataset
 
-from hpcai.config.benchmark import PackSettings
+from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
-from hpcai.data.module import SPLITS
 from hpcai.data.pack import pack_dataset, read_pack, require_same
 from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
 from hpcai.data.tfrecord import read_records, write_records

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from unit.training.image_classification.image_plans import image_plan
 
+from hpcai.config.benchmark import Split
 from hpcai.config.runs import RunPlan
-from hpcai.data.module import Split
 from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module

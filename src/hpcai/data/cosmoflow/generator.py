@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.cosmoflow import CosmoFlowData, Priors
 from hpcai.data.cosmoflow.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
 from hpcai.data.cosmoflow.sample import encode_sample
@@ -29,7 +30,6 @@ VOXEL_MPC_PER_H = (16.0, 7.0, 16.0, 7.0)
 MEAN_COUNT = 1.0
 """Particles per voxel today at omega_m = 0.3 (each snapshot is sub-sampled to it); few, so that ln(1 + x) is small."""
 REFERENCE_OMEGA_M = 0.3
-_SPLITS = ("train", "validation")
 
 
 def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None = None) -> dict[str, object]:
@@ -52,8 +52,8 @@ def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None 
         If a universe of the priors is younger than the oldest snapshot, or a count does not fit int16.
     """
     _require_old_universes(settings.priors)
-    jobs = [_Job(split, number) for split in _SPLITS for number in range(_count(settings, split))]
-    for split in _SPLITS:
+    jobs = [_Job(split, number) for split in SPLITS for number in range(settings.samples(split))]
+    for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
     for _ in in_processes(partial(_write_sample, settings, folder), jobs, "samples", workers):
         pass
@@ -67,12 +67,12 @@ def generate_dataset(settings: CosmoFlowData, folder: Path, workers: int | None 
     }
 
 
-def make_sample(settings: CosmoFlowData, split: str, number: int) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+def make_sample(settings: CosmoFlowData, split: Split, number: int) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
     """Return counts, shape (edge, edge, edge, 4), and targets in [-1, 1], shape (4,), of one universe."""
     unit = _draw_parameters(settings, split)[number]
     low, high = np.array(list(settings.priors.model_dump().values())).T
     universe = Universe(*(low + unit * (high - low)).tolist())
-    random = np.random.default_rng([settings.seed, _SPLITS.index(split), number])
+    random = np.random.default_rng([settings.seed, SPLITS.index(split), number])
     phases = _random_phases(settings.edge, random)
     snapshots = [
         random.poisson(_expected_counts(universe, phases, lookback_gyr, voxel_mpc_per_h))
@@ -89,7 +89,7 @@ def make_sample(settings: CosmoFlowData, split: str, number: int) -> tuple[NDArr
 
 @dataclass(frozen=True)
 class _Job:
-    split: str
+    split: Split
     number: int
 
 
@@ -97,10 +97,6 @@ def _write_sample(settings: CosmoFlowData, folder: Path, job: _Job) -> None:
     payload = encode_sample(*make_sample(settings, job.split, job.number))
     path = folder / job.split / f"univ_ics_{job.split}_a{job.number + 1:06d}_000.tfrecord"
     write_records(path, [payload], compress=settings.edition == "gzip")
-
-
-def _count(settings: CosmoFlowData, split: str) -> int:
-    return settings.train_samples if split == "train" else settings.validation_samples
 
 
 def _require_old_universes(priors: Priors) -> None:
@@ -115,10 +111,10 @@ def _require_old_universes(priors: Priors) -> None:
         )
 
 
-def _draw_parameters(settings: CosmoFlowData, split: str) -> NDArray[np.float64]:
+def _draw_parameters(settings: CosmoFlowData, split: Split) -> NDArray[np.float64]:
     """Return scrambled Sobol points in [0, 1)^4: even coverage of the priors with few samples."""
-    scramble = np.random.default_rng([settings.seed, _SPLITS.index(split)])
-    bits = max(1, (_count(settings, split) - 1).bit_length())
+    scramble = np.random.default_rng([settings.seed, SPLITS.index(split)])
+    bits = max(1, (settings.samples(split) - 1).bit_length())
     return np.asarray(qmc.Sobol(len(Priors.model_fields), rng=scramble).random_base2(bits))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.deepcam import DeepCamData
 from hpcai.data.deepcam.climate import Grid, make_frame
 from hpcai.data.deepcam.frame import encode_frame
@@ -16,7 +17,6 @@ from hpcai.data.deepcam.statistics import (
     merge_statistics,
     summarise_frame,
 )
-from hpcai.data.module import SPLITS, Split
 from hpcai.data.processes import in_processes
 from hpcai.files import write_atomically
 
@@ -43,8 +43,7 @@ def generate_dataset(settings: DeepCamData, folder: Path, workers: int | None = 
     workers
         Number of processes; the usable processors if not given.
     """
-    counts = {"train": settings.train_samples, "validation": settings.validation_samples}
-    jobs = [_Job(split, number) for split in SPLITS for number in range(counts[split])]
+    jobs = [_Job(split, number) for split in SPLITS for number in range(settings.samples(split))]
     for split in SPLITS:
         (folder / split).mkdir(parents=True, exist_ok=True)
     summaries = list(in_processes(partial(_write_frame, settings, folder), jobs, "frames", workers))

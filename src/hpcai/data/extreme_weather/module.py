@@ -4,23 +4,14 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.extreme_weather import ExtremeWeatherData
 from hpcai.data.catalogue import Archive
 from hpcai.data.extreme_weather.container import CHANNELS, YearShape, read_year
 from hpcai.data.extreme_weather.generator import generate_dataset
 from hpcai.data.extreme_weather.sample import encode_frame, frame_identity
 from hpcai.data.extreme_weather.statistics import channel_statistics
-from hpcai.data.module import (
-    SPLITS,
-    DataModule,
-    FileFacts,
-    Found,
-    Member,
-    Split,
-    file_checksum,
-    require_unchanged,
-    split_folders,
-)
+from hpcai.data.module import DataModule, FileFacts, Found, Member, file_checksum, require_unchanged, split_folders
 from hpcai.data.tfrecord import encode_records
 from hpcai.errors import DatasetError
 

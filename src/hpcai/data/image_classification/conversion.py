@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from hpcai.config.benchmark import Split
 from hpcai.config.image_classification import ImageClassificationData
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.image_classification.ilsvrc import Classes, Images, index_train, index_validation, read_devkit
 from hpcai.data.image_classification.record import ImageRecord, encode_record
 from hpcai.data.image_classification.shards import shard_name
-from hpcai.data.module import Split
 from hpcai.data.tfrecord import write_records
 from hpcai.errors import DatasetError
 
@@ -83,7 +83,7 @@ def convert_archives(
     ]
     _require_space(sources, folder, content_bytes)
     for source in sources:
-        expected = getattr(settings, f"{source.split}_samples")
+        expected = settings.samples(source.split)
         if len(source.images) != expected:
             raise DatasetError(
                 f"{source.archive}: found {len(source.images)} images, expected {expected} as "

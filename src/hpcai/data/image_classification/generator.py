@@ -15,10 +15,10 @@ import PIL
 from numpy.typing import NDArray
 from PIL import Image
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.image_classification import ImageClassificationData
 from hpcai.data.image_classification.record import Box, ImageRecord, encode_record
 from hpcai.data.image_classification.shards import shard_name
-from hpcai.data.module import SPLITS, Split
 from hpcai.data.tfrecord import write_records
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def generate_dataset(settings: ImageClassificationData, folder: Path) -> dict[st
     """
     started_s = time.monotonic()
     for split in SPLITS:
-        shards, samples = getattr(settings, f"{split}_shards"), getattr(settings, f"{split}_samples")
+        shards, samples = getattr(settings, f"{split}_shards"), settings.samples(split)
         each = samples // shards
         for shard in range(shards):
             numbers = range(shard * each, (shard + 1) * each)

@@ -8,8 +8,8 @@ from pathlib import Path
 import ase
 import numpy as np
 
+from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.opencatalyst import OpenCatalystData
-from hpcai.data.module import SPLITS, Split
 from hpcai.data.opencatalyst.container import file_name, write_graphs
 from hpcai.data.opencatalyst.graph import Graph, GraphLimits
 from hpcai.data.opencatalyst.slabs import System, make_frame, make_system
@@ -69,7 +69,7 @@ def graph_limits(settings: OpenCatalystData) -> GraphLimits:
 
 def _jobs(settings: OpenCatalystData) -> Iterator[_Job]:
     for split in SPLITS:
-        count = settings.train_samples if split == "train" else settings.validation_samples
+        count = settings.samples(split)
         for number, start in enumerate(range(0, count, settings.samples_per_file)):
             yield _Job(split, number, start, min(start + settings.samples_per_file, count))
 

@@ -8,19 +8,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai.config.benchmark import SPLITS
 from hpcai.config.opencatalyst import OpenCatalystData
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
-from hpcai.data.module import (
-    SPLITS,
-    DataModule,
-    FileFacts,
-    Found,
-    Member,
-    file_checksum,
-    files_in_folders,
-    require_unchanged,
-)
+from hpcai.data.module import DataModule, FileFacts, Found, Member, file_checksum, files_in_folders, require_unchanged
 from hpcai.data.opencatalyst.container import SUFFIX, count_graphs, read_graphs
 from hpcai.data.opencatalyst.extxyz import convert_pairs, split_of
 from hpcai.data.opencatalyst.generator import generate_dataset, graph_limits
