@@ -31,3 +31,7 @@ class LaunchError(HpcaiError):
 
 class TrainingError(HpcaiError):
     """A training that cannot go on: ranks that disagree, or input that ends too early."""
+
+
+class ParseError(HpcaiError):
+    """A raw artefact that is empty, foreign, or damaged beyond what can be read."""

@@ -1,0 +1,77 @@
+"""What an unknown file looks like, for error messages; the first pattern that fits wins."""
+
+import re
+from pathlib import Path
+
+HEAD_BYTES = 1 << 16
+
+BINARY: tuple[tuple[bytes, str], ...] = (
+    (b"\x7fELF", "a program (ELF)"),
+    (b"\x1f\x8b", "a gzip file"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file"),
+    (b"BZh", "a bzip2 file"),
+    (b"\xfd7zXZ", "an xz file"),
+    (b"PK\x03\x04", "a zip file"),
+    (b"SQLite format 3", "an SQLite database (nvprof -o or nsys export): write it out as CSV"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"PAR1", "a Parquet file"),
+    (b"%PDF", "a PDF document"),
+    (b"\x89PNG", "a PNG image"),
+    (b"NVR\x00", "an Nsight Compute report (.ncu-rep): write it out with `ncu --import FILE --csv`"),
+)
+"""First bytes of binary formats."""
+
+TEXT: tuple[tuple[str, str], ...] = (
+    (r'\A\s*\[?\s*\{[^{}]*"ph"\s*:', "a Chrome trace (Horovod timeline)"),
+    (r'"?Device"?,"?Kernel"?,"?Invocations"?,"?Metric Name"?', "an nvprof table of metrics"),
+    (r'"?Device"?,"?Kernel"?,"?Invocations"?,"?Event Name"?', "an nvprof table of events"),
+    (r'^"?Type"?,"?Time\(%\)"?|^"?Time\(%\)"?,"?Time"?,"?Calls"?', "an nvprof summary"),
+    (r'^"?Start"?,"?Duration"?,"?Grid X"?', "an nvprof GPU trace"),
+    (r"^==\d+== (NVPROF|Profiling result)", "output of nvprof"),
+    (r'^\ufeff?"(ID|Process ID)",', "a table of Nsight Compute"),
+    (r"^==PROF==", "output of Nsight Compute"),
+    (r"Time \(%\).*Total Time \(ns\)", "a table of nsys stats"),
+    (r"^#\s+darshan log version", "output of darshan-parser"),
+    (r"# nccl-tests|# nThread \d+|^#\s+size\s+count\s+type", "output of nccl-tests"),
+    (r"^# OSU MPI", "output of OSU Micro-Benchmarks"),
+    (r"HPL-MxP|HPL-AI|HPLMXP", "output of HPL-MxP"),
+    (r"HPLinpack|^T/V\s+N\s+NB", "output of HPL"),
+    (r"power\.draw", "a query of nvidia-smi"),
+    (r"^#Entity", "output of dcgmi dmon"),
+    (r"ConsumedEnergy", "a table of sacct"),
+    (r"^TABLE,|^Region,|^STRUCT,Info", "output of LIKWID"),
+    (r"^# started on ", "output of perf stat"),
+    (r":::MLLOG", "an MLPerf log"),
+    (r"\A\s*<(!DOCTYPE html|html)", "an HTML page"),
+    (r"\A\s*<\?xml", "an XML document"),
+    (r"\A\s*[\[{]", "a JSON document"),
+)
+"""Patterns of text formats, matched line by line in the first 64 KiB."""
+
+
+def looks_like(path: Path) -> str:
+    """Return what a file looks like, in words that complete "found ..."."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except FileNotFoundError:
+        return "no such file"
+    return describe(head)
+
+
+def describe(head: bytes) -> str:
+    """Return what the first bytes of a file look like, in words that complete "found ..."."""
+    if not head:
+        return "an empty file"
+    for start, words in BINARY:
+        if head.startswith(start):
+            return words
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "text in UTF-16"
+    if b"\0" in head:
+        return "binary data of an unknown kind"
+    text = head.decode("utf-8", errors="replace")
+    for pattern, words in TEXT:
+        if re.search(pattern, text, re.MULTILINE):
+            return words
+    return f"unknown text that begins with {text.strip()[:60]!r}" if text.strip() else "a file of blanks"

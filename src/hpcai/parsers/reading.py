@@ -1,0 +1,85 @@
+"""What a reader returns: a tidy table, how much of the artefact it stands on, and why something is missing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.errors import ParseError
+from hpcai.files import write_atomically
+
+Fact = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A tidy table from one raw artefact.
+
+    Attributes
+    ----------
+    table
+        One row per record; units end the column names, numbers are SI.
+    tool
+        What wrote the artefact, for example ``nvprof summary``.
+    source
+        The artefact.
+    complete_records, seen_records
+        Records in the table, and records of which at least a part was seen in the artefact.
+    reasons
+        Why records are missing or doubtful, one sentence each; empty if the artefact is whole.
+    facts
+        What the artefact says about itself as a whole: versions, devices, numbers of ranks.
+    """
+
+    table: pd.DataFrame
+    tool: str
+    source: Path
+    complete_records: int
+    seen_records: int
+    reasons: tuple[str, ...] = ()
+    facts: Mapping[str, Fact] = field(default_factory=dict)
+
+    @property
+    def coverage_ratio(self) -> float:
+        """Records in the table over records seen; 1 if the artefact is whole."""
+        return self.complete_records / self.seen_records if self.seen_records else 1.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing is missing or doubtful."""
+        return not self.reasons
+
+    def summary(self) -> dict[str, Fact | list[str] | dict[str, Fact]]:
+        """Return all but the table, as it is written beside the table."""
+        return {
+            "tool": self.tool,
+            "source": str(self.source),
+            "coverage_ratio": self.coverage_ratio,
+            "complete_records": self.complete_records,
+            "seen_records": self.seen_records,
+            "reasons": list(self.reasons),
+            "facts": dict(self.facts),
+        }
+
+
+def write_reading(reading: Reading, table: Path, summary: Path) -> None:
+    """Write the table as Parquet and everything else as JSON."""
+    reading.table.to_parquet(table, index=False, engine="pyarrow", compression="zstd")
+    write_atomically(summary, (json.dumps(reading.summary(), indent=1, allow_nan=False) + "\n").encode())
+
+
+def nothing_read(source: Path, tool: str, found: str, advice: str) -> ParseError:
+    """Return the error of an artefact that holds no record of a tool: never an empty table, never 0.
+
+    Parameters
+    ----------
+    source, tool
+        The artefact, and what was expected to have written it.
+    found
+        What it looks like, or what it says instead.
+    advice
+        What the user can do.
+    """
+    return ParseError(f"{source}: found {found}, expected {tool}; {advice}")

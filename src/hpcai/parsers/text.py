@@ -1,0 +1,69 @@
+"""The text of an artefact: encodings, colour codes and rank labels settled, damage refused."""
+
+import re
+from pathlib import Path
+
+from hpcai.errors import ParseError
+from hpcai.parsers.identify import describe, looks_like
+
+LARGEST_BYTES = 1 << 30
+LONGEST_LINE = 1 << 20
+"""Characters of the longest line that a table or a log of a tool can have."""
+ENCODINGS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def read_lines(path: Path, tool: str) -> list[str]:
+    """Return the lines of a text artefact without line ends and colour codes.
+
+    UTF-8 and, by its byte-order mark, UTF-16 are read; CRLF counts as one line end.
+
+    Parameters
+    ----------
+    path
+        The artefact.
+    tool
+        What it is expected to come from, for the error message.
+
+    Raises
+    ------
+    ParseError
+        If the file is missing, empty, larger than 1 GiB, not text, or has a line that no tool writes.
+    """
+    data = _read(path, tool)
+    encoding = next((name for mark, name in ENCODINGS if data.startswith(mark)), "utf-8")
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise ParseError(
+            f"{path}: found bytes at {error.start} that are no text in {encoding}, expected {tool}; the file is "
+            "damaged or in another encoding: write it under LC_ALL=C.UTF-8, or copy it again"
+        ) from error
+    if "\0" in text:
+        raise ParseError(
+            f"{path}: found {describe(data)} (a NUL at character {text.index(chr(0))}), expected {tool}; "
+            "the file is damaged: copy it again"
+        )
+    lines = COLOURS.sub("", text).splitlines()
+    longest = max(map(len, lines), default=0)
+    if longest > LONGEST_LINE:
+        raise ParseError(
+            f"{path}: found a line of {longest} characters, expected {tool}; its line ends were lost: copy it again"
+        )
+    return lines
+
+
+def _read(path: Path, tool: str) -> bytes:
+    try:
+        size_bytes = path.stat().st_size
+    except OSError as error:
+        raise ParseError(f"{path}: {error.strerror}, expected {tool}; run the tool again") from error
+    if not 0 < size_bytes <= LARGEST_BYTES or not path.is_file():
+        raise ParseError(f"{path}: found {_unreadable(path, size_bytes)}, expected {tool}; run the tool again")
+    return path.read_bytes()
+
+
+def _unreadable(path: Path, size_bytes: int) -> str:
+    if not path.is_file():
+        return "no regular file"
+    return looks_like(path) if size_bytes == 0 else f"{size_bytes} bytes, more than any such text has"
