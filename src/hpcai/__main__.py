@@ -45,13 +45,16 @@ def _parser() -> argparse.ArgumentParser:
     rules.set_defaults(run=_rules)
 
     measure = commands.add_parser("measure", help="measure one run and publish its record")
-    measure.add_argument("--plan", type=Path, required=True)
-    measure.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
-    measure.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
-    measure.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
-    measure.add_argument("--folder", type=Path, required=True, help="folder of the run, where record.json is published")
-    measure.add_argument("--log", type=Path)
     measure.set_defaults(run=_measure)
+    capture = commands.add_parser("capture", help="make one profiled run, or say why it cannot be made")
+    capture.set_defaults(run=_capture)
+    for run in (measure, capture):
+        run.add_argument("--plan", type=Path, required=True)
+        run.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
+        run.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
+        run.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
+        run.add_argument("--folder", type=Path, required=True, help="folder of the run, where its record is published")
+        run.add_argument("--log", type=Path)
 
     retry = commands.add_parser("retry", help="let runs that failed or timed out be measured again; attempts are kept")
     retry.add_argument("runs", type=Path, nargs="?", default=Path("results/runs"))
@@ -96,6 +99,14 @@ def _measure(arguments: argparse.Namespace) -> None:
 
     inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
     measure(inputs, arguments.folder, arguments.launcher)
+
+
+def _capture(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.capture import capture
+    from hpcai.measure.supervise import Inputs
+
+    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    capture(inputs, arguments.folder, arguments.launcher)
 
 
 def _retry(arguments: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from hpcai.config.runs import RunPlan
+from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.errors import RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
@@ -107,6 +107,23 @@ class Artefact(_Part):
     path: str
     bytes: int = Field(ge=0)
     sha256: str
+
+
+class Capture(_Part):
+    """One profile of one point: the raw files that a tool left, or why there are none."""
+
+    profile: ProfileKind
+    run_id: str
+    tool: str
+    status: Literal["measured", "not_measured"]
+    reason: str = Field(description="Why nothing was measured; blank if it was.")
+    raw: tuple[Artefact, ...] = Field(default=(), description="Relative to the folder of the capture.")
+
+    @model_validator(mode="after")
+    def _measured_or_why_not(self) -> "Capture":
+        _check(bool(self.raw) == (self.status == "measured"), "raw files if and only if something was measured")
+        _check(bool(self.reason) != (self.status == "measured"), "a reason if and only if nothing was measured")
+        return self
 
 
 class Attempt(_Part):

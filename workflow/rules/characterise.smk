@@ -25,21 +25,37 @@ if CAMPAIGN.study.measure:
 
     use rule plan_run as plan_profile with:
         output:
-            plan="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
+            plan="results/profiles/{profile}/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
         log:
-            "logs/plan_profile/{benchmark}.{variant}.{scale}.{repetition}.log",
+            "logs/plan_profile/{profile}/{benchmark}.{variant}.{scale}.{repetition}.log",
         params:
             plan=profile_plan,
 
-    use rule train as profile_timeline with:
+    rule profile_run:
         input:
-            plan="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
+            plan="results/profiles/{profile}/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
             manifest=run_manifest,
             pack=run_pack,
         output:
-            record="results/profiles/timeline/{benchmark}/{variant}/{scale}/{repetition}/record.json",
+            capture="results/profiles/{profile}/{benchmark}/{variant}/{scale}/{repetition}/capture.json",
         log:
-            "logs/profile_timeline/{benchmark}.{variant}.{scale}.{repetition}.log",
+            "logs/profile_run/{profile}/{benchmark}.{variant}.{scale}.{repetition}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        resources:
+            machine=1,
+        params:
+            folder=subpath(output.capture, parent=True),
+        shell:
+            """
+            hpcai capture \
+                --plan {input.plan:q} \
+                --manifest {input.manifest:q} \
+                --pack {input.pack:q} \
+                --launcher {resources.launcher:q} \
+                --folder {params.folder:q} \
+                --log {log:q}
+            """
 
 
 rule show_gemm:

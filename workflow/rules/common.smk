@@ -7,6 +7,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from hpcai.config.load import load_campaign
+from hpcai.config.runs import PROFILES
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
 
@@ -19,6 +20,7 @@ wildcard_constraints:
     variant="[a-z][a-z0-9_]*",
     scale=r"n\d+x\d+",
     repetition=r"r\d+",
+    profile="|".join(PROFILES),
 
 
 def checked_campaign():
@@ -26,7 +28,10 @@ def checked_campaign():
     try:
         campaign = load_campaign(config, ROOT / "config")
         refuse_changed(campaign.plans(), Path("results/runs"))
-        refuse_changed(campaign.profiles(), Path("results/profiles/timeline"))
+        for profile in PROFILES:
+            refuse_changed(
+                campaign.profiles(profile), Path("results/profiles", profile)
+            )
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     return campaign
@@ -34,7 +39,7 @@ def checked_campaign():
 
 CAMPAIGN = checked_campaign()
 PLANS = CAMPAIGN.plans()
-PROFILES = CAMPAIGN.profiles()
+PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 # The defaults go back into the configuration, so that the report shows what was really used.
 config.update(CAMPAIGN.study.model_dump(mode="json"))
 
@@ -52,12 +57,15 @@ PACKS = [
     if benchmark.is_packed
 ]
 RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
-PROFILE_RECORDS = [
-    f"results/profiles/timeline/{run_id}/record.json" for run_id in PROFILES
-]
-CHARACTERISATIONS = present_or_planned(
-    ["results/characterise/gemm.json", *PROFILE_RECORDS]
+CAPTURES = present_or_planned(
+    [
+        f"results/profiles/{profile}/{run_id}/capture.json"
+        for profile, plans in PROFILE_PLANS.items()
+        for run_id in plans
+    ]
 )
+CEILINGS = present_or_planned(["results/characterise/gemm.json"])
+CHARACTERISATIONS = [*CEILINGS, *CAPTURES]
 
 
 def library_digest(*modules):
@@ -101,8 +109,9 @@ def run_plan(wildcards):
 
 def profile_plan(wildcards):
     """Plan of a profiled run, as plain values."""
-    written = Path(f"results/profiles/timeline/{run_id(wildcards)}/plan.json")
-    return kept_plan(PROFILES[run_id(wildcards)], written).model_dump(mode="json")
+    run, plans = run_id(wildcards), PROFILE_PLANS[wildcards.profile]
+    written = Path("results/profiles", wildcards.profile, run, "plan.json")
+    return kept_plan(plans[run], written).model_dump(mode="json")
 
 
 def run_manifest(wildcards):

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcai.config.machine import Machine
-from hpcai.config.runs import Point, RunPlan, RunRow, derive_seed
+from hpcai.config.runs import Point, ProfileKind, RunPlan, RunRow, derive_seed
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
@@ -40,13 +40,17 @@ class Campaign:
         plans = (self.plan(row, repetition) for row in self.rows for repetition in range(1, row.repeats + 1))
         return {plan.run_id: plan for plan in plans}
 
-    def profiles(self) -> dict[str, RunPlan]:
-        """Return the plan of every profiled run: one for each benchmark and variant, at its largest scale."""
-        largest: dict[tuple[str, str], RunRow] = {}
-        for row in sorted(self.rows, key=lambda row: row.ranks):
-            largest[row.benchmark, row.variant] = row
-        steps = self.study.profile_steps
-        plans = (self.plan(row, 1, kind="profiled", max_steps=steps) for row in largest.values())
+    def profiles(self, profile: ProfileKind) -> dict[str, RunPlan]:
+        """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
+
+        Hardware counters are read at the smallest scale: tools that replay kernels cannot replay an exchange.
+        """
+        chosen: dict[tuple[str, str], RunRow] = {}
+        for row in sorted(self.rows, key=lambda row: row.ranks, reverse=profile == "counters"):
+            chosen[row.benchmark, row.variant] = row
+        steps = self.study.power_steps if profile == "power" else self.study.profile_steps
+        changes = {"kind": "profiled", "profile": profile, "max_steps": steps}
+        plans = (self.plan(row, 1, **changes) for row in chosen.values())
         return {plan.run_id: plan for plan in plans}
 
     def plan(self, row: RunRow, repetition: int, **changes: object) -> RunPlan:
@@ -70,7 +74,7 @@ class Campaign:
         plan = RunPlan(**{**fields, **changes})
         if self.study.seeds == "entropy":
             return plan
-        seed = derive_seed(self.study.seed, f"{plan.kind}/{plan.run_id}")
+        seed = derive_seed(self.study.seed, f"{plan.profile or plan.kind}/{plan.run_id}")
         return plan.model_copy(update={"seed": seed})
 
 

@@ -49,6 +49,24 @@ class Storage(Settings):
     shared: Text = Field(default="", description="What the results and datasets lie on.")
 
 
+class Profilers(Settings):
+    """Which tools look into profiled runs; what is not there is reported as not measured."""
+
+    kernels: Literal["auto", "tensorflow", "nvprof", "nsys"] = Field(
+        default="auto",
+        description="Times of kernels. auto: TensorFlow's own profiler on processors; on accelerators nvprof below "
+        "compute capability 8.0, Nsight Systems above.",
+    )
+    counters: Literal["auto", "nvprof", "ncu", "perf"] = Field(
+        default="auto",
+        description="Hardware counters. auto: perf on processors; on accelerators nvprof below compute capability 7.5, "
+        "Nsight Compute above.",
+    )
+    darshan_library: SafePath | None = Field(
+        default=None, description="libdarshan.so; blank: looked for in the environment's modules and library paths."
+    )
+
+
 class Machine(Settings):
     """One machine file."""
 
@@ -63,6 +81,7 @@ class Machine(Settings):
     device: Device
     links: Links = Links()
     storage: Storage
+    profilers: Profilers = Profilers()
 
     @model_validator(mode="after")
     def _ranks_fit(self) -> "Machine":

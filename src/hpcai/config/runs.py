@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -13,6 +13,9 @@ from hpcai.config.workloads import Benchmark
 from hpcai.units import Bytes, Seconds
 
 Compression = Literal["none", "fp16"]
+ProfileKind = Literal["timeline", "kernels", "counters", "io", "power"]
+PROFILES: tuple[ProfileKind, ...] = get_args(ProfileKind)
+"""What profiled runs are made for: Horovod's timeline, times of kernels, hardware counters, Darshan, and power."""
 
 
 class Point(Settings):
@@ -63,6 +66,7 @@ class RunPlan(Settings):
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
     seeds: Literal["derived", "entropy"] = Field(default="derived", description="Where the seed comes from.")
     kind: Literal["timed", "profiled"] = "timed"
+    profile: ProfileKind | None = Field(default=None, description="What a profiled run is made for.")
     max_steps: Count | None = Field(default=None, description="A profiled run ends after so many training steps.")
     rule_set: RuleSet
     time_staging: bool
@@ -71,7 +75,7 @@ class RunPlan(Settings):
 
     @property
     def run_id(self) -> str:
-        """Path of the run below results/runs (or results/profiles)."""
+        """Path of the run below results/runs (or results/profiles/PROFILE)."""
         return f"{self.benchmark.name}/{self.point.variant}/{self.point.scale}/r{self.repetition}"
 
     @property
@@ -104,6 +108,9 @@ class RunPlan(Settings):
         fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
+        if self.kind == "timed":  # where the profilers are does not change a run that is not profiled
+            fields.pop("profile")
+            fields["machine"].pop("profilers")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

@@ -46,6 +46,7 @@ class Study(Settings):
     )
     measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
     profile_steps: Count = Field(default=8, description="Training steps of a profiled run.")
+    power_steps: Count = Field(default=100, description="Training steps of a run whose power is sampled.")
     limits: Limits = Limits()
     submission: Submission = Submission()
 

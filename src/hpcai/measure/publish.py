@@ -1,7 +1,7 @@
 """Attempts and their publication: a run is published once, by a rename, and never overwritten.
 
 A run's folder holds `record.json` (what the workflow waits for), `raw/` (the published attempt with the original of
-the record) and `attempts/` (attempts that are under way or broke down).
+the record) and `attempts/` (attempts that are under way or broke down); that of a profiled run also `capture.json`.
 """
 
 import os
@@ -18,6 +18,7 @@ from hpcai.records import FINISHED, Attempt, RunRecord, read_record, write_json
 
 RECORD = "record.json"
 RAW = "raw"
+CAPTURE = "capture.json"
 ATTEMPTS = "attempts"
 DIGEST = "plan.sha256"
 
@@ -179,6 +180,7 @@ def forget_breakdowns(runs: Path) -> list[Path]:
     broken = [path for path in _records(runs) if read_record(path).outcome not in FINISHED]
     for path in broken:
         path.unlink()
+        path.with_name(CAPTURE).unlink(missing_ok=True)
     return [path.parent for path in broken]
 
 

@@ -21,6 +21,7 @@ from hpcai.data.stage import clean_stage
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.measure import provenance, publish
 from hpcai.measure.claim import REFRESH_S, claimed
+from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.launcher import launch_command
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
@@ -51,8 +52,18 @@ class Inputs:
     pack: Path | None
 
 
-def measure(inputs: Inputs, folder: Path, launcher: str) -> RunRecord:
+@dataclass(frozen=True)
+class Start:
+    """How the ranks are started, and which tool looks into them."""
+
+    launcher: str
+    instrument: Instrument
+
+
+def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument = NO_INSTRUMENT) -> RunRecord:
     """Measure the run of a plan and publish its record in ``folder``; a finished run is only published again.
+
+    A profiled run has an ``instrument`` around its ranks.
 
     Whatever happens to the ranks ends in a record. Only what makes a run impossible or forbidden is an error.
 
@@ -73,7 +84,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str) -> RunRecord:
             return record
         earlier = publish.broken_attempts(folder)
         attempt, plan = publish.open_attempt(folder, plan)
-        record = _attempt(plan, inputs, attempt, launcher, claim)
+        record = _attempt(plan, inputs, attempt, Start(launcher, instrument), claim)
         record = record.model_copy(update={"earlier_attempts": earlier})
         publish.publish(attempt, folder, record)
     say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
@@ -95,7 +106,7 @@ def say(plan: RunPlan, what: str) -> None:
     print(f"[{plan.kind} {plan.run_id}] {what}", file=sys.stderr, flush=True)
 
 
-def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim: Path) -> RunRecord:
+def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, claim: Path) -> RunRecord:
     manifest = read_manifest(inputs.manifest)
     pack = read_pack(inputs.pack) if inputs.pack else None
     if pack and inputs.pack:
@@ -109,10 +120,16 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, launcher: str, claim:
             if plan.point.nodes > 1 or (pack and not plan.time_staging):
                 # Other nodes' caches are out of reach, and what is staged before the clock starts is warm.
                 page_cache = "kept"
-            command = launch_command(launcher, plan, _program(inputs, attempt, scratch, page_cache))
+            instrument = start.instrument
+            instrument.before(attempt, [*data_folders(inputs, manifest, pack), scratch])
+            program = _program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
+            command = launch_command(start.launcher, plan, instrument.wrap(program, attempt))
+            environment = {ATTEMPT_VARIABLE: attempt.name, **instrument.variables(attempt)}
             say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
             started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            ending = watch(command, attempt, plan.limits, _extra_environment(plan, attempt), progress)
+            with instrument.beside(attempt):
+                ending = watch(command, attempt, plan.limits, environment, progress)
+            instrument.finish(attempt)
     finally:
         clean_stage(scratch)
     commit, dirty, lock = provenance.code_facts()
@@ -160,12 +177,6 @@ def record_attempt(
     return record.model_copy(update={"verdicts": judge(plan, record.facts)})
 
 
-def _extra_environment(plan: RunPlan, attempt: Path) -> dict[str, str]:
-    """Mark the processes of this attempt; a profiled run also writes Horovod's timeline (rank 0, docs/timeline.rst)."""
-    timeline = {"HOROVOD_TIMELINE": str(attempt / "timeline.json")} if plan.kind == "profiled" else {}
-    return {ATTEMPT_VARIABLE: attempt.name, **timeline}
-
-
 @contextmanager
 def machine_to_itself(plan: RunPlan) -> Iterator[None]:
     """Wait until no other run is under way on this node, whoever started it: timed runs must not overlap."""
@@ -191,11 +202,19 @@ def data_files(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) ->
     return [manifest.root(inputs.manifest) / entry.path for entries in manifest.splits.values() for entry in entries]
 
 
-def _program(inputs: Inputs, attempt: Path, scratch: Path, page_cache: PageCache) -> list[str]:
+def data_folders(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:
+    """Return the folders below which the run's files on shared storage lie."""
+    return [inputs.pack.parent] if pack is not None and inputs.pack is not None else [manifest.root(inputs.manifest)]
+
+
+def _program(
+    inputs: Inputs, attempt: Path, scratch: Path, page_cache: PageCache, step_profiler: StepProfiler
+) -> list[str]:
     plan = ["--plan", str(attempt / "plan.json"), "--raw", str(attempt), "--scratch", str(scratch)]
     pack = ["--pack", str(inputs.pack)] if inputs.pack else []
     data = ["--manifest", str(inputs.manifest), *pack, "--page-cache", page_cache]
-    return [sys.executable, "-m", "hpcai.training", *plan, *data]
+    profiler = [] if step_profiler == "none" else ["--step-profiler", step_profiler]
+    return [sys.executable, "-m", "hpcai.training", *plan, *data, *profiler]
 
 
 class _Progress:

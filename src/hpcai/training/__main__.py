@@ -29,6 +29,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pack", type=Path, help="packed.json of the packed dataset, if it is to be staged")
     parser.add_argument("--scratch", type=Path, required=True, help="node-local folder to stage to")
     parser.add_argument("--page-cache", choices=("dropped", "not_permitted", "kept"), required=True)
+    parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda"), default="none")
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,9 @@
 """What a rank writes while it runs: signs of life, steps, epochs, resources."""
 
 import csv
+import json
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -35,6 +37,9 @@ class Journal:
             with (raw / "steps.csv").open("w", newline="") as stream:
                 csv.writer(stream).writerow(["epoch", "step", "start_s", "step_time_s", "train_loss"])
             (raw / "epochs.jsonl").touch()
+            # Profilers stamp with the wall clock, steps are stamped with the monotonic one: read both at one moment.
+            clocks = {"monotonic_s": monotonic_s(), "wall_s": time.time()}
+            (raw / "clocks.json").write_text(json.dumps(clocks) + "\n")
 
     def beat(self, *, now: bool = True) -> None:
         """Show a sign of life; with ``now=False`` at most every few seconds.

@@ -20,16 +20,18 @@ from hpcai.training.engine import Engine
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
 from hpcai.training.mlperf_log import MlperfLog
+from hpcai.training.step_profiler import StepProfiler
 from hpcai.training.stopping import Goal, Progress, Verdict, judge
 from hpcai.training.workload import Workload, seed_streams
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where rank 0 reports to."""
+    """Where rank 0 reports to, and who looks into its steps."""
 
     journal: Journal
     log: MlperfLog
+    profiler: StepProfiler
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Training:
 
     def __init__(self, workload: Workload[Any], ranks: collective.Ranks, dataset: Dataset, outputs: Outputs) -> None:
         self._workload, self._ranks, self._dataset = workload, ranks, dataset
-        self._journal, self._log = outputs.journal, outputs.log
+        self._journal, self._log, self._profiler = outputs.journal, outputs.log, outputs.profiler
         self._plan: RunPlan = workload.plan
         self._chrono = Chrono()
         self._steps = 0
@@ -76,6 +78,7 @@ class Training:
         staging, run_start_s = self._start_run()
         epochs, verdict = self._train_epochs()
         run_s = monotonic_s() - run_start_s
+        self._profiler.close()
         self._log.end_run(verdict.outcome == "converged")
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
         digest = self._require_equal_ranks()
@@ -193,6 +196,7 @@ class Training:
         losses: list[float] = []
         pending: tf.Tensor | None = None
         while len(starts_s) < planned and (not losses or np.isfinite(losses[-1])):
+            self._profiler.before_step(self._steps)
             starts_s.append(monotonic_s())
             self._engine.set_learning_rate(self._workload.learning_rate(self._steps))
             micro_batches = list(islice(batches, self._plan.point.accumulation))

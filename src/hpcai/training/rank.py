@@ -16,6 +16,7 @@ from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
 from hpcai.training.loop import Outputs, Start, Training
 from hpcai.training.mlperf_log import MlperfLog
 from hpcai.training.registry import workload_of
+from hpcai.training.step_profiler import step_profiler
 
 
 def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement, started_s: float) -> None:
@@ -39,7 +40,11 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     (arguments.raw / "ranks").mkdir(exist_ok=True)
     sources = Sources(arguments.manifest, arguments.pack, arguments.scratch)
     dataset = Dataset(plan, ranks, sources, placement.threads)
-    outputs = Outputs(Journal(arguments.raw, ranks.is_first), MlperfLog(arguments.raw / "mllog.txt", ranks.is_first))
+    outputs = Outputs(
+        journal=Journal(arguments.raw, ranks.is_first),
+        log=MlperfLog(arguments.raw / "mllog.txt", ranks.is_first),
+        profiler=step_profiler(arguments.step_profiler, arguments.raw, ranks.is_first),
+    )
     try:
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
             training = Training(workload_of(plan, dataset.statistics), ranks, dataset, outputs)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from hpcai.config.load import load_campaign, load_study_file, read_plan, write_plan
+from hpcai.config.runs import PROFILES
 from hpcai.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -263,7 +264,8 @@ def test_plans(folder, tmp_path):
     campaign = load_study_file(folder / STUDY)
     plans = campaign.plans()
     assert len(plans) == sum(row.repeats for row in campaign.rows)
-    seeds = [plan.seed for plan in plans.values()] + [plan.seed for plan in campaign.profiles().values()]
+    profiles = [plan for profile in PROFILES for plan in campaign.profiles(profile).values()]
+    seeds = [plan.seed for plan in [*plans.values(), *profiles]]
     assert len(set(seeds)) == len(seeds)
     plan = plans["cosmoflow_tiny/fp32/n1x2/r1"]
     assert plan.local_batch * 2 == plan.global_batch
@@ -273,6 +275,26 @@ def test_plans(folder, tmp_path):
     (tmp_path / "plan.json").write_text("{}")
     with pytest.raises(ConfigError, match="no valid run plan"):
         read_plan(tmp_path / "plan.json")
+
+
+def test_each_kind_of_profile_has_one_run_for_each_variant(folder):
+    campaign = load_study_file(folder / STUDY)
+    variants = {(row.benchmark, row.variant) for row in campaign.rows}
+    for profile in PROFILES:
+        plans = campaign.profiles(profile)
+        assert {(plan.point.benchmark, plan.point.variant) for plan in plans.values()} == variants
+        assert {plan.point.ranks for plan in plans.values()} == ({1} if profile == "counters" else {2})
+        assert {(plan.kind, plan.profile) for plan in plans.values()} == {("profiled", profile)}
+        steps = campaign.study.power_steps if profile == "power" else campaign.study.profile_steps
+        assert {plan.max_steps for plan in plans.values()} == {steps}
+
+
+def test_where_profilers_are_changes_profiled_runs_only(folder):
+    before = load_study_file(folder / STUDY)
+    change(folder, MACHINE, "profilers.darshan_library", "/opt/darshan/lib/libdarshan.so")
+    after = load_study_file(folder / STUDY)
+    assert {p.digest for p in before.plans().values()} == {p.digest for p in after.plans().values()}
+    assert {p.digest for p in before.profiles("io").values()} != {p.digest for p in after.profiles("io").values()}
 
 
 def test_digest_ignores_what_does_not_change_a_run(folder):

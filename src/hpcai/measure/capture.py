@@ -1,0 +1,66 @@
+"""Captures one profile: a profiled run with its tool, or why there is none; never an error of the campaign."""
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+from hpcai.config.load import read_plan
+from hpcai.config.runs import ProfileKind, RunPlan
+from hpcai.errors import ConfigError
+from hpcai.measure.instruments import Instrument, Missing, find_instrument
+from hpcai.measure.publish import CAPTURE, RAW
+from hpcai.measure.supervise import Inputs, measure, say
+from hpcai.records import FINISHED, Artefact, Capture, RunRecord, write_json
+
+
+def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
+    """Make the profiled run of a plan, if its tool is here, and write ``folder``/capture.json.
+
+    A tool that is not here, a run that broke down and a tool that left nothing are results to record.
+
+    Raises
+    ------
+    ConfigError
+        If the plan is that of a timed run.
+    RunRefusedError
+        If the run is under way elsewhere or was measured with other settings.
+    LaunchError
+        If the launcher does not exist.
+    """
+    plan = read_plan(inputs.plan)
+    _profile(plan)
+    instrument = find_instrument(plan)
+    if isinstance(instrument, Missing):
+        folder.mkdir(parents=True, exist_ok=True)
+        found = _capture(plan, "none", instrument.reason)
+    else:
+        found = _captured(plan, measure(inputs, folder, launcher, instrument), instrument)
+    if found.status == "not_measured":
+        say(plan, f"profile {plan.profile} not measured: {found.reason}")
+    write_json(found, folder / CAPTURE)
+    return found
+
+
+def _captured(plan: RunPlan, record: RunRecord, instrument: Instrument) -> Capture:
+    if record.outcome not in FINISHED:
+        return _capture(plan, instrument.tool, f"the profiled run broke down ({record.outcome}): {record.reason}")
+    raw = [one for one in record.artefacts if any(fnmatch(one.path, pattern) for pattern in instrument.raw)]
+    if not fnmatch(raw[0].path if raw else "", instrument.raw[0]):
+        return _capture(plan, instrument.tool, f"{instrument.tool} left no {instrument.raw[0]}; see raw/output.log")
+    return _capture(plan, instrument.tool, "", tuple(raw))
+
+
+def _capture(plan: RunPlan, tool: str, reason: str, raw: tuple[Artefact, ...] = ()) -> Capture:
+    return Capture(
+        profile=_profile(plan),
+        run_id=plan.run_id,
+        tool=tool,
+        status="not_measured" if reason else "measured",
+        reason=reason,
+        raw=tuple(one.model_copy(update={"path": f"{RAW}/{one.path}"}) for one in raw),
+    )
+
+
+def _profile(plan: RunPlan) -> ProfileKind:
+    if plan.profile is None:
+        raise ConfigError(f"{plan.run_id}: found the plan of a timed run, expected one that names a profile")
+    return plan.profile

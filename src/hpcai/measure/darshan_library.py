@@ -1,0 +1,84 @@
+"""Darshan's run-time library: where it is, and how it watches the ranks of a run that are not MPI programs.
+
+Tried with Darshan 3.5.0 (its documentation: darshan-runtime, "Instrumenting non-MPI applications" and "Configuration").
+"""
+
+import ctypes.util
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LIBRARY = "libdarshan.so"
+MODULE_VARIABLES = ("DARSHAN_ROOT", "DARSHAN_DIR", "DARSHAN_HOME", "DARSHAN_RUNTIME_ROOT", "DARSHAN_RUNTIME_DIR")
+"""Set by environment modules and Spack to the library's installation."""
+PLACES = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/darshan/lib")
+JOB_VARIABLE = "HPCAI_DARSHAN_JOB"
+CONFIGURATION = """\
+MOD_ENABLE DXT_POSIX
+MOD_DISABLE HEATMAP
+MAX_RECORDS 16384 POSIX,STDIO
+MODMEM 64
+NAMEMEM 32
+NAME_EXCLUDE .* POSIX,STDIO,DXT_POSIX
+"""
+"""Nothing but the data: the imports of Python and TensorFlow alone fill the 1,024 records that are the default."""
+
+
+@dataclass(frozen=True)
+class DarshanLibrary:
+    """A libdarshan.so that was found."""
+
+    path: Path
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Command to put before each rank's program: only there, or each helper of the launcher would write a log."""
+        variables = {
+            "LD_PRELOAD": str(self.path),
+            "DARSHAN_ENABLE_NONMPI": "1",
+            "DARSHAN_LOGPATH": "{raw}/darshan",
+            "DARSHAN_CONFIG_PATH": "{raw}/darshan.conf",
+            # Darshan takes the job's number, by which logs are grouped, from the variable that this one names.
+            "DARSHAN_JOBID": JOB_VARIABLE,
+            JOB_VARIABLE: "{job}",
+        }
+        return ("env", *(f"{name}={value}" for name, value in variables.items()))
+
+
+def find_darshan(setting: str | None, environment: Mapping[str, str] = os.environ) -> DarshanLibrary | str:
+    """Return the library by setting, by environment module or by library path; a text says why there is none."""
+    if setting is not None:
+        path = Path(os.path.expandvars(setting))
+        return DarshanLibrary(path) if path.is_file() else f"profilers.darshan_library: {path} is no file"
+    for place in _places(environment):
+        if (place / LIBRARY).is_file():
+            return DarshanLibrary(place / LIBRARY)
+    known = ctypes.util.find_library("darshan")
+    if known:
+        return DarshanLibrary(Path(known))
+    return f"{LIBRARY} was not found: load Darshan's module, or name it in the machine file (profilers.darshan_library)"
+
+
+def _places(environment: Mapping[str, str]) -> Iterator[Path]:
+    for variable in MODULE_VARIABLES:
+        if environment.get(variable):
+            yield from (Path(environment[variable]) / "lib", Path(environment[variable]) / "lib64")
+    for folder in environment.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder:
+            yield Path(folder)
+    yield from map(Path, PLACES)
+
+
+def prepare_darshan(raw: Path, data: Sequence[Path]) -> None:
+    """Write the configuration, which includes the data's folders only, and make the folders of the logs.
+
+    Darshan puts a log below YEAR/MONTH/DAY of the process's start and does not make these folders.
+    """
+    folders = "|".join(re.escape(str(folder.resolve())) for folder in data)
+    (raw / "darshan.conf").write_text(f"{CONFIGURATION}NAME_INCLUDE ^({folders})/ POSIX,STDIO,DXT_POSIX\n")
+    for days in (0, 1):
+        day = time.localtime(time.time() + days * 86_400)
+        (raw / "darshan" / f"{day.tm_year}/{day.tm_mon}/{day.tm_mday}").mkdir(parents=True, exist_ok=True)

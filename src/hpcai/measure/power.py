@@ -1,0 +1,121 @@
+"""Samples power and energy beside a run, by whatever meters the node has: NVML, RAPL, Slurm.
+
+Written are raw samples with the monotonic clock's time, which the ranks' steps are stamped with as well.
+"""
+
+import csv
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SAMPLE_S = 0.1
+"""NVML refreshes its power about every 100 ms; RAPL's counters wrap after minutes at the earliest."""
+POWERCAP = Path("/sys/class/powercap")
+SACCT_FIELDS = "JobID,State,ElapsedRaw,NNodes,ConsumedEnergyRaw,ConsumedEnergy"
+
+
+@dataclass(frozen=True)
+class Meter:
+    """One source of power or energy: its file, the file's columns, and how one sample of rows is taken."""
+
+    instrument: str
+    columns: tuple[str, ...]
+    sample: Callable[[], list[tuple[object, ...]]]
+
+
+def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
+    """Return the meters of this node, and for each that is missing why."""
+    found = [_nvml(), _rapl(powercap), _slurm()]
+    meters = [meter for meter in found if isinstance(meter, Meter)]
+    return meters, [reason for reason in found if isinstance(reason, str)]
+
+
+@contextmanager
+def metered(meters: Sequence[Meter], raw: Path) -> Iterator[None]:
+    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its begin and its end at least."""
+    ended = threading.Event()
+    threads = [threading.Thread(target=_sample, args=(meter, raw, ended), daemon=True) for meter in meters]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        for thread in threads:
+            thread.join()
+
+
+def _sample(meter: Meter, raw: Path, ended: threading.Event) -> None:
+    with (raw / f"power_{meter.instrument}.csv").open("w", newline="") as stream:
+        rows = csv.writer(stream)
+        rows.writerow(meter.columns)
+        last = False
+        while True:
+            now_s = time.monotonic()
+            rows.writerows((f"{now_s:.6f}", *row) for row in meter.sample())
+            stream.flush()
+            if last:
+                return
+            last = ended.wait(SAMPLE_S)
+
+
+def _nvml() -> Meter | str:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        count = pynvml.nvmlDeviceGetCount()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        for handle in handles:
+            pynvml.nvmlDeviceGetPowerUsage(handle)
+    except pynvml.NVMLError as error:
+        return f"NVML: {error}"
+    if not handles:
+        return "NVML: no device"
+
+    def sample() -> list[tuple[Any, ...]]:
+        return [(index, pynvml.nvmlDeviceGetPowerUsage(handle)) for index, handle in enumerate(handles)]
+
+    return Meter("nvml", ("monotonic_s", "index", "power_mw"), sample)
+
+
+def _rapl(powercap: Path) -> Meter | str:
+    """Return a meter of the packages' energy counters; the domains below a package are part of it."""
+    domains = sorted(powercap.glob("intel-rapl:[0-9]")) if powercap.exists() else []
+    if not domains:
+        return f"RAPL: no package below {powercap}"
+    try:
+        ranges = {domain: int((domain / "max_energy_range_uj").read_text()) for domain in domains}
+        for domain in domains:
+            int((domain / "energy_uj").read_text())
+    except (OSError, ValueError) as error:
+        return f"RAPL: {error}"
+
+    def sample() -> list[tuple[Any, ...]]:
+        return [(domain.name, int((domain / "energy_uj").read_text()), ranges[domain]) for domain in domains]
+
+    return Meter("rapl", ("monotonic_s", "domain", "energy_uj", "max_energy_range_uj"), sample)
+
+
+def _slurm() -> Meter | str:
+    """Return a meter that asks Slurm for the energy of this job's steps; it has one only where a plugin gathers it."""
+    job, sacct = os.environ.get("SLURM_JOB_ID"), shutil.which("sacct")
+    if job is None or sacct is None:
+        return "Slurm: not inside a job" if job is None else "Slurm: sacct is not on the PATH"
+    command = [sacct, "-n", "-P", "-j", job, "-o", SACCT_FIELDS]
+    probe = subprocess.run(command, capture_output=True, text=True, check=False)
+    if probe.returncode:
+        return f"Slurm: {probe.stderr.strip()[:200]}"
+
+    def sample() -> list[tuple[Any, ...]]:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return [(line,) for line in done.stdout.splitlines()]
+
+    return Meter("slurm", ("monotonic_s", SACCT_FIELDS.replace(",", "|")), sample)

@@ -1,0 +1,106 @@
+"""The trace of TensorFlow's own profiler (an XSpace protocol buffer, steps.xplane.pb) as a table of operations.
+
+On a machine without accelerators these are the kernels. An operation that only starts an exchange of gradients (Horovod's
+are asynchronous) ends when it is enqueued: how long the exchange took is told by Horovod's timeline, not here.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.errors import ParseError
+from hpcai.parsers.identify import looks_like
+from hpcai.parsers.reading import Reading, nothing_read
+
+TOOL = "TensorFlow profiler"
+OPERATION = re.compile(r"^_?[A-Z][A-Za-z0-9_]*$")
+NS, PS = 1e-9, 1e-12
+COLUMNS = ("name", "operation", "kind", "device", "stream", "start_s", "duration_s", "self_s")
+
+
+def read_tensorflow_profile(path: Path) -> Reading:
+    """Return one row per executed operation.
+
+    Columns: ``name`` (type of the operation), ``operation`` (its name in the graph), ``kind`` ("kernel"), ``device``,
+    ``stream`` (thread), ``start_s`` (seconds since the epoch), ``duration_s``, and ``self_s``, which leaves out the
+    operations that ran inside it on the same thread. An event outside the profile's own window is left out.
+
+    Raises
+    ------
+    ParseError
+        If the file is no such trace, is cut, or holds no operation.
+    """
+    space = _read_space(path)
+    start_ns, stop_ns = _window(space, path)
+    rows = [row for plane in space.planes if plane.name.startswith("/host:") for row in _rows(plane)]
+    if not rows:
+        raise nothing_read(path, TOOL, "a trace without a single operation", "profile at least one step")
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    inside = (table["start_s"] >= 0) & (table["start_s"] + table["duration_s"] <= (stop_ns - start_ns) * NS + 1)
+    reasons = () if inside.all() else (f"{int((~inside).sum())} operations lie outside the profile's window: left out",)
+    table = table[inside].assign(start_s=lambda part: part["start_s"] + start_ns * NS).reset_index(drop=True)
+    facts = {"start_wall_s": start_ns * NS, "duration_s": (stop_ns - start_ns) * NS}
+    return Reading(table, TOOL, path, len(table), len(inside), reasons, facts)
+
+
+def _read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type
+    if not path.is_file() or not path.stat().st_size:
+        raise nothing_read(path, TOOL, looks_like(path), "profile the steps again")
+    from google.protobuf.message import DecodeError
+    from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
+
+    space = XSpace()
+    try:
+        space.ParseFromString(path.read_bytes())
+    except DecodeError as error:
+        raise ParseError(
+            f"{path}: found {looks_like(path)} that is no whole protocol buffer ({error}), expected an XSpace of "
+            f"{TOOL}; the file is cut or foreign: profile the steps again"
+        ) from error
+    return space
+
+
+def _window(space: Any, path: Path) -> tuple[int, int]:  # noqa: ANN401
+    """Return begin and end of the profile in nanoseconds since the epoch."""
+    for plane in space.planes:
+        names = {number: meta.name for number, meta in plane.stat_metadata.items()}
+        found = {names.get(stat.metadata_id): stat.uint64_value or stat.int64_value for stat in plane.stats}
+        if {"profile_start_time", "profile_stop_time"} <= set(found):
+            return int(found["profile_start_time"]), int(found["profile_stop_time"])
+    raise nothing_read(path, TOOL, "a trace without begin and end", "profile the steps again; it may have been cut")
+
+
+def _rows(plane: Any) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
+    types = {number: found for number, meta in plane.event_metadata.items() if (found := _type(meta))}
+    for line in plane.lines:
+        events = sorted(
+            (event for event in line.events if event.metadata_id in types),
+            key=lambda event: (event.offset_ps, -event.duration_ps),
+        )
+        for event, self_ps in zip(events, _self_times_ps(events), strict=True):
+            name, operation = types[event.metadata_id]
+            start_s = line.timestamp_ns * NS + event.offset_ps * PS
+            times = (start_s, event.duration_ps * PS, self_ps * PS)
+            yield name, operation, "kernel", plane.name, line.id, *times
+
+
+def _type(meta: Any) -> tuple[str, str] | None:  # noqa: ANN401
+    """Return type and name of an operation; None for what the runtime does besides."""
+    operation, _, name = meta.name.rpartition(":")
+    return (name, operation) if operation and OPERATION.match(name) and not operation.endswith(":") else None
+
+
+def _self_times_ps(events: list[Any]) -> list[int]:
+    """Return each event's duration without the events inside it; events are sorted by begin, the longer first."""
+    times = [event.duration_ps for event in events]
+    stack: list[int] = []
+    for index, event in enumerate(events):
+        while stack and events[stack[-1]].offset_ps + events[stack[-1]].duration_ps <= event.offset_ps:
+            stack.pop()
+        if stack:
+            times[stack[-1]] -= event.duration_ps
+        stack.append(index)
+    return [max(time, 0) for time in times]
