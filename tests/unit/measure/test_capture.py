@@ -67,4 +67,4 @@ def test_a_timed_run_is_not_captured(tmp_path):
 
 def test_a_capture_tells_one_story():
     with pytest.raises(ValidationError, match="raw files if and only if"):
-        Capture(profile="io", run_id="b/v/n1x1/r1", tool="none", status="measured")
+        Capture(profile="io", run_id="b/v/n1x1/r1", tool="none", status="measured", reason="")
