@@ -12,6 +12,8 @@ from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.units import Bytes, Seconds
 
+PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
+"""Key of the machine file's `profilers` that a kind of profile depends on."""
 Compression = Literal["none", "fp16"]
 ProfileKind = Literal["timeline", "kernels", "counters", "io", "power"]
 PROFILES: tuple[ProfileKind, ...] = get_args(ProfileKind)
@@ -108,9 +110,8 @@ class RunPlan(Settings):
         fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
-        if self.kind == "timed":  # where the profilers are does not change a run that is not profiled
-            fields.pop("profile")
-            fields["machine"].pop("profilers")
+        # Where a profiler is changes nothing but the run that it looks into.
+        fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

@@ -22,6 +22,7 @@ MOD_DISABLE HEATMAP
 MAX_RECORDS 16384 POSIX,STDIO
 MODMEM 64
 NAMEMEM 32
+APP_EXCLUDE uname,lscpu
 NAME_EXCLUDE .* POSIX,STDIO,DXT_POSIX
 """
 """Nothing but the data: the imports of Python and TensorFlow alone fill the 1,024 records that are the default."""
