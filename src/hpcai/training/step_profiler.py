@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -49,7 +50,7 @@ def step_profiler(kind: Kind, raw: Path, active: bool) -> StepProfiler:
     Parameters
     ----------
     kind
-        ``tensorflow`` writes RANK's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof, nsys
+        ``tensorflow`` writes the rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof, nsys
         or ncu, which were started with the profiling off.
     raw
         Folder of the attempt.
@@ -85,12 +86,7 @@ def _nothing() -> None:
 
 def _cuda_runtime() -> ctypes.CDLL:
     for name in ("libcudart.so.12", "libcudart.so.11.0", ctypes.util.find_library("cudart")):
-        try:
-            return ctypes.CDLL(name) if name else _missing()
-        except OSError:
-            continue
-    return _missing()
-
-
-def _missing() -> ctypes.CDLL:
+        with suppress(OSError):
+            if name:
+                return ctypes.CDLL(name)
     raise LaunchError("libcudart: not found; load CUDA's module, or install tensorflow[and-cuda], to profile kernels")

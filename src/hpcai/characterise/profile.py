@@ -1,0 +1,103 @@
+"""One captured profile: which point it belongs to, its raw files (checked), and when its steps ran."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.config.load import read_plan
+from hpcai.config.runs import RunPlan
+from hpcai.errors import ParseError
+from hpcai.records import Artefact, Capture, RunRecord, file_sha256, read_part, read_record
+
+IDENTITY = ("run_id", "benchmark", "variant", "scale", "nodes", "ranks")
+"""Columns that say which point a row belongs to; every view begins with them."""
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A folder of results/profiles with its capture."""
+
+    folder: Path
+    capture: Capture
+
+    @classmethod
+    def at(cls, path: Path) -> "Profile":
+        """Return the profile whose capture.json this is."""
+        return cls(path.parent, read_part(Capture, path))
+
+    @cached_property
+    def plan(self) -> RunPlan:
+        """What was asked for."""
+        return read_plan(self.folder / "plan.json")
+
+    @cached_property
+    def record(self) -> RunRecord:
+        """The record of the profiled run."""
+        return read_record(self.folder / "record.json")
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """Values of the identity columns."""
+        point = self.plan.point
+        return {
+            "run_id": self.plan.run_id,
+            "benchmark": point.benchmark,
+            "variant": point.variant,
+            "scale": point.scale,
+            "nodes": point.nodes,
+            "ranks": point.ranks,
+        }
+
+    def files(self, ending: str) -> list[Path]:
+        """Return the raw files with this ending after making sure that they are what was captured.
+
+        Raises
+        ------
+        ParseError
+            If a file was changed or lost since: no flipped bit may become a number.
+        """
+        return [self._checked(one) for one in self.capture.raw if one.path.endswith(ending)]
+
+    def file(self, name: str) -> Path:
+        """Return one raw file.
+
+        Raises
+        ------
+        ParseError
+            If it was not captured, or was changed or lost since.
+        """
+        found = self.files(f"/{name}")
+        if not found:
+            raise ParseError(f"{self.folder}: {self.capture.tool} left no {name}; see raw/output.log")
+        return found[0]
+
+    def _checked(self, artefact: Artefact) -> Path:
+        path = self.folder / artefact.path
+        found = file_sha256(path) if path.is_file() else "no file"
+        if found != artefact.sha256:
+            raise ParseError(
+                f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as captured; the raw file was "
+                f"changed or lost: `hpcai discard {self.folder}`, then profile again"
+            )
+        return path
+
+    def steps(self) -> pd.DataFrame:
+        """Return the training steps of rank 0: ``start_s`` (seconds since the epoch) and ``duration_s``.
+
+        Steps are stamped with the monotonic clock; clocks.json holds both clocks at one moment of the run.
+        """
+        raw = self.folder / "raw"
+        clocks = json.loads((raw / "clocks.json").read_text())
+        steps = pd.read_csv(raw / "steps.csv")
+        start_s = steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"]
+        return pd.DataFrame({"start_s": start_s, "duration_s": steps["step_time_s"]})
+
+    def with_identity(self, view: pd.DataFrame, source: Path | None) -> pd.DataFrame:
+        """Return a view with the identity columns in front and its raw file behind them."""
+        named = view.copy()
+        for place, (name, value) in enumerate({**self.identity, "source": str(source) if source else ""}.items()):
+            named.insert(place, name, value)
+        return named
