@@ -95,6 +95,12 @@ class Profile:
         start_s = steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"]
         return pd.DataFrame({"start_s": start_s, "duration_s": steps["step_time_s"]})
 
+    def steps_window_s(self) -> tuple[float, float]:
+        """Return begin and end of all training steps on the monotonic clock [s]."""
+        steps = pd.read_csv(self.folder / "raw" / "steps.csv")
+        last = steps.iloc[-1]
+        return float(steps["start_s"].iloc[0]), float(last["start_s"] + last["step_time_s"])
+
     def with_identity(self, view: pd.DataFrame, source: Path | None) -> pd.DataFrame:
         """Return a view with the identity columns in front and its raw file behind them."""
         named = view.copy()

@@ -5,6 +5,7 @@ Written are raw samples with the monotonic clock's time, which the ranks' steps 
 
 import csv
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -17,8 +18,10 @@ from typing import Any
 
 SAMPLE_S = 0.1
 """NVML refreshes its power about every 100 ms; RAPL's counters wrap after minutes at the earliest."""
+SLURM_SAMPLE_S = 5.0
+"""Slurm's node daemons read their sensors every 30 s by default; each question costs the controller a message."""
 POWERCAP = Path("/sys/class/powercap")
-SACCT_FIELDS = "JobID,State,ElapsedRaw,NNodes,ConsumedEnergyRaw,ConsumedEnergy"
+WATTS = re.compile(r"CurrentWatts=(\d+)")
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Meter:
     instrument: str
     columns: tuple[str, ...]
     sample: Callable[[], list[tuple[object, ...]]]
+    period_s: float = SAMPLE_S
 
 
 def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
@@ -63,7 +67,7 @@ def _sample(meter: Meter, raw: Path, ended: threading.Event) -> None:
             stream.flush()
             if last:
                 return
-            last = ended.wait(SAMPLE_S)
+            last = ended.wait(meter.period_s)
 
 
 def _nvml() -> Meter | str:
@@ -105,17 +109,16 @@ def _rapl(powercap: Path) -> Meter | str:
 
 
 def _slurm() -> Meter | str:
-    """Return a meter that asks Slurm for the energy of this job's steps; it has one only where a plugin gathers it."""
-    job, sacct = os.environ.get("SLURM_JOB_ID"), shutil.which("sacct")
-    if job is None or sacct is None:
-        return "Slurm: not inside a job" if job is None else "Slurm: sacct is not on the PATH"
-    command = [sacct, "-n", "-P", "-j", job, "-o", SACCT_FIELDS]
-    probe = subprocess.run(command, capture_output=True, text=True, check=False)
-    if probe.returncode:
-        return f"Slurm: {probe.stderr.strip()[:200]}"
+    """Return a meter of the power that Slurm gathers of the allocation's nodes, where a plugin gathers it."""
+    nodes, scontrol = os.environ.get("SLURM_JOB_NODELIST"), shutil.which("scontrol")
+    if nodes is None or scontrol is None:
+        return "Slurm: not inside a job" if nodes is None else "Slurm: scontrol is not on the PATH"
 
     def sample() -> list[tuple[Any, ...]]:
+        command = [scontrol, "show", "node", nodes]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return [(line,) for line in done.stdout.splitlines()]
+        return [(index, int(watts) * 1000) for index, watts in enumerate(WATTS.findall(done.stdout))]
 
-    return Meter("slurm", ("monotonic_s", SACCT_FIELDS.replace(",", "|")), sample)
+    if not any(milliwatts for _, milliwatts in sample()):
+        return f"Slurm: scontrol tells no CurrentWatts of {nodes}: no plugin gathers energy here"
+    return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)

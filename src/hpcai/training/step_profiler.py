@@ -50,8 +50,8 @@ def step_profiler(kind: Kind, raw: Path, active: bool) -> StepProfiler:
     Parameters
     ----------
     kind
-        ``tensorflow`` writes the rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof, nsys
-        or ncu, which were started with the profiling off.
+        ``tensorflow`` writes the rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof,
+        nsys or ncu, which were started with the profiling off.
     raw
         Folder of the attempt.
     active

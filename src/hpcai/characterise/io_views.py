@@ -1,0 +1,65 @@
+"""What a profiled run read, seen by Darshan: the packed dataset from shared storage, and the training's input."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.characterise.profile import Profile
+from hpcai.characterise.views import join_views
+from hpcai.data.manifest import read_manifest
+from hpcai.data.pack import read_pack
+from hpcai.metrics.io import IoSetting, PageCache, data_module, io_summary, io_workers
+from hpcai.parsers.darshan_log import read_darshan_files, read_darshan_logs
+
+
+@dataclass(frozen=True)
+class Data:
+    """One folder of data that the ranks read: in which role, how many bytes an epoch needs, and whether it was cached."""
+
+    role: str
+    folder: Path
+    bytes: float
+    page_cache: PageCache
+
+
+def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the views ``io`` (one row for each folder of data) and ``io_workers`` (one for each process).
+
+    The time of an epoch is not in it: that of a profiled run would not count.
+    """
+    logs = profile.files(".darshan")
+    seen, workers = [], []
+    for data in _folders(profile):
+        reading = read_darshan_logs(logs, str(data.folder))
+        files = read_darshan_files(logs, str(data.folder)).table
+        module = data_module(reading.table)
+        setting = IoSetting(
+            page_cache=data.page_cache,
+            dataset_bytes=data.bytes,
+            files=files.loc[files["module"] == module, "file"].nunique(),
+            coverage_ratio=reading.coverage_ratio,
+            reasons=reading.reasons,
+        )
+        row = pd.DataFrame([{"data": data.role, **io_summary(reading.table, setting, module)}])
+        seen.append(profile.with_identity(row, logs[0].parent))
+        workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
+    return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
+
+
+def _folders(profile: Profile) -> list[Data]:
+    """Return the folders of data as the ranks named them; what was just staged lies in the page cache."""
+    command, origin = profile.record.provenance.command, profile.record.provenance
+    options = dict(zip(command, command[1:], strict=False))
+    cache: PageCache = "cold" if origin.page_cache == "dropped" else "unknown"
+    manifest_path = Path(options["--manifest"])
+    if "--pack" in options:
+        packed = read_pack(Path(options["--pack"]))
+        content_bytes = sum(member.content_bytes for member in packed.members("train"))
+        return [
+            Data("staging", Path(options["--pack"]).parent.absolute(), float(packed.packed_bytes), cache),
+            Data("training input", Path(options["--scratch"]).absolute(), float(content_bytes), "warm"),
+        ]
+    manifest = read_manifest(manifest_path)
+    stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))
+    return [Data("training input", manifest.root(manifest_path).absolute(), stored_bytes, cache)]
