@@ -4,6 +4,7 @@
 """
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -150,6 +151,26 @@ def average_variables(variables: Sequence[tf.Variable]) -> None:
         means = hvd.grouped_allreduce([tf.convert_to_tensor(one) for one in variables], op=hvd.Average, name="average")
         for variable, mean in zip(variables, means, strict=True):
             variable.assign(mean)
+
+
+def time_sum(values: tf.Tensor, name: str) -> tuple[float, tf.Tensor]:
+    """Return how long the sum of a tensor over all ranks took on this rank [s], and the sum.
+
+    All ranks come together first. On an accelerator the sum counts as there when a number of it has arrived here.
+
+    Parameters
+    ----------
+    values : (n,)
+        This rank's values; same length and type on all ranks.
+    name
+        Name of the exchange; one that was used before is negotiated as in a training step.
+    """
+    barrier()
+    started_s = time.monotonic()
+    total = hvd.allreduce(values, op=hvd.Sum, name=name)
+    if "GPU" in total.device:
+        total[0].numpy()
+    return time.monotonic() - started_s, total
 
 
 def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:

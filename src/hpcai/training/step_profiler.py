@@ -10,10 +10,9 @@ from typing import Literal, Protocol
 
 import tensorflow as tf
 
+from hpcai.config.runs import WARM_STEPS
 from hpcai.errors import LaunchError
 
-WARM_STEPS = 2
-"""Steps before the window: the first ones still allocate memory and fill the input pipeline."""
 Kind = Literal["none", "tensorflow", "cuda"]
 
 

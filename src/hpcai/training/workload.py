@@ -140,6 +140,10 @@ class Workload(ABC, Generic[Settings]):
     def layers(self) -> tuple[LayerWork, ...]:
         """Return the layers that multiply (convolutions and dense layers), counted by a formula for one sample."""
 
+    def batch_layers(self) -> tuple[LayerWork, ...]:
+        """Return `layers` as the compiled step does them: with a sample's share of what fills up a batch."""
+        return self.layers()
+
 
 def _filled(parts: Batch, size: int) -> Batch:
     weights = tf.sequence_mask(tf.shape(parts[0])[0], size, dtype=tf.float32)

@@ -3,10 +3,11 @@
 import pytest
 import tensorflow as tf
 
+from hpcai.config.runs import WARM_STEPS
 from hpcai.errors import LaunchError, ParseError
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 from hpcai.training import step_profiler as module
-from hpcai.training.step_profiler import WARM_STEPS, step_profiler
+from hpcai.training.step_profiler import step_profiler
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,9 @@ from hpcai.config.opencatalyst import OpenCatalystData, OpenCatalystModel
 from hpcai.errors import TrainingError
 from hpcai.training.work import LayerWork
 
+ELEMENTS, BASIS, BILINEAR, LAST = "elements", "spherical 1", "spherical 2", "last"
+"""Layers that do not stand twice, once for the energy and once for the force."""
+
 
 @dataclass(frozen=True)
 class GraphSize:
@@ -41,11 +44,25 @@ def dimenet_layers(settings: OpenCatalystModel, size: GraphSize) -> tuple[LayerW
 
     Its first part computes the energy, its second the energy's gradient, in which each layer multiplies with its
     kernel once more: so each layer stands here twice, and its four further products in the backward pass are the
-    gradients of the two. Only real atoms, edges and triplets count, not what fills up a batch.
+    gradients of the two. Four layers differ:
+
+    - the elements' vectors do not depend on the atoms' positions, so no force comes from them;
+    - the spherical basis does, but holds nothing to train: the energy's part needs no gradient of it;
+    - spherical 2 is a product of messages and basis, which both depend on the positions: two products in the force;
+    - the last layer is linear, so that the force needs its kernel alone, and nobody asks for the energy itself.
+
+    Only real atoms, edges and triplets count, not what fills up a batch.
     """
-    layers = [(name, round(size_of * inputs * outputs)) for name, size_of, inputs, outputs in _products(settings, size)]
-    energy = [LayerWork(f"{name}, energy", mac) for name, mac in layers]
-    return (*energy, *(LayerWork(f"{name}, force", mac) for name, mac in layers))
+    layers = []
+    for name, rows, inputs, outputs in _products(settings, size):
+        mac = round(rows * inputs * outputs)
+        if not name.endswith(LAST):
+            layers.append(LayerWork(f"{name}, energy", mac, needs_input_gradient=not name.endswith(BASIS)))
+        if name.endswith(BILINEAR):
+            layers.append(LayerWork(f"{name}, force of the basis", mac))
+        if not name.endswith(ELEMENTS):
+            layers.append(LayerWork(f"{name}, force", mac, needs_input_gradient=not name.endswith(LAST)))
+    return tuple(layers)
 
 
 def _products(settings: OpenCatalystModel, size: GraphSize) -> Iterator[tuple[str, float, int, int]]:
@@ -53,6 +70,8 @@ def _products(settings: OpenCatalystModel, size: GraphSize) -> Iterator[tuple[st
     hidden, radial = settings.hidden, settings.radial
     yield "embedding radial", size.edges, radial, hidden
     yield "embedding edges", size.edges, hidden, hidden
+    # Both ends of an edge: one product for each atom, shared by its edges.
+    yield f"embedding {ELEMENTS}", size.atoms, hidden, 2 * hidden
     yield from _output(settings, size, 0)
     for block in range(1, settings.blocks + 1):
         yield from _interaction(settings, size, block)
@@ -65,8 +84,8 @@ def _interaction(settings: OpenCatalystModel, size: GraphSize, block: int) -> It
     residuals = 2 * (settings.layers_before_skip + settings.layers_after_skip)
     yield f"{name} radial 1", size.edges, settings.radial, basis
     yield f"{name} radial 2", size.edges, basis, hidden
-    yield f"{name} spherical 1", size.triplets, settings.spherical * settings.radial, basis
-    yield f"{name} spherical 2", size.triplets, basis, inner
+    yield f"{name} {BASIS}", size.triplets, settings.spherical * settings.radial, basis
+    yield f"{name} {BILINEAR}", size.triplets, basis, inner
     yield f"{name} down", size.edges, hidden, inner
     yield f"{name} up", size.edges, inner, hidden
     yield f"{name} hidden", size.edges * (3 + residuals), hidden, hidden
@@ -77,4 +96,4 @@ def _output(settings: OpenCatalystModel, size: GraphSize, block: int) -> Iterato
     yield f"{name} radial", size.edges, settings.radial, settings.hidden
     yield f"{name} up", size.atoms, settings.hidden, settings.output_hidden
     yield f"{name} hidden", size.atoms * settings.output_layers, settings.output_hidden, settings.output_hidden
-    yield f"{name} last", size.atoms, settings.output_hidden, 1
+    yield f"{name} {LAST}", size.atoms, settings.output_hidden, 1

@@ -136,3 +136,10 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
     def layers(self) -> tuple[LayerWork, ...]:
         """Return the linear layers, for a graph of the training data's mean size, or else of a full one's."""
         return dimenet_layers(self.benchmark.model, GraphSize.of(self.benchmark.data, self.statistics))
+
+    def batch_layers(self) -> tuple[LayerWork, ...]:
+        """Return the linear layers for a sample's share of a batch's room: all its atoms, edges and paths."""
+        samples = self.plan.micro_batch
+        room, columns = self._room(samples), self.benchmark.data.max_neighbours
+        share = GraphSize(room.atoms / samples, room.edges / samples, room.edges * columns / samples)
+        return dimenet_layers(self.benchmark.model, share)

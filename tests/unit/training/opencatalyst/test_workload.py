@@ -14,7 +14,7 @@ from hpcai.errors import DatasetError
 from hpcai.training.engine import Engine
 from hpcai.training.opencatalyst.work import GraphSize, dimenet_layers
 from hpcai.training.opencatalyst.workload import OpenCatalyst
-from hpcai.training.work import sixfold_flop
+from hpcai.training.work import computed_flop
 from hpcai.training.workload import Streams
 
 SEEDS = Streams(weights=1, order=2, dropout=3)
@@ -130,12 +130,18 @@ def test_the_optimizer_has_the_references_settings() -> None:
 def test_work_of_the_official_network_is_the_sum_over_its_layers() -> None:
     """Written out by hand for a graph of 73 atoms, 3,300 edges and 150,000 paths."""
     layers = dimenet_layers(OpenCatalystModel(), GraphSize(73, 3_300, 150_000))
-    output = 3_300 * 6 * 192 + 73 * (4 * 192 * 192 + 192)
-    interaction = 3_300 * (9 * 192 * 192 + 2 * 192 * 64 + 6 * 8 + 8 * 192) + 150_000 * (42 * 8 + 8 * 64)
-    energy = 3_300 * (6 * 192 + 192 * 192) + 4 * output + 3 * interaction
-    assert sum(layer.forward_mac for layer in layers) == 2 * energy
-    assert sixfold_flop(layers, 2) == 24 * energy
-    assert all(layer.needs_input_gradient for layer in layers)
+    output = 3_300 * 6 * 192 + 73 * 4 * 192 * 192
+    interaction = 3_300 * (9 * 192 * 192 + 2 * 192 * 64 + 6 * 8 + 8 * 192)
+    basis, product = 150_000 * 42 * 8, 150_000 * 8 * 64
+    both = 3_300 * (6 * 192 + 192 * 192) + 4 * output + 3 * interaction
+    last, elements = 4 * 73 * 192, 73 * 192 * 2 * 192
+    assert sum(layer.forward_mac for layer in layers) == 2 * (both + 3 * basis) + 3 * 3 * product + last + elements
+    assert computed_flop(layers, 2) == 2 * 2 * (6 * both + 5 * 3 * basis + 9 * 3 * product + 2 * last + 3 * elements)
+    spared = {layer.name for layer in layers if not layer.needs_input_gradient}
+    assert spared == {
+        *(f"interaction {n} spherical 1, energy" for n in (1, 2, 3)),
+        *(f"output {n} last, force" for n in range(4)),
+    }
 
 
 def test_work_follows_the_mean_size_of_the_training_graphs() -> None:

@@ -1,0 +1,302 @@
+"""The floating-point work of a training step: by the formula of its layers, and by what XLA compiles of it.
+
+The two are independent: the formula multiplies the sizes in a benchmark file, the other adds up the convolutions and
+dots of the compiled step. Padding counts as work in both, holes between the values of a dilated gradient in none
+(`hpcai.parsers.hlo_counting`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
+"""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hpcai.characterise.compiled_step import CompiledStep, Stage
+from hpcai.config.load import read_plan
+from hpcai.config.runs import RunPlan
+from hpcai.errors import HpcaiError
+from hpcai.files import write_atomically
+from hpcai.parsers.hlo_text import read_hlo_text
+from hpcai.parsers.reading import Reading
+
+if TYPE_CHECKING:
+    from hpcai.training.work import LayerWork
+    from hpcai.training.workload import Workload
+
+Statistics = Mapping[str, tuple[float, ...]]
+Method = Literal["formula", "formula_sixfold", "hlo"]
+CHANNELS = 16
+MOST_SAMPLES = 8
+"""The work is proportional to the batch, but the text of a detector grows with it."""
+NEUTRAL_STATISTICS: Statistics = {
+    "mean": (0.0,) * CHANNELS,
+    "standard_deviation": (1.0,) * CHANNELS,
+    "minval": (0.0,) * CHANNELS,
+    "maxval": (1.0,) * CHANNELS,
+    "force_standard_deviation": (1.0,),
+}
+"""Stand in for numbers that scale data but not work, where there is no manifest."""
+OPTIMISED = "what the compiler left to do"
+ASKED = "before optimisation, as asked for, without what no result depends on"
+HIDDEN = "before optimisation, without what no result depends on, because the optimised form hides work"
+FILLED = "for a batch as compiled, with what fills it up; the work of real data is the formula's"
+GROUPED = (
+    "before optimisation, without what no result depends on: XLA for processors turns the kernels' gradients of "
+    "depthwise convolutions (batch_group_count) into dense ones and keeps only their diagonal"
+)
+
+
+class _Report(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class LayerShare(_Report):
+    """One layer of the formula."""
+
+    name: str
+    forward_mac: int = Field(description="Multiply-adds of the forward pass for one sample.")
+    needs_input_gradient: bool
+    share_ratio: float = Field(description="Of the operations of a training step.")
+
+
+class WorkCount(_Report):
+    """The operations of training, counted in one way; blank with a reason if that was not possible."""
+
+    method: Method
+    flop_per_sample: float | None = None
+    flop_per_step: float | None = None
+    ratio_to_formula: float | None = Field(default=None, description="To the formula for a batch of the same size.")
+    reason: str | None = None
+    remark: str | None = None
+
+
+class HloCount(_Report):
+    """What the count from HLO stands on."""
+
+    stage: Stage
+    stage_reason: str
+    samples: int = Field(description="Samples of the compiled batch; the work is proportional to it.")
+    precision: str
+    instructions: int = Field(description="Convolutions and dots.")
+    flop_per_batch: dict[Stage, float] = Field(description="As compiled, by stage.")
+    data_flop_per_batch: float = Field(description="Without multiplications with padding.")
+    formula_flop_per_batch: float = Field(description="The formula for a batch as compiled, with what fills it up.")
+    substituted: tuple[str, ...] = Field(description="Operations that XLA lacks and what stands in for them.")
+    reasons: tuple[str, ...] = Field(description="What of the compiled step could not be counted.")
+
+
+class WorkReport(_Report):
+    """The work of one benchmark's training step."""
+
+    benchmark: str
+    workload: str
+    variant: str
+    samples_per_step: int = Field(description="Samples of an optimizer step over all ranks.")
+    forward_mac_per_sample: int | None = None
+    counts: tuple[WorkCount, ...]
+    layers: tuple[LayerShare, ...] = ()
+    hlo: HloCount | None = None
+    tensorflow: str
+    assumed: tuple[str, ...] = Field(default=(), description="Statistics that were not given and do not change work.")
+
+
+def count_work(
+    plan: RunPlan,
+    statistics: Statistics | None = None,
+    *,
+    samples: int | None = None,
+    stage: Stage = "optimized_hlo",
+    keep: Path | None = None,
+) -> WorkReport:
+    """Count the work of a plan's training step.
+
+    Parameters
+    ----------
+    plan
+        What is trained.
+    statistics
+        Numbers about the training data from the manifest; only graphs need them.
+    samples
+        Size of the batch to compile; by default the plan's micro-batch, but at most 8.
+    stage
+        ``hlo`` spares the compiler's optimisation, which takes minutes and gigabytes at official sizes. Else the
+        optimised form is counted, unless it hides the work (`HloCount.stage_reason`).
+    keep
+        Folder for the HLO text, some megabytes; by default it is not kept.
+    """
+    import tensorflow as tf
+
+    from hpcai.training.registry import workload_of
+    from hpcai.training.work import computed_flop
+
+    given = {**NEUTRAL_STATISTICS, **(statistics or {})}
+    workload = workload_of(_of_one_rank(plan, samples or min(plan.micro_batch, MOST_SAMPLES)), given)
+    report = {
+        "benchmark": plan.benchmark.name,
+        "workload": plan.benchmark.workload,
+        "variant": plan.point.variant,
+        "samples_per_step": plan.global_batch,
+        "tensorflow": tf.__version__,
+        "assumed": tuple(sorted(set(NEUTRAL_STATISTICS) - set(statistics or {}))),
+    }
+    try:
+        layers = workload.layers()
+    except HpcaiError as error:
+        counts = tuple(WorkCount(method=method, reason=f"not counted: {error}") for method in _METHODS)
+        return WorkReport(**report, counts=counts)
+    formulas = _formula_counts(layers, plan.global_batch)
+    hlo, reason = _count_hlo(workload, stage, keep)
+    return WorkReport(
+        **report,
+        forward_mac_per_sample=sum(layer.forward_mac for layer in layers),
+        counts=(*formulas, _hlo_count(hlo, reason, plan.global_batch, computed_flop(layers, 1))),
+        layers=_shares(layers),
+        hlo=hlo,
+    )
+
+
+_METHODS: tuple[Method, ...] = ("formula", "formula_sixfold", "hlo")
+
+
+def _of_one_rank(plan: RunPlan, samples: int) -> RunPlan:
+    """Return the plan of one rank with a micro-batch of its own: nothing to exchange, nothing to add up."""
+    alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1}
+    point = plan.point.model_copy(update={**alone, "global_batch": samples})
+    return plan.model_copy(update={"point": point})
+
+
+def _formula_counts(layers: Sequence["LayerWork"], samples: int) -> tuple[WorkCount, ...]:
+    from hpcai.training.work import computed_flop, sixfold_flop
+
+    computed = computed_flop(layers, 1)
+    return tuple(
+        WorkCount(
+            method=method,
+            flop_per_sample=count(layers, 1),
+            flop_per_step=count(layers, samples),
+            ratio_to_formula=count(layers, 1) / computed,
+        )
+        for method, count in (("formula", computed_flop), ("formula_sixfold", sixfold_flop))
+    )
+
+
+def _shares(layers: Sequence["LayerWork"]) -> tuple[LayerShare, ...]:
+    from hpcai.training.work import computed_flop
+
+    total = computed_flop(layers, 1)
+    return tuple(
+        LayerShare(
+            name=layer.name,
+            forward_mac=layer.forward_mac,
+            needs_input_gradient=layer.needs_input_gradient,
+            share_ratio=computed_flop([layer], 1) / total,
+        )
+        for layer in layers
+    )
+
+
+def _hlo_count(hlo: HloCount | None, reason: str | None, samples: int, real: float) -> WorkCount:
+    """Return the count for ``samples``; ``real`` is the formula's number for one sample without filling."""
+    if hlo is None or reason is not None:
+        return WorkCount(method="hlo", reason=reason)
+    flop = hlo.flop_per_batch[hlo.stage]
+    return WorkCount(
+        method="hlo",
+        flop_per_sample=flop / hlo.samples,
+        flop_per_step=flop / hlo.samples * samples,
+        ratio_to_formula=flop / hlo.formula_flop_per_batch,
+        remark=None if hlo.formula_flop_per_batch == real * hlo.samples else FILLED,
+    )
+
+
+def _count_hlo(workload: "Workload[Any]", stage: Stage, keep: Path | None) -> tuple[HloCount | None, str | None]:
+    """Return the count and, if it must not be used, the reason."""
+    import tensorflow as tf
+
+    try:
+        step = CompiledStep(workload)
+        with tempfile.TemporaryDirectory(prefix="hpcai-hlo-") as folder:
+            readings, why = _readings(step, keep or Path(folder), stage)
+    except (HpcaiError, ValueError, tf.errors.OpError) as error:
+        return None, f"not counted: {str(error).splitlines()[0][:500]}"
+    used, reading = readings.popitem()
+    hlo = _hlo_report(workload, {**readings, used: reading}, used, why, step.substituted)
+    return hlo, None if reading.is_whole else f"not counted: {reading.reasons[0]}"
+
+
+def _readings(step: CompiledStep, folder: Path, stage: Stage) -> tuple[dict[Stage, Reading], str]:
+    """Return what was read of each stage, the one to use last, and why that one."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def read(one: Stage) -> Reading:
+        path = folder / f"{one}.txt"
+        step.write(path, one)
+        return read_hlo_text(path)
+
+    plain = read("hlo")
+    if stage == "hlo":
+        return {"hlo": plain}, ASKED
+    if (plain.table["batch_groups"] > 1).any():
+        return {"hlo": plain}, GROUPED
+    optimised = read("optimized_hlo")
+    if optimised.is_whole:
+        return {"hlo": plain, "optimized_hlo": optimised}, OPTIMISED
+    return {"optimized_hlo": optimised, "hlo": plain}, f"{HIDDEN}: {optimised.reasons[0]}"
+
+
+def _hlo_report(
+    workload: "Workload[Any]", readings: Mapping[Stage, Reading], used: Stage, why: str, substituted: set[str]
+) -> HloCount:
+    from hpcai.training.work import computed_flop
+
+    plan, table = workload.plan, readings[used].table
+    done = table[table["executions"] > 0]
+    return HloCount(
+        stage=used,
+        stage_reason=why,
+        samples=plan.micro_batch,
+        precision=plan.point.precision,
+        instructions=len(done),
+        flop_per_batch={stage: float(reading.table["total_flop"].sum()) for stage, reading in readings.items()},
+        data_flop_per_batch=2 * float((done["data_multiply_adds"] * done["executions"]).sum()),
+        formula_flop_per_batch=computed_flop(workload.batch_layers(), plan.micro_batch),
+        substituted=tuple(sorted(substituted)),
+        reasons=readings[used].reasons,
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the work of a plan's training step as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m hpcai.characterise.work", description=main.__doc__)
+    parser.add_argument("--plan", type=Path, required=True, help="plan.json of a run")
+    parser.add_argument("--manifest", type=Path, help="manifest.json of the dataset; only graphs need it")
+    parser.add_argument("--output", type=Path, help="file for the report; by default it is printed")
+    parser.add_argument(
+        "--samples", type=int, help="size of the batch to compile; by default the micro-batch, at most 8"
+    )
+    parser.add_argument("--stage", choices=("hlo", "optimized_hlo"), default="optimized_hlo")
+    parser.add_argument("--keep", type=Path, help="folder for the HLO text")
+    given = parser.parse_args(arguments)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    # The processor's compiler is asked in any case, so that the count does not depend on the machine.
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    statistics = _statistics(given.manifest) if given.manifest else None
+    report = count_work(read_plan(given.plan), statistics, samples=given.samples, stage=given.stage, keep=given.keep)
+    text = report.model_dump_json(indent=1) + "\n"
+    if given.output:
+        write_atomically(given.output, text.encode())
+    else:
+        print(text, end="")
+
+
+def _statistics(manifest: Path) -> Statistics:
+    from hpcai.data.manifest import read_manifest
+
+    return read_manifest(manifest).statistics
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""One line of HLO text taken apart: name, types, operation, operands and attributes (openxla.org/xla, HLO text)."""
+
+import re
+from dataclasses import dataclass
+
+Dimensions = tuple[int, ...]
+
+_START = re.compile(r"\s*(?P<root>ROOT )?%?(?P<name>[A-Za-z_][\w.-]*) = ")
+_OPERATION = re.compile(r" (?P<operation>[a-z][a-z0-9-]*)\(")
+_ARRAY = re.compile(r"(?P<type>[a-z]+[0-9a-z]*)\[(?P<dimensions>[0-9,<=]*)\](?:\{[^{}]*\})?")
+_OPERAND = re.compile(r"(?:(?P<type>[a-z0-9]+\[[^%]*|\([^%]*\)) )?%?(?P<name>[A-Za-z_][\w.-]*)")
+_CALLS = re.compile(
+    r"(?P<role>calls|to_apply|body|condition|\w+_computations?)=(?:\{(?P<many>[^}]*)\}|%?(?P<one>[\w.-]+))"
+)
+_METADATA = re.compile(r'\b(?P<field>op_type|op_name)="(?P<value>[^"]*)"')
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_CLOSING = {"(": ")", "[": "]", "{": "}"}
+_WITHOUT_OPERANDS = {"constant", "parameter"}
+
+
+class HloError(ValueError):
+    """A line, or a part of it, that contradicts itself or is no HLO."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What an instruction works on; its type is blank where the text leaves it to the definition."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction.
+
+    Parameters
+    ----------
+    line
+        Number in the file, from 1.
+    type
+        Type of the result, as it stands there: one array or a tuple of them.
+    attributes
+        What stands behind the operands, up to the metadata.
+    calls
+        Pairs of role (``calls``, ``body``, ...) and name of the computations that it calls.
+    trips
+        How often a loop runs; None if the text does not say.
+    """
+
+    line: int
+    name: str
+    is_root: bool
+    type: str
+    operation: str
+    operands: tuple[Operand, ...]
+    attributes: str
+    calls: tuple[tuple[str, str], ...]
+    trips: int | None
+    op_type: str
+    op_name: str
+
+    def attribute(self, name: str) -> str:
+        """Return the value of an attribute without its braces; blank if there is none."""
+        found = re.search(rf"(?:^|[ ,]){re.escape(name)}=(?:\{{([^}}]*)\}}|([^ ,]+))", self.attributes)
+        return (found[1] or found[2] or "") if found else ""
+
+
+def parse_instruction(text: str, line: int) -> Instruction:
+    """Return the instruction of a line.
+
+    Raises
+    ------
+    HloError
+        If the line is none.
+    """
+    start = _START.match(text)
+    if start is None:
+        raise HloError(f"line {line}: no instruction")
+    type_end = _end_of_type(text, start.end(), line)
+    operation = _OPERATION.match(text, type_end)
+    if operation is None:
+        raise HloError(f"line {line}: no operation behind the type")
+    name = operation["operation"]
+    # A constant may hold text, and with it brackets that do not close.
+    end = text.find(")", operation.end()) if name == "constant" else _closing(text, operation.end() - 1, line)
+    inner = "" if name in _WITHOUT_OPERANDS else text[operation.end() : end]
+    rest = text[end + 1 :]
+    head, _, tail = rest.partition(", metadata={")
+    if 'op_name="' in head:
+        raise HloError(f"line {line}: metadata that do not begin")
+    metadata = {found["field"]: found["value"] for found in _METADATA.finditer(tail)}
+    return Instruction(
+        line=line,
+        name=start["name"],
+        is_root=start["root"] is not None,
+        type=text[start.end() : type_end],
+        operation=name,
+        operands=tuple(_operand(part, line) for part in _split(inner)),
+        attributes=head,
+        calls=tuple(_calls(head)),
+        trips=int(found[1]) if (found := _TRIPS.search(rest)) else None,
+        op_type=metadata.get("op_type", ""),
+        op_name=metadata.get("op_name", ""),
+    )
+
+
+def dimensions(type_text: str) -> Dimensions:
+    """Return the dimensions of an array's type such as ``f32[4,32]{1,0}``.
+
+    Raises
+    ------
+    HloError
+        If it is no array of fixed dimensions.
+    """
+    found = _ARRAY.fullmatch(type_text)
+    if found is None:
+        raise HloError(f"{type_text[:40]!r} is no type of an array")
+    try:
+        return tuple(int(part) for part in found["dimensions"].split(",") if part)
+    except ValueError:
+        raise HloError(f"{type_text[:40]!r} has no fixed dimensions") from None
+
+
+def element_type(type_text: str) -> str:
+    """Return the type of an array's elements, for example ``f32``; blank for a tuple."""
+    found = _ARRAY.fullmatch(type_text)
+    return found["type"] if found else ""
+
+
+def _end_of_type(text: str, start: int, line: int) -> int:
+    if text[start : start + 1] == "(":
+        return _closing(text, start, line) + 1
+    end = text.find(" ", start)
+    if end < 0:
+        raise HloError(f"line {line}: ends within a type")
+    return end
+
+
+def _closing(text: str, start: int, line: int) -> int:
+    """Return where the bracket at ``start`` is closed."""
+    open_brackets = []
+    for found in re.finditer(r"[()\[\]{}]", text[start:]):
+        if found[0] in _CLOSING:
+            open_brackets.append(_CLOSING[found[0]])
+        elif open_brackets.pop() != found[0]:
+            break
+        if not open_brackets:
+            return start + found.start()
+    raise HloError(f"line {line}: brackets that do not close")
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between the commas that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    text = re.sub(r"/\*.*?\*/", "", text)
+    for place, character in enumerate(text):
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [*parts, text[start:].strip()] if text.strip() else []
+
+
+def _operand(text: str, line: int) -> Operand:
+    found = _OPERAND.fullmatch(text)
+    if found is None:
+        raise HloError(f"line {line}: {text[:40]!r} is no operand")
+    return Operand(found["name"], found["type"] or "")
+
+
+def _calls(attributes: str) -> list[tuple[str, str]]:
+    found = []
+    for match in _CALLS.finditer(attributes):
+        names = [match["one"]] if match["one"] else (match["many"] or "").split(",")
+        found += [(match["role"], name.strip().removeprefix("%")) for name in names if name.strip()]
+    return found

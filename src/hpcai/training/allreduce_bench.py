@@ -1,0 +1,128 @@
+"""One rank of the measurement of allreduces: `LAUNCHER python -m hpcai.training.allreduce_bench --output FILE ...`.
+
+The tensors are summed through the same module, and so the same Horovod, that exchanges gradients in a training.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hpcai.config.machine import Device
+from hpcai.errors import HpcaiError
+from hpcai.metrics.link import AllreduceReport, AllreduceSample
+from hpcai.records import write_json
+from hpcai.training.affinity import local_rank_of, pin_to_own_cores
+
+NUMBER_BYTES = 4
+SIZES = tuple(4 * 4**power for power in range(13))
+"""4 bytes to 64 MiB."""
+WARM_UP = 2
+REPEATS = 20
+FEWEST_REPEATS = 3
+BUDGET_S = 8.0
+"""For all sizes together: slow links get fewer repetitions of long messages."""
+LIMIT_S = 120
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m hpcai.training.allreduce_bench", description="Time allreduces.")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file that rank 0 writes")
+    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="message sizes in bytes, separated by commas")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="most timed repetitions of each size")
+    parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="time for all sizes together")
+    parser.add_argument("--limit-s", type=int, default=LIMIT_S, help="a rank that lives longer ends itself")
+    parser.add_argument("--cores-per-rank", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    return parser.parse_args(arguments)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part) for part in text.split(","))
+    if any(size <= 0 or size % NUMBER_BYTES for size in sizes):
+        raise argparse.ArgumentTypeError(f"{text}: expected positive multiples of {NUMBER_BYTES} bytes")
+    return sizes
+
+
+def main() -> None:
+    """Time all sizes as one rank; rank 0 writes the report."""
+    options = parse_arguments()
+    # Whatever becomes of launcher and other ranks, no rank waits for ever: the signal ends the process.
+    signal.alarm(options.limit_s)
+    local_rank = local_rank_of(os.environ)
+    cores = pin_to_own_cores(local_rank, options.cores_per_rank)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    from hpcai.training import collective  # TensorFlow may start its threads only now
+    from hpcai.training.engine import configure_device
+
+    device = configure_device(Device(kind=options.device), len(cores), local_rank)
+    ranks = collective.start()
+    samples: list[AllreduceSample] = []
+    missing: list[str] = []
+    if ranks.size == 1:
+        missing.append("a single rank exchanges nothing; start two or more")
+    else:
+        budget_s = options.budget_s / len(options.sizes)
+        for size in options.sizes:
+            _measure_size(size, options.repeats, budget_s, samples, missing)
+    if ranks.is_first:
+        report = AllreduceReport(
+            ranks=ranks.size, nodes=ranks.nodes, device=device, samples=tuple(samples), not_measured=tuple(missing)
+        )
+        write_json(report, options.output)
+    collective.barrier()
+    collective.stop()
+
+
+def _measure_size(
+    size_bytes: int, repeats: int, budget_s: float, samples: list[AllreduceSample], missing: list[str]
+) -> None:
+    import tensorflow as tf
+
+    values = tf.ones([size_bytes // NUMBER_BYTES], tf.float32)
+    warm = list(_slowest(values, WARM_UP))
+    # All ranks have seen the same times, and so do the same.
+    count = max(FEWEST_REPEATS, min(repeats, int(budget_s / warm[-1][0])))
+    timed = list(_slowest(values, count))
+    wrong = sum(is_wrong for _, is_wrong in timed)
+    if wrong:
+        missing.append(f"{size_bytes} bytes: {wrong} of {count} sums were wrong: their times are no measurement")
+        return
+    samples += [AllreduceSample(size_bytes=size_bytes, duration_s=duration_s) for duration_s, _ in timed]
+
+
+def _slowest(values: "tf.Tensor", count: int) -> Iterator[tuple[float, bool]]:  # type: ignore[name-defined]  # noqa: F821
+    """Sum repeatedly; yield the time of the slowest rank [s], and whether any rank got a wrong sum."""
+    import numpy as np
+
+    from hpcai.training import collective
+
+    for _ in range(count):
+        duration_s, total = collective.time_sum(values, f"allreduce.{len(values)}")
+        numbers = total.numpy()
+        own = np.array([duration_s, float((numbers != numbers[0]).any()), numbers[0]])
+        every = collective.gather(own, "allreduce.times")
+        yield float(every[:, 0].max()), bool(every[:, 1].any() or (every[:, 2] != len(every)).any())
+
+
+def _leave(status: int) -> None:
+    """End at once: taking down Horovod in order may wait for ranks that are no longer there."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HpcaiError as error:
+        print(f"{type(error).__module__}.{type(error).__qualname__}: {error}", file=sys.stderr)
+        _leave(1)
+    except BaseException:
+        traceback.print_exc()
+        _leave(1)
+    _leave(0)
