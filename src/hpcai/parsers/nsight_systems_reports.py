@@ -1,0 +1,142 @@
+"""The reports in the output of ``nsys stats`` or ``nsys profile --stats``: where each begins, and its rows as text.
+
+CSV and text output are read, and several reports in one stream; names of reports and columns differ by version.
+"""
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+KERNELS, MEMORY_TIME, MEMORY_SIZE, API, OS_RUNTIME = "kernels", "memory times", "memory sizes", "CUDA API", "OS runtime"
+TITLES = {
+    "cuda_gpu_kern_sum": KERNELS,
+    "gpukernsum": KERNELS,
+    "cuda_gpu_mem_time_sum": MEMORY_TIME,
+    "gpumemtimesum": MEMORY_TIME,
+    "cuda_gpu_mem_size_sum": MEMORY_SIZE,
+    "gpumemsizesum": MEMORY_SIZE,
+    "cuda_api_sum": API,
+    "cudaapisum": API,
+    "osrt_sum": OS_RUNTIME,
+    "osrtsum": OS_RUNTIME,
+}
+_COLUMNS = (
+    ("share", r"Time ?\(%\)"),
+    ("total", r"Total Time \((?P<unit>[num]?s)\)"),
+    ("size", r"Total \((?P<unit>[KMG]?i?B)\)"),
+    ("calls", r"Instances|Num Calls|Count|Operations"),
+    ("mean", r"(?:Avg|Average)(?: \(\w+\))?"),
+    ("median", r"(?:Med|Median)(?: \(\w+\))?"),
+    ("minimum", r"(?:Min|Minimum)(?: \(\w+\))?"),
+    ("maximum", r"(?:Max|Maximum)(?: \(\w+\))?"),
+    ("deviation", r"StdDev(?: \(\w+\))?"),
+    ("name", r"Name|Operation"),
+)
+_TITLE = re.compile(r"Executing '(\w+)'|\((\w+sum)\):|/(\w+sum)\.py\b|\[(\w+sum)\]")
+_RULE = re.compile(r"\s*-{3,}(?:\s+-{3,}){3,}\s*")
+_API_NAME = re.compile(r"cu(?:da)?[A-Z]\w+")
+_FEWEST_COLUMNS = 4
+
+
+@dataclass
+class Report:
+    """One table of the stream: what it reports, its unit, and its rows of text by column."""
+
+    kind: str
+    unit: str
+    is_text: bool
+    rows: list[tuple[int, dict[str, str]]] = field(default_factory=list)
+    damaged: list[int] = field(default_factory=list)
+    has_end: bool = False
+
+
+def find_reports(lines: list[str], title: str) -> tuple[list[Report], dict[str, str]]:
+    """Return the reports of a stream, and what nsys says of those that it skipped, by title.
+
+    Parameters
+    ----------
+    lines
+        The lines of the stream.
+    title
+        The name of the file: it ends in the name of the report where each has a file of its own.
+    """
+    current = next((name for name in TITLES if name in title), "")
+    reports: list[Report] = []
+    skipped: dict[str, str] = {}
+    columns: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        found = _TITLE.search(line)
+        if found and not columns:
+            current = next(filter(None, found.groups()))
+        elif line.startswith("SKIPPED:"):
+            skipped[current] = line.removeprefix("SKIPPED:").strip()
+        elif header := _header(line, lines[number] if number < len(lines) else ""):
+            columns, unit, is_text = header
+            reports.append(Report(_kind(columns, line, current), unit, is_text))
+        elif columns and not line.strip():
+            reports[-1].has_end = True
+            columns, current = [], ""
+        elif columns and not _RULE.fullmatch(line):
+            _add_row(reports[-1], columns, number, line)
+    for report in reports:
+        _tell_apart(report)
+    return reports, skipped
+
+
+def _header(line: str, next_line: str) -> tuple[list[str], str, bool] | None:
+    """Return the columns ("" for one that is not needed), the unit, and whether the table is text and not CSV."""
+    is_text = bool(_RULE.fullmatch(next_line))
+    cells = re.split(r"\s{2,}", line.strip()) if is_text else [cell.strip() for cell in line.strip('"').split(",")]
+    matches = [_column(cell.strip('"')) for cell in cells]
+    columns = [name for name, _ in matches]
+    unit = next((unit for name, unit in matches if name in {"total", "size"}), "")
+    if len(cells) < _FEWEST_COLUMNS or not {"calls", "name"} <= set(columns) or not unit:
+        return None
+    return columns, unit, is_text
+
+
+def _column(cell: str) -> tuple[str, str]:
+    for name, pattern in _COLUMNS:
+        if match := re.fullmatch(pattern, cell):
+            return name, match.groupdict().get("unit", "")
+    return "", ""
+
+
+def _kind(columns: list[str], header: str, title: str) -> str:
+    """Return what a table reports: its columns tell, and its title only where they leave it open."""
+    if "" in columns:
+        return f"{title or 'an unknown report'} (columns {header.strip()[:80]!r})"
+    if "Operation" in header.replace("Operations", ""):
+        return MEMORY_SIZE if "size" in columns else MEMORY_TIME
+    if "Instances" in header:
+        return KERNELS
+    return TITLES.get(title, "")
+
+
+def _tell_apart(report: Report) -> None:
+    """Tell calls of the CUDA API from those of the operating system: the columns are the same, the names differ."""
+    if not report.kind:
+        calls = [bool(_API_NAME.fullmatch(row["name"])) for _, row in report.rows]
+        report.kind = API if sum(calls) > len(calls) / 2 else OS_RUNTIME
+
+
+def _add_row(report: Report, columns: list[str], number: int, line: str) -> None:
+    cells = line.split(maxsplit=len(columns) - 1) if report.is_text else _csv_cells(line)
+    if len(cells) != len(columns):
+        report.damaged.append(number)
+    else:
+        report.rows.append((number, dict(zip(columns, (cell.strip() for cell in cells), strict=True))))
+
+
+def _csv_cells(line: str) -> list[str]:
+    try:
+        return next(csv.reader([line], strict=True))
+    except csv.Error:
+        return []
+
+
+def titles(reports: list[Report]) -> Iterator[str]:
+    """Yield what the reports are about, for messages."""
+    for report in reports:
+        yield f"{report.kind} ({len(report.rows)} rows)"
