@@ -1,0 +1,201 @@
+"""Input of a training run: bandwidths by three definitions, epochs that were read, and what an epoch's input costs.
+
+The three definitions answer different questions and differ by factors (`shared/reference/profilers.md`, section 7):
+
+- sum: each worker's bytes over its own read time, added; what the workers would read if all read all the time;
+- parallel: all bytes over the largest read time of a worker; as if all workers had started together;
+- delivered: all bytes over the time from the first read to the last; what arrived, pauses for computing included.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+PageCache = Literal["cold", "warm", "unknown"]
+ADDABLE = ("reads", "opens", "read_time_s", "metadata_s")
+WORKER_COLUMNS = [
+    "log", "job", "process_id", "rank", "executable", "module", "files", "read_bytes", "reads", "opens",
+    "read_time_s", "metadata_s", "bandwidth_bytes_per_s", "first_read_s", "last_read_s",
+]  # fmt: skip
+
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class IoSetting:
+    """What is known of a run besides its Darshan logs.
+
+    Attributes
+    ----------
+    page_cache
+        Whether the files were in memory before the run.
+    dataset_bytes
+        Size of the data that one epoch reads (byte); NaN if unknown.
+    epoch_s
+        Time of one epoch, measured without a profiler (s); NaN if unknown.
+    files
+        Different files of the data over all workers; NaN if unknown.
+    coverage_ratio, reasons
+        Of the reading that the processes come from.
+    """
+
+    page_cache: PageCache = "unknown"
+    dataset_bytes: float = _NAN
+    epoch_s: float = _NAN
+    files: float = _NAN
+    coverage_ratio: float = 1.0
+    reasons: tuple[str, ...] = ()
+
+
+def data_module(processes: pd.DataFrame) -> str:
+    """Return the module through which the data were read: POSIX, or STDIO if that carried more bytes of them.
+
+    MPI-IO is never it: its bytes are among those of POSIX.
+    """
+    read = processes.groupby("module")["read_bytes"].sum()
+    return "STDIO" if read.get("STDIO", 0.0) > read.get("POSIX", 0.0) else "POSIX"
+
+
+def io_workers(processes: pd.DataFrame, module: str) -> pd.DataFrame:
+    """Return one row per worker: bytes, calls and times of one module, and its own bandwidth (byte/s).
+
+    Parameters
+    ----------
+    processes
+        One row per log, module and rank, as Darshan's logs are read.
+    module
+        POSIX, STDIO or MPI-IO; they are never added.
+    """
+    is_worker = processes["is_worker"].fillna(value=False).astype(bool)
+    workers = processes[is_worker & (processes["module"] == module)].copy()
+    workers["bandwidth_bytes_per_s"] = _divide(workers["read_bytes"], workers["read_time_s"])
+    shared = (workers["rank"] < 0).fillna(value=False) & (workers["processes"] > 1)
+    workers.loc[shared, "bandwidth_bytes_per_s"] = _NAN
+    return workers[WORKER_COLUMNS].reset_index(drop=True)
+
+
+def _divide(amount: "pd.Series[float]", time_s: "pd.Series[float]") -> "pd.Series[float]":
+    """Return rates; reads that took no measurable time have none."""
+    return amount / time_s.where(time_s > 0)
+
+
+def io_summary(processes: pd.DataFrame, setting: IoSetting, module: str | None = None) -> dict[str, float | str]:
+    """Return the row of a run in the view ``io``.
+
+    Parameters
+    ----------
+    processes
+        One row per log, module and rank of this run.
+    setting
+        What else is known of the run.
+    module
+        The module to report; the one that read the data if None.
+
+    Returns
+    -------
+    dict
+        module, workers, files, read_bytes, reads, opens, read_time_s (sum over workers), metadata_s, the three
+        bandwidths, dataset_epochs (bytes read over the size of the dataset), io_epoch_s (dataset over parallel
+        bandwidth), io_epoch_mean_s (mean read time of a worker per epoch), io_epoch_delivered_s (dataset over
+        delivered bandwidth: an upper bound that contains computing), epoch_s, io_share_ratio (io_epoch_s over
+        epoch_s), page_cache, coverage_ratio, and reasons, one string. What cannot be computed is NaN.
+    """
+    chosen = module or data_module(processes)
+    workers = io_workers(processes, chosen)
+    reasons = [*setting.reasons, *_doubts(processes, workers, chosen, setting)]
+    read_bytes = _total(workers["read_bytes"])
+    bandwidths = _bandwidths(workers)
+    epochs = _ratio(read_bytes, setting.dataset_bytes)
+    io_epoch_s = _ratio(setting.dataset_bytes, bandwidths["bandwidth_parallel_bytes_per_s"])
+    delivered = bandwidths["bandwidth_delivered_bytes_per_s"]
+    mean_time_s = _total(workers["read_time_s"]) / len(workers) if len(workers) else _NAN
+    return {
+        "module": chosen,
+        "workers": len(workers),
+        "files": setting.files,
+        "read_bytes": read_bytes,
+        **{name: _total(workers[name]) for name in ADDABLE},
+        **bandwidths,
+        "dataset_epochs": epochs,
+        "page_cache": setting.page_cache,
+        "io_epoch_s": io_epoch_s,
+        "io_epoch_mean_s": _ratio(mean_time_s, epochs),
+        "io_epoch_delivered_s": _ratio(setting.dataset_bytes, delivered),
+        "epoch_s": setting.epoch_s,
+        "io_share_ratio": _ratio(io_epoch_s, setting.epoch_s),
+        "coverage_ratio": setting.coverage_ratio,
+        "reasons": "; ".join(reasons),
+    }
+
+
+def _bandwidths(workers: pd.DataFrame) -> dict[str, float]:
+    """Return the bandwidths by the three definitions (byte/s)."""
+    read_bytes = _total(workers["read_bytes"])
+    own = workers["bandwidth_bytes_per_s"]
+    window_s = workers["last_read_s"].max(skipna=False) - workers["first_read_s"].min(skipna=False)
+    longest_s = workers["read_time_s"].max(skipna=False) if own.notna().all() else _NAN
+    return {
+        "bandwidth_sum_bytes_per_s": _total(own),
+        "bandwidth_parallel_bytes_per_s": _ratio(read_bytes, longest_s),
+        "bandwidth_delivered_bytes_per_s": _ratio(read_bytes, window_s),
+    }
+
+
+def _total(values: "pd.Series[float]") -> float:
+    """Return a sum that is missing if a part is, or if there is none."""
+    return float(values.astype(float).sum(skipna=False)) if len(values) else _NAN
+
+
+def _ratio(amount: float, by: float) -> float:
+    return float(amount / by) if by > 0 else _NAN
+
+
+def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting: IoSetting) -> list[str]:
+    """Return what makes a number of the row missing, or means something else than it seems to."""
+    doubts = []
+    if workers.empty:
+        doubts.append(f"no process read data through {module}")
+    if (workers["read_time_s"] == 0).any():
+        doubts.append("a worker's reads took no measurable time (page cache): no bandwidth by read times")
+    shared = (workers["rank"] < 0).fillna(value=False)
+    if shared.any() and workers["bandwidth_bytes_per_s"].isna().any():
+        doubts.append("files shared by ranks have the sum of their times only: no bandwidth by read times")
+    elif workers["read_time_s"].isna().any():
+        doubts.append("a worker's read time is not available: no bandwidth by read times")
+    unknown = processes.loc[processes["module"] == module, "is_worker"].isna().sum()
+    if unknown:
+        doubts.append(f"of {unknown} processes it is not known whether they read data")
+    other = processes[processes["module"].isin({"POSIX", "STDIO"} - {module})]
+    other_bytes = other["read_bytes"].sum()
+    if module != "MPI-IO" and other_bytes > 0:
+        doubts.append(f"{other_bytes:.0f} bytes more of the data were read through {other['module'].iloc[0]}")
+    if setting.page_cache == "warm":
+        doubts.append("warm page cache: bandwidths are those of memory, not of storage")
+    if math.isnan(setting.dataset_bytes):
+        doubts.append("the size of the dataset is not known: no epochs and no time per epoch")
+    return doubts
+
+
+def slowest_rank_bandwidth(processes: pd.DataFrame, module: str) -> float:
+    """Return Darshan's agg_perf_by_slowest of one log (byte/s); 0 if no time was measured.
+
+    Bytes read and written over the time of the slowest rank in files of its own plus that of the slowest rank in each
+    shared file (darshan-logutils-accumulator.c). Reads and writes are mixed: this is for comparison with Darshan's own
+    tools, not the bandwidth of a training's input.
+
+    Parameters
+    ----------
+    processes
+        The rows of one log, read without a folder of data.
+    module
+        POSIX, STDIO or MPI-IO.
+    """
+    rows = processes[processes["module"] == module]
+    moved_bytes = _total(rows["read_bytes"]) + _total(rows["written_bytes"])
+    is_shared = (rows["rank"] < 0).fillna(value=False).astype(bool)
+    own_s = rows.loc[~is_shared, ["read_time_s", "write_time_s", "metadata_s"]].sum(axis=1, skipna=False)
+    slowest_s = own_s.max(skipna=False) if len(own_s) else 0.0
+    time_s = slowest_s + rows.loc[is_shared, "slowest_rank_s"].sum(skipna=False)
+    return 0.0 if time_s == 0 else float(moved_bytes / time_s)
