@@ -1,7 +1,7 @@
 """The trace of TensorFlow's own profiler (an XSpace protocol buffer, steps.xplane.pb) as a table of operations.
 
-On a machine without accelerators these are the kernels. An operation that only starts an exchange of gradients (Horovod's
-are asynchronous) ends when it is enqueued: how long the exchange took is told by Horovod's timeline, not here.
+On a machine without accelerators these are the kernels. An operation that only starts an exchange of gradients
+(Horovod's are asynchronous) ends when it is enqueued: how long the exchange took is told by Horovod's timeline.
 """
 
 import re

@@ -44,7 +44,10 @@ def read_lines(path: Path, tool: str) -> list[str]:
             f"{path}: found {describe(data)} (a NUL at character {text.index(chr(0))}), expected {tool}; "
             "the file is damaged: copy it again"
         )
-    lines = COLOURS.sub("", text).splitlines()
+    # Not str.splitlines, which takes a form feed, for one: a comma with a flipped bit.
+    lines = re.split(r"\r\n|\n|\r", COLOURS.sub("", text))
+    if not lines[-1]:
+        lines.pop()
     longest = max(map(len, lines), default=0)
     if longest > LONGEST_LINE:
         raise ParseError(

@@ -1,0 +1,212 @@
+"""Results of HPL: Netlib 2.x, NVIDIA, Intel and rocHPL layouts (HPL 2.3, testing/ptest/HPL_pdtest.c)."""
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
+from hpcai.parsers.reading import Reading, nothing_read
+
+TOOL = "output of HPL"
+ADVICE = "keep the standard output of xhpl until its `End of Tests.`"
+COLUMNS = (
+    "variant", "mapping", "depth", "broadcast", "recursive_factorisation", "divisions", "panel_factorisation",
+    "smallest_panel", "order", "block", "process_rows", "process_columns", "time_s", "rate_flop_per_s", "residual",
+    "threshold", "verdict",
+)  # fmt: skip
+ROW = re.compile(
+    r"W(?P<mapping>[RC])(?P<depth>\d)(?P<broadcast>[0-9A-Z])(?P<recursive>[LCR])(?P<divisions>\d{1,9})(?P<panel>[LCR])"
+    r"(?P<smallest>\d{1,9})\s+(?P<N>\d{1,12})\s+(?P<NB>\d{1,9})\s+(?P<P>\d{1,9})\s+(?P<Q>\d{1,9})"
+    rf"\s+(?P<time>\d+\.\d+)\s+(?P<rate>{NUMBER})\s*",
+    re.ASCII,
+)
+RESIDUAL = re.compile(rf"\|\|Ax-b\|\|_oo\s*/\s*\(.*=\s*({NUMBER}|[-+]?nan|[-+]?inf)\s*\.{{6}}\s*(PASSED|FAILED)\s*")
+ALLOWANCE = 0.001
+"""Slack of the rate beside the digits of time and rate: the time is rounded before it is printed."""
+SHORTEST_S = 0.5
+"""Times have two decimals: below this they say little, and the rate is not trusted as a score."""
+
+
+def operations(order: int) -> float:
+    """Return the operations that HPL credits [FLOP]: 2/3 N^3 + 3/2 N^2 (HPL_pdtest.c)."""
+    return 2.0 / 3.0 * order**3 + 1.5 * order**2
+
+
+def read_hpl(path: Path) -> Reading:
+    """Read the results of HPL, one row per test.
+
+    ``verdict`` is ``passed``, ``failed`` or ``unchecked`` by the residual lines that follow the row itself; only
+    passed rows are scores. The printed rate is kept, never recomputed; a row whose rate is not
+    (2/3 N^3 + 3/2 N^2) / time within the digits printed (0.3 % and better from 1.7 s on), whose parameters are not
+    among those announced, or whose verdict contradicts residual and threshold is left out. Progress lines (Prog=,
+    Column=) are no results. Facts: ``finished`` (tests by the closing summary), ``threshold``.
+
+    Raises
+    ------
+    ParseError
+        If no test was finished, or if the output is of HPL-MxP.
+    """
+    findings = Findings(path, TOOL)
+    lines, _ = read_whole_lines(path, TOOL)
+    bare = [without_label(line) for line in lines]
+    if any(re.match(r"HPL-(MxP|AI)", line) for line in bare):
+        raise nothing_read(
+            path, TOOL, "output of HPL-MxP", "its mixed-precision rates are no HPL score: read it as such"
+        )
+    parameters = _read_parameters(bare)
+    threshold = _read_threshold(bare)
+    row_of_test = False
+    for number, line in enumerate(bare, 1):
+        if re.match(r"T/V\s", line):
+            row_of_test = False
+        elif re.fullmatch(r"W\S+(\s+\S+){6}\s*", line):
+            _add(findings, number, ROW.fullmatch(line), parameters)
+            row_of_test = True
+        elif line.startswith("||Ax-b||_oo") and "...." in line:
+            if row_of_test:
+                _add_residual(findings, RESIDUAL.fullmatch(line))
+            else:
+                findings.leave_out(number, "a residual without its row of results")
+    _judge(findings, threshold)
+    _check_summary(findings, bare, threshold)
+    return findings.reading(COLUMNS, ADVICE)
+
+
+def best_score(table: pd.DataFrame, shortest_s: float = SHORTEST_S) -> float:
+    """Return the best rate of the rows that passed [FLOP/s]; NaN if none did.
+
+    Parameters
+    ----------
+    table
+        Rows with ``verdict``, ``time_s`` and ``rate_flop_per_s``.
+    shortest_s
+        Rows of shorter times are no scores [s].
+    """
+    scores = table[(table["verdict"] == "passed") & (table["time_s"] >= shortest_s)]
+    return float(scores["rate_flop_per_s"].max()) if len(scores) else math.nan
+
+
+def _read_parameters(lines: list[str]) -> dict[str, set[int]]:
+    """Return the announced values of N, NB, P and Q; long lists go on in the next lines."""
+    found: dict[str, set[int]] = {}
+    name = ""
+    for line in lines:
+        match = re.fullmatch(r"(N|NB|P|Q)\s+:((?:\s+\d{1,12})+)\s*", line)
+        more = re.fullmatch(r"\s{8,}(\d{1,12}(?:\s+\d{1,12})*)\s*", line)
+        if match:
+            name = match[1]
+            found.setdefault(name, set()).update(map(int, match[2].split()))
+        elif name and more:
+            found[name].update(map(int, more[1].split()))
+        else:
+            name = ""
+    return found
+
+
+def _read_threshold(lines: list[str]) -> float:
+    texts = (re.fullmatch(rf"- Computational tests pass if .* less than\s+({NUMBER})\s*", line) for line in lines)
+    return next((to_number(match[1]) for match in texts if match), math.nan)
+
+
+def _add(findings: Findings, number: int, match: re.Match[str] | None, parameters: dict[str, set[int]]) -> None:
+    why = ""
+    if match is None:
+        why = "no row of results"
+    elif any(int(match[name]) not in parameters.get(name, {int(match[name])}) for name in ("N", "NB", "P", "Q")):
+        why = "N, NB, P or Q was not announced"
+    elif not _fits(int(match["N"]), match["time"], match["rate"]):
+        why = f"{match['rate']} Gflops is not (2/3 N^3 + 3/2 N^2) / {match['time']} s"
+    row: dict[str, Any] = {"line": number, "why": why, "residuals": [], "verdicts": []}
+    if match is not None:
+        row |= {
+            "variant": match[0].split()[0],
+            "mapping": {"R": "row", "C": "column"}[match["mapping"]],
+            "depth": int(match["depth"]),
+            "broadcast": match["broadcast"],
+            "recursive_factorisation": match["recursive"],
+            "divisions": int(match["divisions"]),
+            "panel_factorisation": match["panel"],
+            "smallest_panel": int(match["smallest"]),
+            "order": int(match["N"]),
+            "block": int(match["NB"]),
+            "process_rows": int(match["P"]),
+            "process_columns": int(match["Q"]),
+            "time_s": float(match["time"]),
+            "rate_flop_per_s": to_number(match["rate"]) * 1e9,
+        }
+    findings.records.append(row)
+
+
+def _fits(order: int, time: str, rate: str) -> bool:
+    """Tell whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
+    most = (float(time) + half_unit(time)) * (float(rate) + half_unit(rate)) * 1e9
+    least = (float(time) - half_unit(time)) * (float(rate) - half_unit(rate)) * 1e9
+    return least * (1 - ALLOWANCE) <= operations(order) <= most * (1 + ALLOWANCE)
+
+
+def _add_residual(findings: Findings, match: re.Match[str] | None) -> None:
+    if match is None:
+        findings.records[-1]["why"] = findings.records[-1]["why"] or "its residual line is damaged"
+    else:
+        findings.records[-1]["residuals"].append(to_number(match[1]))
+        findings.records[-1]["verdicts"].append(match[2])
+
+
+def _judge(findings: Findings, threshold: float) -> None:
+    for row in findings.records:
+        passed = [verdict == "PASSED" for verdict in row["verdicts"]]
+        row["verdict"] = "unchecked" if not passed else "passed" if all(passed) else "failed"
+        # HPL 1.x prints three residuals; the largest decides. NaN never passes.
+        residuals = row["residuals"]
+        row["residual"] = math.nan if not residuals or any(map(math.isnan, residuals)) else max(residuals)
+        row["threshold"] = threshold
+        if not row["why"] and passed and _contradicts(all(passed), row["residual"], threshold):
+            row["why"] = "its verdict contradicts residual and threshold"
+    for row in findings.records:
+        if row["why"]:
+            findings.leave_out(row["line"], row["why"])
+    findings.records = [row for row in findings.records if not row["why"]]
+
+
+def _contradicts(passed: bool, residual: float, threshold: float) -> bool:
+    """Compare with the threshold, which is printed with one decimal."""
+    if math.isnan(threshold):
+        return False
+    if math.isnan(residual):
+        return passed
+    return residual > threshold + 0.05 if passed else residual < threshold - 0.05
+
+
+def _check_summary(findings: Findings, lines: list[str], threshold: float) -> None:
+    if not any(line.startswith("End of Tests.") for line in lines):
+        findings.note("aborted: no closing summary, tests may be missing")
+    elif not any(re.match(r"Finished\s+\d+ test", line) for line in lines):
+        findings.note("the closing summary is damaged")
+    if math.isnan(threshold) and any(row["verdict"] != "unchecked" for row in findings.records):
+        findings.note("no threshold of the residual is announced")
+    counts = {
+        name: sum(int(match[1]) for line in lines if (match := re.fullmatch(rf"\s*{pattern}\s*", line)))
+        for name, pattern in (
+            ("finished", r"Finished\s+(\d{1,9}) tests? with the following results:"),
+            ("passed", r"(\d{1,9}) tests? completed and passed residual checks,"),
+            ("failed", r"(\d{1,9}) tests? completed and failed residual checks,"),
+            ("unchecked", r"(\d{1,9}) tests? completed without checking,"),
+            ("skipped", r"(\d{1,9}) tests? skipped because of illegal input values\."),
+        )
+    }
+    rows = len(findings.records) + len(findings.left_out)
+    findings.facts |= {"finished": counts["finished"], "threshold": None if math.isnan(threshold) else threshold}
+    if counts["finished"] and counts["finished"] - counts["skipped"] != rows:
+        findings.note(f"the closing summary counts {counts['finished']} tests, {rows} rows are seen")
+    verdicts = [row["verdict"] for row in findings.records]
+    if counts["finished"] and not findings.left_out:
+        for verdict in ("passed", "failed", "unchecked"):
+            if verdicts.count(verdict) != counts[verdict]:
+                findings.note(
+                    f"the closing summary counts {counts[verdict]} {verdict}, rows: {verdicts.count(verdict)}"
+                )
+    elif not counts["unchecked"] and "unchecked" in verdicts:
+        findings.note("a row has no residual: it is no score")

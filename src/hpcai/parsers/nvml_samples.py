@@ -1,0 +1,41 @@
+"""Power that our own sampler took, through NVML or Slurm: ``monotonic_s,index,power_mw[,energy_mj]``."""
+
+import math
+from pathlib import Path
+
+from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
+from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_order, keep_plausible_devices, rows_of, sample
+from hpcai.parsers.reading import Reading
+
+TOOL = "samples of power"
+HEADER = "monotonic_s,index,power_mw"
+ADVICE = f"sample again: the first line is `{HEADER}`"
+
+
+def read_nvml_samples(path: Path) -> Reading:
+    """Read samples: monotonic time [s], index of the GPU or node, power [mW] and, if given, its energy counter [mJ].
+
+    An empty field is a value that the device does not report.
+
+    Raises
+    ------
+    ParseError
+        If there is no sample.
+    """
+    findings = Findings(path, TOOL)
+    lines, torn = read_whole_lines(path, TOOL)
+    for number, fields in rows_of(findings, lines, lambda line: line.startswith(HEADER)):
+        time_s, index = to_number(fields["monotonic_s"]), to_count(fields["index"])
+        texts = (fields["power_mw"], fields.get("energy_mj", ""))
+        power_w, energy_j = (to_number(text) * 1e-3 for text in texts)
+        damaged = any(text and math.isnan(to_number(text)) for text in texts)
+        if math.isnan(time_s) or index is None or damaged or power_w < 0 or energy_j < 0:
+            findings.leave_out(number, "fields that are no numbers")
+        else:
+            findings.records.append(sample(number, str(index), time_s, power_w, energy_j))
+    if torn:
+        findings.leave_out(len(lines) + 1, "the last line was cut")
+    keep_plausible_devices(findings)
+    keep_order(findings)
+    explain_missing(findings)
+    return findings.reading(COLUMNS, ADVICE)

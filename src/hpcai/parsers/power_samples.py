@@ -1,0 +1,84 @@
+"""What all readers of power share: the columns, tables with a header, and time stamps of a clock."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from hpcai.parsers.findings import Findings, in_order
+
+COLUMNS = ("time_s", "device", "power_w", "energy_j")
+"""Time [s; NaN if the artefact has none], device, power [W], energy counter [J]; NaN where not given."""
+FEWEST = 3
+"""Samples of every device from which on a device that is seen once is taken for a damaged name."""
+
+
+def rows_of(
+    findings: Findings, lines: Sequence[str], is_header: Callable[[str], bool], separator: str = ","
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield line number and fields by name below a header; lines with another number of fields are left out.
+
+    Repeated headers are skipped, another header counts from its line on.
+    """
+    header: list[str] = []
+    for number, line in enumerate(lines, 1):
+        fields = [part.strip() for part in line.split(separator)]
+        if is_header(line):
+            header = fields
+        elif header and line.strip():
+            if len(fields) == len(header):
+                yield number, dict(zip(header, fields, strict=True))
+            else:
+                findings.leave_out(number, f"{len(fields)} fields under {len(header)} headers")
+
+
+def sample(
+    line: int, device: str, time_s: float, power_w: float = math.nan, energy_j: float = math.nan
+) -> dict[str, Any]:
+    """Return one record of the common columns."""
+    return {"line": line, "time_s": time_s, "device": device, "power_w": power_w, "energy_j": energy_j}
+
+
+def keep_plausible_devices(findings: Findings) -> None:
+    """Leave out devices that are seen once while the others are seen often: their name was changed."""
+    times = Counter(record["device"] for record in findings.records)
+    usual = max(times.values(), default=0)
+    if usual >= FEWEST:
+        findings.keep([times[record["device"]] > 1 for record in findings.records], "a device that is seen only here")
+
+
+def keep_order(findings: Findings) -> None:
+    """Leave out samples whose time does not go on, device by device."""
+    good: dict[int, bool] = {}
+    for device in {record["device"] for record in findings.records}:
+        own = [record for record in findings.records if record["device"] == device]
+        good |= dict(zip((r["line"] for r in own), in_order([r["time_s"] for r in own], strictly=True), strict=True))
+    findings.keep([good[record["line"]] for record in findings.records], "the time does not go on")
+
+
+def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> None:
+    """Set the times to seconds since the earliest stamp that is kept, which becomes the fact ``start``.
+
+    Local times are taken as they are: a change of the clock is seen as times that go back, or as a gap.
+    """
+    for record, stamp in zip(findings.records, stamps, strict=True):
+        record["time_s"] = (
+            math.nan if stamp is None else (stamp - datetime(1970, 1, 1, tzinfo=stamp.tzinfo)).total_seconds()
+        )
+        record["start"] = stamp
+    findings.keep([math.isfinite(record["time_s"]) for record in findings.records], "no time stamp")
+    keep_order(findings)
+    if findings.records:
+        first = min(findings.records, key=lambda record: record["time_s"])
+        start_s = first["time_s"]
+        findings.facts["start"] = first["start"].isoformat()
+        for record in findings.records:
+            record["time_s"] -= start_s
+
+
+def explain_missing(findings: Findings) -> None:
+    """Note samples without a value."""
+    missing = sum(math.isnan(r["power_w"]) and math.isnan(r["energy_j"]) for r in findings.records)
+    if missing:
+        findings.note(f"{missing} of {len(findings.records)} samples have no value: the device did not report it")

@@ -1,0 +1,204 @@
+"""HPL: rows, verdicts, aborted runs, damage."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+from unit.parsers.artefacts import sample
+from unit.parsers.damage import check_cuts, check_flips, check_foreign
+
+from hpcai.errors import ParseError
+from hpcai.parsers.hpl import best_score, operations, read_hpl
+
+RULE = "-" * 80 + "\n"
+TITLE = "T/V                N    NB     P     Q               Time                 Gflops\n"
+START = """HPLinpack 2.3  --  High-Performance Linpack benchmark  --   December 2, 2018
+N      :    9000    10000
+NB     :     128
+P      :       2
+Q      :       4
+
+- Computational tests pass if scaled residuals are less than                16.0
+"""
+ROW = "WC03L2R16       9000   128     2     4               2.00             2.4306e+02\n"
+SECOND = "WR10C2L4       10000   128     2     4               2.50             2.6673e+02\n"
+RESIDUAL = "||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   {:.8e} ...... {}\n"
+END = (
+    """Finished      2 tests with the following results:
+              {} tests completed and passed residual checks,
+              {} tests completed and failed residual checks,
+              0 tests skipped because of illegal input values.
+"""
+    + RULE
+    + "\nEnd of Tests.\n"
+)
+PASSED = (
+    START
+    + TITLE
+    + RULE
+    + ROW
+    + RESIDUAL.format(0.004, "PASSED")
+    + TITLE
+    + RULE
+    + SECOND
+    + RESIDUAL.format(0.003, "PASSED")
+)
+COLUMNS = ["variant", "order", "block", "time_s", "rate_flop_per_s"]
+
+
+def read(tmp_path, text):
+    path = tmp_path / "HPL.out"
+    path.write_text(text)
+    return read_hpl(path)
+
+
+def test_a_row_and_its_parts(tmp_path):
+    reading = read(tmp_path, PASSED + END.format(2, 0))
+    assert reading.is_whole
+    assert reading.facts == {"finished": 2, "threshold": 16.0}
+    row = reading.table.iloc[0]
+    assert row["mapping":"smallest_panel"].to_list() == ["column", 0, "3", "L", 2, "R", 16]
+    assert row["order":"process_columns"].to_list() == [9000, 128, 2, 4]
+    assert row["time_s":"verdict"].to_list() == [2.0, pytest.approx(243.06e9), 0.004, 16.0, "passed"]
+    assert best_score(reading.table) == pytest.approx(266.73e9)
+
+
+def test_only_passed_rows_are_scores(tmp_path):
+    text = PASSED.replace("3.00000000e-03 ...... PASSED", "4.20000000e+01 ...... FAILED\n||Ax-b||_oo  . . . =  0.1")
+    reading = read(tmp_path, text + END.format(1, 1))
+    assert reading.is_whole
+    assert reading.table["verdict"].to_list() == ["passed", "failed"]
+    assert best_score(reading.table) == pytest.approx(243.06e9)
+    assert math.isnan(best_score(reading.table, shortest_s=60))
+
+
+def test_a_row_without_its_residual_is_no_score(tmp_path):
+    reading = read(tmp_path, START + TITLE + ROW)
+    assert reading.table["verdict"].to_list() == ["unchecked"]
+    assert math.isnan(best_score(reading.table))
+    assert reading.reasons == (
+        "aborted: no closing summary, tests may be missing",
+        "a row has no residual: it is no score",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("2.4306e+02", "2.5306e+02", r"2.5306e\+02 Gflops is not \(2/3 N\^3"),
+        ("2.00   ", "3.00   ", "Gflops is not"),
+        ("9000   128", "9000   129", "was not announced"),
+        ("4.00000000e-03", "4.00000000e+03", "verdict contradicts"),
+        ("4.00000000e-03 ...... PASSED", "4.00000000e-03 ...... PASSEE", "residual line is damaged"),
+        ("WC03L2R16", "WX03L2R16", "no row of results"),
+    ],
+)
+def test_rows_that_contradict_themselves_are_left_out(tmp_path, old, new, why):
+    reading = read(tmp_path, PASSED.replace(old, new, 1) + END.format(2, 0))
+    assert reading.table["order"].to_list() == [10000]
+    assert reading.coverage_ratio == 0.5
+    assert re.search(why, reading.reasons[0])
+
+
+def test_a_lost_row_is_noticed_by_the_summary(tmp_path):
+    reading = read(tmp_path, PASSED[: PASSED.rindex(TITLE)] + END.format(2, 0))
+    assert "the closing summary counts 2 tests, 1 rows are seen" in reading.reasons
+
+
+def test_a_residual_is_not_that_of_another_row(tmp_path):
+    text = PASSED.replace(SECOND, SECOND.lower()).replace(
+        "3.00000000e-03 ...... PASSED", "3.00000000e+03 ...... FAILED"
+    )
+    reading = read(tmp_path, text + END.format(1, 1))
+    assert reading.table["verdict"].to_list() == ["passed"]
+    assert reading.reasons[0] == "line 15: a residual without its row of results, left out"
+
+
+def test_mixed_precision_is_no_hpl(tmp_path):
+    with pytest.raises(ParseError, match="found output of HPL-MxP"):
+        read(tmp_path, "HPL-MxP-NVIDIA 26.2.0\n" + PASSED)
+
+
+@pytest.mark.parametrize(
+    ("name", "verdicts", "best"),
+    [
+        ("HPL_pass.out", {"passed": 1}, 90.979e9),
+        ("HPL_multi.out", {"passed": 24}, 71.244e9),
+        ("HPL_fail.out", {"failed": 6}, math.nan),
+        ("HPL_mixed.out", {"passed": 16, "failed": 8}, 80.604e9),
+        ("HPL_nocheck.out", {"unchecked": 1}, math.nan),
+        ("nvidia_hpl_2xA100_pass.out", {"passed": 1}, 2.261e13),
+        ("nvidia_hpl_4xA100_6configs.out", {"passed": 6}, 3.687e13),
+        ("nvidia_hpl_aborted_after_2results.out", {"passed": 2}, 3.792e12),
+        ("superbench_cpu_progress_lines.log", {"passed": 1}, 8.1261e12),
+        ("SYNTHETIC_rochpl_layout.out", {"passed": 1}, 2.509e13),
+    ],
+)
+def test_published_outputs(name, verdicts, best):
+    reading = read_hpl(sample(f"hpl/{name}"))
+    table = reading.table
+    assert table["verdict"].value_counts().to_dict() == verdicts
+    assert best_score(table, shortest_s=0) == pytest.approx(best, nan_ok=True)
+    assert reading.coverage_ratio == 1
+    aborted = "aborted: no closing summary, tests may be missing"
+    assert reading.reasons == ((aborted,) if "aborted" in name else ())
+    long = table[table["time_s"] > 0.5]
+    again = [operations(order) for order in long["order"]] / long["time_s"]
+    assert np.allclose(again, long["rate_flop_per_s"], rtol=0.003)
+
+
+def test_published_details():
+    row = read_hpl(sample("hpl/HPL_pass.out")).table.iloc[0]
+    assert row[["variant", "order", "block", "process_rows", "process_columns", "time_s", "residual"]].to_list() == [
+        "WR11C2R4", 6000, 192, 1, 2, 1.58, 3.45869220e-03,
+    ]  # fmt: skip
+    multi = read_hpl(sample("hpl/HPL_multi.out")).table
+    fastest = multi.loc[multi["rate_flop_per_s"].idxmax()]
+    assert (fastest["order"], fastest["time_s"]) == (1000, 0.01)
+    assert set(multi["order"]) == {1000, 2000, 4000}
+    assert set(multi["broadcast"]) == {"0", "3"}
+    assert len(multi[["process_rows", "process_columns"]].drop_duplicates()) == 2
+    assert best_score(multi) < 71e9
+    failed = read_hpl(sample("hpl/HPL_fail.out"))
+    assert failed.table["residual"].iloc[0] == 3.98750446e-03
+    mixed = read_hpl(sample("hpl/HPL_mixed.out")).table
+    best = mixed.loc[mixed["rate_flop_per_s"].where(mixed["verdict"] == "passed").idxmax()]
+    assert best[["order", "block", "process_rows", "process_columns"]].to_list() == [4000, 128, 2, 2]
+    assert mixed[mixed["verdict"] == "failed"]["rate_flop_per_s"].max() == 39.460e9
+    assert (mixed["time_s"] == 0).sum() == 1
+
+
+def test_published_details_of_vendors():
+    unchecked = read_hpl(sample("hpl/HPL_nocheck.out")).table.iloc[0]
+    assert unchecked["rate_flop_per_s"] == pytest.approx(27.245e9)
+    assert math.isnan(unchecked["residual"])
+    nvidia = read_hpl(sample("hpl/nvidia_hpl_2xA100_pass.out")).table.iloc[0]
+    assert nvidia["order":"process_columns"].to_list() == [100352, 224, 2, 1]
+    assert nvidia[["time_s", "residual"]].to_list() == [29.80, 0.0036928]
+    six = read_hpl(sample("hpl/nvidia_hpl_4xA100_6configs.out")).table.set_index("block")
+    assert six.index.to_list() == [192, 224, 256, 288, 320, 352]
+    assert six.loc[256, ["time_s", "rate_flop_per_s"]].to_list() == [57.66, 3.687e13]
+    assert six["rate_flop_per_s"].idxmin() == 352
+    assert six["rate_flop_per_s"].min() == 3.477e13
+    two = read_hpl(sample("hpl/nvidia_hpl_aborted_after_2results.out")).table
+    assert sorted(two["rate_flop_per_s"]) == [3.469e12, 3.792e12]
+    intel = read_hpl(sample("hpl/superbench_cpu_progress_lines.log")).table.iloc[0]
+    assert intel[["variant", "broadcast", "smallest_panel"]].to_list() == ["WR0XR8C48", "X", 48]
+    assert intel[["order", "time_s", "residual"]].to_list() == [384000, 4645.37, 4.12139792e-03]
+
+
+def test_published_run_without_result_is_no_score():
+    with pytest.raises(ParseError, match=r"without one whole record \(aborted"):
+        read_hpl(sample("hpl/nvidia_hpl_interrupted_no_result.out"))
+
+
+def test_damage(tmp_path):
+    check_foreign(tmp_path, read_hpl)
+    check_cuts(tmp_path / "x", (PASSED + END.format(2, 0)).encode(), read_hpl, COLUMNS)
+    data = sample("hpl/HPL_mixed.out").read_bytes()
+    check_cuts(tmp_path / "x", data, read_hpl, COLUMNS)
+    # Low digits of time, rate and residual and the variant have no redundancy.
+    columns = ["order", "block", "process_rows", "process_columns"]
+    check_flips(tmp_path / "x", data, read_hpl, columns)
+    check_flips(tmp_path / "x", (PASSED + END.format(2, 0)).encode(), read_hpl, columns)
