@@ -6,8 +6,14 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.figure import Figure
 
+from hpcai.plots.ceilings import plot_ceilings
+from hpcai.plots.communication import plot_phases
 from hpcai.plots.curves import plot_loss, plot_quality, plot_step_times
+from hpcai.plots.kernels import plot_kernels
+from hpcai.plots.lanes import plot_lanes
+from hpcai.plots.messages import plot_links, plot_messages
 from hpcai.plots.rates import plot_scaling, plot_staging, plot_throughput
+from hpcai.plots.storage import plot_io
 from hpcai.plots.times import plot_time_shares, plot_time_to_train
 
 
@@ -19,7 +25,7 @@ class FigureSpec:
     tables: tuple[str, ...]
 
 
-FIGURES: dict[str, FigureSpec] = {
+STUDY_FIGURES: dict[str, FigureSpec] = {
     "time_to_train": FigureSpec(plot_time_to_train, ("runs", "scales")),
     "quality": FigureSpec(plot_quality, ("epochs", "runs")),
     "loss": FigureSpec(plot_loss, ("epochs", "runs")),
@@ -29,6 +35,18 @@ FIGURES: dict[str, FigureSpec] = {
     "scaling": FigureSpec(plot_scaling, ("scaling",)),
     "staging": FigureSpec(plot_staging, ("runs",)),
 }
+"""What the timed runs show."""
+CHARACTERISATION_FIGURES: dict[str, FigureSpec] = {
+    "lanes": FigureSpec(plot_lanes, ("lanes", "captures")),
+    "phases": FigureSpec(plot_phases, ("phases", "communication", "captures")),
+    "messages": FigureSpec(plot_messages, ("messages", "links", "link_fits", "captures")),
+    "links": FigureSpec(plot_links, ("links", "link_fits")),
+    "kernels": FigureSpec(plot_kernels, ("kernels", "captures")),
+    "io": FigureSpec(plot_io, ("io", "ceilings", "captures")),
+    "ceilings": FigureSpec(plot_ceilings, ("ceilings",)),
+}
+"""What profiled runs and the measured ceilings of the machine show."""
+FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES}
 """By topic, the name of the figure's file and of its caption."""
 
 

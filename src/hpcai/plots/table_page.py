@@ -13,12 +13,19 @@ UNITS = {
     "_bytes": "bytes",
     "_samples": "samples",
     "_ratio": "ratio",
+    "_flop": "FLOP",
     "_s": "s",
+    "_j": "J",
+    "_w": "W",
 }
 """Ends of column names and the units they stand for, the longest first."""
 NOT_MEASURED = "not measured"
 BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
 """Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
+NAMING_COLUMNS = ("precision", "backend", "setting", "threads", "method")
+"""Columns that say what was measured: blank where they do not apply, as the precision of a disk."""
+EXPLAINING_COLUMNS = ("reason", "reasons", "raw", "source")
+"""Columns of texts that are blank where there is nothing to explain; so are all that end in ``_reason``."""
 RUN_COLUMNS = (
     "run_id", "suite", "valid_for", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs",
     "quality_metric", "quality_unit", "best_quality", "quality_target",
@@ -49,7 +56,57 @@ VERDICT_COLUMNS = (
     "section",
 )  # fmt: skip
 """Columns of the table of verdicts that the report shows."""
-SHOWN_COLUMNS = {"runs": RUN_COLUMNS, "scales": SCALE_COLUMNS, "verdicts": VERDICT_COLUMNS}
+POINT_COLUMNS = ("benchmark", "variant", "scale", "ranks")
+CHARACTERISATION_COLUMNS = {
+    "characterisation": (
+        *POINT_COLUMNS, "memory_bandwidth_bytes_per_s", "memory_bandwidth_method", "memory_bandwidth_reason",
+        "network_bandwidth_bytes_per_s", "network_bandwidth_method", "network_bandwidth_reason",
+        "io_bandwidth_bytes_per_s", "io_bandwidth_method", "io_bandwidth_reason",
+    ),
+    "work": (
+        *POINT_COLUMNS, "method", "flop_per_sample", "flop_per_step", "samples_per_step", "train_rate_samples_per_s",
+        "rate_flop_per_s", "ratio_to_formula", "reason", "source",
+    ),
+    "ceilings": (
+        "kind", "precision", "backend", "setting", "threads", "value", "unit", "n", "spread_ratio", "reason", "source",
+    ),
+    "links": (
+        "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
+        "bus_bandwidth_bytes_per_s", "source",
+    ),
+    "kernels": (
+        *POINT_COLUMNS, "category", "share_ratio", "calls", "total_s", "instructions_per_cycle", "dram_bytes",
+        "dram_rate_bytes_per_s", "tool", "rule_set", "source",
+    ),
+    "phases": (
+        *POINT_COLUMNS, "phase", "share_ratio", "spans", "total_s", "mean_s", "median_s", "excluded_spans", "source",
+    ),
+    "communication": (
+        *POINT_COLUMNS, "step_time_s", "exchange_per_step_s", "communication_share_ratio", "overlap_ratio",
+        "negotiation_s", "negotiation_share_ratio", "transfer_s", "algorithm_bandwidth_bytes_per_s",
+        "bus_bandwidth_bytes_per_s", "bytes_per_step", "batch_bytes_mean", "batches", "operations", "steps",
+        "slowest_rank", "slowest_rank_last_ratio", "slowest_rank_negotiations", "cycle_time_s", "coverage_ratio",
+        "reasons", "source",
+    ),
+    "io": (
+        *POINT_COLUMNS, "data", "page_cache", "workers", "bandwidth_sum_bytes_per_s", "bandwidth_parallel_bytes_per_s",
+        "bandwidth_delivered_bytes_per_s", "io_epoch_s", "epoch_s", "io_share_ratio", "read_bytes", "reads", "opens",
+        "files", "read_time_s", "metadata_s", "dataset_epochs", "coverage_ratio", "reasons", "source",
+    ),
+    "power": (
+        *POINT_COLUMNS, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "reasons", "source",
+    ),
+    "advice": ("benchmark", "variant", "scale", "topic", "sentence", "evidence"),
+    "inconsistencies": ("what", "sample", "roof", "ratio", "sentence"),
+    "captures": (*POINT_COLUMNS, "profile", "tool", "status", "reason", "coverage_ratio", "raw"),
+}  # fmt: skip
+"""Columns that the report shows of each view of the profiled runs and of the machine's ceilings."""
+SHOWN_COLUMNS = {
+    "runs": RUN_COLUMNS,
+    "scales": SCALE_COLUMNS,
+    "verdicts": VERDICT_COLUMNS,
+    **CHARACTERISATION_COLUMNS,
+}
 LONG = 30
 """Characters from which on a text needs a wide column."""
 PROSE = 200
@@ -91,7 +148,7 @@ def to_html(frame: pd.DataFrame, title: str, note: str = "", columns: Sequence[s
     """
     shown = frame if columns is None else frame[[name for name in columns if name in frame]]
     texts = [_is_text(shown[name]) for name in shown]
-    blanks = ["default" if name in BLANK_SETTINGS else NOT_MEASURED for name in shown]
+    blanks = [_blank(str(name)) for name in shown]
     head = "".join(_heading(str(name), _kind(shown[name])) for name in shown)
     bad = frame["outcome"].ne("converged").tolist() if "outcome" in frame else [False] * len(frame)
     rows = "\n".join(
@@ -116,6 +173,15 @@ def split_unit(column: str) -> tuple[str, str]:
         if column.endswith(end):
             return column.removesuffix(end).replace("_", " "), unit
     return column.replace("_", " "), ""
+
+
+def _blank(column: str) -> str:
+    """Return what stands in a cell without a value."""
+    if column in BLANK_SETTINGS:
+        return "default"
+    if column in NAMING_COLUMNS:
+        return "–"
+    return "" if column in EXPLAINING_COLUMNS or column.endswith("_reason") else NOT_MEASURED
 
 
 def _heading(column: str, kind: str) -> str:

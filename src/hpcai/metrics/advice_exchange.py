@@ -1,0 +1,229 @@
+"""Advice on communication: what waits for what, and which setting would change it."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
+
+COMMUNICATION_SMALL = 0.05
+"""Share of the step: without any communication at all, the step would be at most a twentieth shorter."""
+COMMUNICATION_LARGE = 0.20
+"""Share of the step from which on moving fewer bytes, or hiding them, is worth a changed setting."""
+NEGOTIATION_LARGE = 0.20
+"""Share of communication: between the two implementations of HPC AI500 V2.0, Table 12 (28.6 % and 16.1 %), of which the
+paper tells the first to do better."""
+COPIES_LARGE = 0.20
+"""Share of communication in copies of the fusion buffer: the same bound as for negotiation, both are overhead."""
+ONE_GROUP = 2
+"""Batches per step when all gradients travel as one group: they, and the loss."""
+STRAGGLER_EXCESS = 0.4
+"""How far one rank is last beyond its even share: 0 = as often as others, 1 = always; 70 % of two, 48 % of eight."""
+FEWEST_NEGOTIATIONS = 50
+"""One of two fair ranks is last in 70 % of 20 negotiations by chance once in 9 times, in 70 % of 50 once in 150."""
+HALF = 0.5
+"""Hockney's half-performance length: shorter messages spend more time on latency than on their bytes. Also the share
+of the measured allreduce below which a run's transfer is held up by something else than the link."""
+OVERLAP_SMALL, HIDDEN = 0.3, 0.9
+"""Share of transfers behind computation: the backward pass, two thirds of a step, could hide more than 0.3 of them;
+from 0.9 on the last batch, which has nothing to hide behind, is what remains."""
+FUSION_MOST_BYTES = 2.0**27
+"""Horovod's own default (128 MiB): larger buffers cost memory on every rank and gain nothing more."""
+
+Row = Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of advice and the numbers that it stands on."""
+
+    sentence: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The communication of one profiled run with what the machine's own allreduce reaches."""
+
+    row: Row
+    phases: pd.DataFrame
+    link: pd.DataFrame
+    """The measured allreduce of as many ranks in the same scope, by size; empty where there is none."""
+
+    @property
+    def batches(self) -> float:
+        """Batches per step."""
+        return number(self.row, "batches") / (number(self.row, "steps") or math.nan)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether all gradients are known to travel together."""
+        return self.batches <= ONE_GROUP
+
+    def reaches(self, size: float) -> float:
+        """Return the bandwidth [bytes/s] of the measured allreduce for messages of ``size`` bytes; NaN outside."""
+        sizes = self.link["bytes"].to_numpy(dtype=float) if len(self.link) else np.array([])
+        if not len(sizes) or not sizes[0] <= size <= sizes[-1]:
+            return math.nan
+        rates = self.link["algorithm_bandwidth_bytes_per_s"].to_numpy(dtype=float)
+        return float(np.exp(np.interp(math.log(size), np.log(sizes), np.log(rates))))
+
+
+def number(row: Row, name: str) -> float:
+    """Return a number of a row; NaN where it was not measured."""
+    value = row.get(name)
+    return math.nan if value is None or value is pd.NA or isinstance(value, str) else float(value)
+
+
+def advise_communication(exchange: Exchange) -> Iterator[Finding]:
+    """Yield what the communication of one run asks for, the most important first."""
+    row = exchange.row
+    share, overlap = number(row, "communication_share_ratio"), number(row, "overlap_ratio")
+    evidence = f"communication_share_ratio = {or_not(share)}, overlap_ratio = {or_not(overlap)}"
+    if share < COMMUNICATION_SMALL:
+        yield Finding(f"Nothing to gain: communication is {say_share(share)} of the step.", evidence)
+        return
+    rules: tuple[Callable[[Exchange], Iterator[Finding]], ...] = (
+        _find_straggler, _find_negotiation, _find_latency, _find_held_up, _find_copies, _find_volume,
+    )  # fmt: skip
+    if overlap >= HIDDEN:
+        rules = (_find_straggler, _find_negotiation)  # faster transfers would not make the step shorter
+    found = [finding for rule in rules for finding in rule(exchange)]
+    yield from found
+    if not found and overlap >= HIDDEN:
+        yield Finding(f"Nothing to gain: {say_share(overlap)} of the transfers hide behind computation.", evidence)
+    # Single gradients overlap better, one group negotiates less: advice for both at once would contradict itself.
+    if not found and overlap < OVERLAP_SMALL and share >= COMMUNICATION_LARGE and exchange.grouped:
+        yield Finding(
+            f"Only {say_share(overlap)} of the transfers hide behind computation: with fusion_bytes set, "
+            "gradients leave one by one as they become ready, instead of as one group after the last.",
+            evidence,
+        )
+
+
+def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
+    row = exchange.row
+    ranks, last = number(row, "ranks"), number(row, "slowest_rank_last_ratio")
+    seen = number(row, "slowest_rank_negotiations")
+    if not (ranks > 1 and seen >= FEWEST_NEGOTIATIONS):
+        return
+    if (last - 1 / ranks) / (1 - 1 / ranks) >= STRAGGLER_EXCESS - 1e-9:
+        rank = number(row, "slowest_rank")
+        name = f"Rank {rank:.0f}" if math.isfinite(rank) else "One rank"
+        yield Finding(
+            f"{name} is last in {say_share(last)} of {seen:.0f} negotiations ({say_share(1 / ranks)} would be even): "
+            "a straggler; look at its cores, its device and its input before the network.",
+            f"slowest_rank_last_ratio = {last:.3f}, slowest_rank_negotiations = {seen:.0f}",
+        )
+
+
+def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
+    row = exchange.row
+    share = number(row, "negotiation_share_ratio")
+    # Its spans overlap each other: that they add up to much does not say that the step is full of them.
+    of_step = number(row, "negotiation_s") / (number(row, "steps") * number(row, "step_time_s") or math.nan)
+    if not share >= NEGOTIATION_LARGE or of_step < COMMUNICATION_SMALL:
+        return
+    head = f"Negotiation takes {say_share(share)} of communication"
+    evidence = (
+        f"negotiation_share_ratio = {share:.3f}, batches per step = {or_not(exchange.batches)}, "
+        f"negotiation in a step = {or_not(of_step)}"
+    )
+    if exchange.grouped:
+        text = (
+            f"{head}, although the gradients travel in {_say_batches(exchange.batches)} per step: the ranks wait for "
+            "each other, so even out their work and their input; larger messages would not help."
+        )
+    else:
+        text = f"{head}: fewer, larger tensors; {_say_fusion(exchange)}."
+    yield Finding(text, evidence)
+
+
+def _say_fusion(exchange: Exchange) -> str:
+    """Return which settings make larger batches, with values where the run's own numbers give them."""
+    size, cycle = number(exchange.row, "bytes_per_step"), number(exchange.row, "cycle_time_s")
+    tries = []
+    if size > 0:
+        tries.append(f"fusion_bytes {say_bytes(min(2.0 ** math.ceil(math.log2(size)), FUSION_MOST_BYTES))}")
+    if cycle > 0:
+        tries.append(f"cycle_time_s {say_time(2 * cycle)} (twice the present one)")
+    blank = "leave fusion_bytes blank, so that all gradients travel as one group"
+    return f"{blank}, or try {' and '.join(tries)}" if tries else blank
+
+
+def _find_latency(exchange: Exchange) -> Iterator[Finding]:
+    size = number(exchange.row, "batch_bytes_mean")
+    best = _best_rate(exchange.link)
+    here = exchange.reaches(size) if size > 0 else math.nan
+    if not here / best < HALF:
+        return
+    rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
+    rate = rate if rate > 0 else here
+    full = exchange.link.loc[exchange.link["algorithm_bandwidth_bytes_per_s"] >= 0.9 * best, "bytes"].iloc[0]
+    if exchange.grouped:
+        cure = "fewer exchanges: raise accumulation or global_batch"
+    elif number(exchange.row, "negotiation_share_ratio") >= NEGOTIATION_LARGE:
+        cure = "larger messages, with the same settings"  # the finding about negotiation names them
+    else:
+        cure = f"larger messages: {_say_fusion(exchange)}"
+    yield Finding(
+        f"Messages are latency-bound: {say_bytes(size)} move at {say_rate(rate)}, {say_share(rate / best)} of the "
+        f"bandwidth that this link reaches at {say_bytes(float(full))}; {cure}.",
+        f"batch_bytes_mean = {size:.0f}; measured allreduce [B/s]: {here:.3g} at this size, {best:.3g} at its best",
+    )
+
+
+def _best_rate(link: pd.DataFrame) -> float:
+    return float(link["algorithm_bandwidth_bytes_per_s"].max()) if len(link) else math.nan
+
+
+def _find_held_up(exchange: Exchange) -> Iterator[Finding]:
+    size, rate = (number(exchange.row, name) for name in ("batch_bytes_mean", "algorithm_bandwidth_bytes_per_s"))
+    here = exchange.reaches(size) if size > 0 else math.nan
+    if here / _best_rate(exchange.link) >= HALF and rate / here < HALF:
+        yield Finding(
+            f"Batches of {say_bytes(size)} move at {say_share(rate / here)} of what the link reaches at this size: "
+            "something else holds them up, such as cores that are busy computing.",
+            f"algorithm_bandwidth_bytes_per_s = {rate:.3g}, measured allreduce at this size = {here:.3g} B/s",
+        )
+
+
+def _find_copies(exchange: Exchange) -> Iterator[Finding]:
+    if exchange.phases.empty:
+        return
+    copies = exchange.phases["phase"].astype(str).str.lower().str.contains("fusion")
+    share = float(exchange.phases.loc[copies, "share_ratio"].sum())
+    if share >= COPIES_LARGE:
+        yield Finding(
+            f"Copies into and out of the fusion buffer take {say_share(share)} of communication: a smaller "
+            "fusion_bytes lets large tensors travel without them.",
+            f"share_ratio of the phases of the fusion buffer = {share:.3f}",
+        )
+
+
+def _find_volume(exchange: Exchange) -> Iterator[Finding]:
+    """Say that the link is used well, and yet is what the step waits for."""
+    row = exchange.row
+    share, size = number(row, "communication_share_ratio"), number(row, "batch_bytes_mean")
+    rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), _best_rate(exchange.link)
+    if share >= COMMUNICATION_LARGE and rate / best >= HALF:
+        yield Finding(
+            f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of the link's bandwidth: "
+            "move fewer bytes; compression fp16 halves them, accumulation or a larger global_batch exchanges them less "
+            "often.",
+            f"communication_share_ratio = {share:.3f}, algorithm_bandwidth_bytes_per_s = {rate:.3g} of {best:.3g}, "
+            f"batch_bytes_mean = {or_not(size)}",
+        )
+
+
+def or_not(value: float) -> str:
+    """Return a number in words, also where there is none."""
+    return f"{value:.3g}" if math.isfinite(value) else "not measured"
+
+
+def _say_batches(batches: float) -> str:
+    return "one batch" if batches == 1 else f"{batches:.2g} batches"

@@ -1,0 +1,131 @@
+"""Samples above the roof that should hold them: one of the two is wrong, and both are shown."""
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.metrics.words import say_rate
+
+TOLERANCE_RATIO = 0.02
+"""So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""
+INCONSISTENCIES = ("what", "sample", "roof", "ratio", "sentence")
+
+
+def find_inconsistencies(
+    samples: pd.DataFrame, roofs: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
+) -> pd.DataFrame:
+    """Return the samples that are above their roof.
+
+    Parameters
+    ----------
+    samples
+        ``what`` (words), ``roof`` (name of the roof that holds it), ``value``, ``unit``, ``source`` (file).
+    roofs
+        ``roof`` (name), ``value``, ``unit``, ``source``; of several with one name the highest counts, because a
+        ceiling is the best that was seen.
+    tolerance_ratio
+        A sample is inconsistent above (1 + tolerance) times its roof.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``what, sample, roof, ratio, sentence``, the worst first. A sample without a value, or without a measured
+        roof, is no row: nothing can be said of it.
+
+    Raises
+    ------
+    ValueError
+        If a sample and its roof have different units.
+    """
+    known = roofs.dropna(subset=["value"])
+    highest = known.sort_values("value", kind="stable").drop_duplicates("roof", keep="last")
+    joined = samples.dropna(subset=["value"]).merge(highest, on="roof", suffixes=("", "_roof"))
+    mixed = joined[joined["unit"] != joined["unit_roof"]]
+    if len(mixed):
+        first = mixed.iloc[0]
+        raise ValueError(f"{first['what']}: found {first['unit']}, expected {first['unit_roof']}, the unit of its roof")
+    ratio = joined["value"] / joined["value_roof"]
+    above = joined.assign(ratio=ratio)[ratio > 1 + tolerance_ratio].sort_values("ratio", ascending=False)
+    rows = [
+        (row["what"], row["value"], row["value_roof"], row["ratio"], _say_above(row, tolerance_ratio))
+        for row in above.to_dict("records")
+    ]
+    return pd.DataFrame(rows, columns=list(INCONSISTENCIES))
+
+
+def _say_above(row: Mapping[Hashable, Any], tolerance_ratio: float) -> str:
+    sample, roof = (say_rate(float(str(row[name])), str(row["unit"])) for name in ("value", "value_roof"))
+    return (
+        f"{row['what']}: {sample} ({row['source']}) is {float(str(row['ratio'])):.3g} times its roof, "
+        f"{row['roof']} with {roof} ({row['source_roof']}); more than {100 * tolerance_ratio:g} % above is no noise: "
+        "the roof was measured too low (a busy machine, a slow library), or the sample counts work that was not done"
+    )
+
+
+def refuse_above_peak(
+    ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Take out the measured ceilings that are above what the machine file declares: no roof for any sample.
+
+    Parameters
+    ----------
+    ceilings
+        Rows of the view of this name: ``kind, precision, threads, value, unit, source``.
+    peaks
+        ``kind``, ``precision`` (blank where the kind has none), ``value`` of one device, ``unit``, ``source``, and
+        ``threads``: how many threads make one device; missing if the device is not made of threads.
+    tolerance_ratio
+        A ceiling is refused above (1 + tolerance) times its peak.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The ceilings that stay, unchanged. Without a declared peak a ceiling stays.
+    pandas.DataFrame
+        A row for each one refused, as of :func:`find_inconsistencies`.
+    """
+    keys = ["kind", "precision"]
+    ordered = ceilings.reset_index(drop=True)
+    blank = {"precision": ""}
+    joined = ordered.fillna(blank).merge(peaks.fillna(blank), on=keys, how="left", suffixes=("", "_peak"))
+    devices = (joined["threads"] / joined["threads_peak"]).fillna(1.0).clip(lower=1.0)
+    roof = joined["value_peak"] * devices
+    ratio = joined["value"] / roof
+    above = ratio > 1 + tolerance_ratio
+    rows = [
+        (_name(row), row["value"], row["roof"], row["ratio"], _say_refused(row))
+        for row in joined.assign(roof=roof, ratio=ratio)[above].to_dict("records")
+    ]
+    return ordered[~above.to_numpy()], pd.DataFrame(rows, columns=list(INCONSISTENCIES))
+
+
+def _name(row: Mapping[Hashable, Any]) -> str:
+    words = (row["kind"], row["precision"], row.get("backend", ""))
+    return "measured ceiling of " + " ".join(str(word) for word in words if word and str(word) != "nan")
+
+
+def _say_refused(row: Mapping[Hashable, Any]) -> str:
+    value, peak = (say_rate(float(str(row[name])), str(row["unit"])) for name in ("value", "roof"))
+    return (
+        f"{_name(row)}: {value} ({row['source']}) is {float(str(row['ratio'])):.3g} times the declared peak {peak} "
+        f"({row['source_peak']}) and is not used as a ceiling: the peak in the machine file is another device's or "
+        "another precision's, or the measurement counts too much"
+    )
+
+
+def declared_peaks(machine: Machine) -> pd.DataFrame:
+    """Return the peaks of a machine file as :func:`refuse_above_peak` takes them; none declared gives no row."""
+    device = machine.device
+    threads = float("nan") if device.kind == "gpu" else float(machine.cores_per_rank)
+    rows: list[tuple[str, str, float, str, str, float]] = [
+        (kind, precision, peak.rate_flop_per_s, "FLOP/s", peak.source, threads)
+        for precision, peak in device.peaks.items()
+        for kind in ("gemm", "convolution")
+    ]
+    if device.memory_link:
+        link = device.memory_link
+        rows.append(("memory", "", link.bandwidth_bytes_per_s, "B/s", link.source, threads))
+    frame = pd.DataFrame(rows, columns=["kind", "precision", "value", "unit", "source", "threads"])
+    return frame.astype({"value": float, "threads": float})  # also without a row

@@ -1,0 +1,152 @@
+"""What all figures of profiled runs share: their rows and labels, reasons for what is missing, axes with units."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from hpcai.metrics.words import say_bytes, say_rate, say_time
+from hpcai.plots import theme
+
+MOST_REASONS = 3
+"""Reasons that an empty figure names; the table of captures has all."""
+LONGEST_REASON = 220
+"""Characters after which a reason is cut: a figure is no log file."""
+MOST_TICKS = 4
+WIDE = 9.2
+"""Width of two panels and a legend side by side without their row labels, in inches."""
+FEWEST_ROWS = 3
+"""Rows that a figure with a legend beside it has room for at least."""
+CHARACTER = 0.082
+"""Width of one character of a label, in inches."""
+BOX = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85}
+"""What stands behind a number on a coloured or hatched bar."""
+
+
+@dataclass(frozen=True)
+class ProfiledRun:
+    """One row of a figure: a profiled run with its part of the table."""
+
+    name: str
+    """Benchmark and variant."""
+    scale: str
+    """Ranks and scale."""
+    run_id: str
+    part: pd.DataFrame
+
+    @property
+    def label(self) -> str:
+        """What stands beside the row, on lines of its own."""
+        return f"{self.name}\n{self.scale}"
+
+
+def split_runs(frame: pd.DataFrame) -> list[ProfiledRun]:
+    """Split a view into its profiled runs: by benchmark and variant, the smallest scale first."""
+    keys = ["benchmark", "variant", "ranks", "nodes", "scale", "run_id"]
+    runs = []
+    for values, part in frame.groupby(keys, sort=True):
+        benchmark, variant, ranks, _, scale, run_id = (str(value) for value in values)
+        words = f"{theme.count_word(int(float(ranks)), 'rank')} ({scale})"
+        runs.append(ProfiledRun(_shorten(f"{benchmark}, {variant}"), words, run_id, part))
+    return runs
+
+
+def _shorten(name: str) -> str:
+    """Break a long name after its benchmark."""
+    return name if len(name) <= theme.TITLE else name.replace(", ", ",\n")
+
+
+def say_why_not(captures: pd.DataFrame, profile: str, otherwise: str) -> str:
+    """Return why there is nothing to draw: the reasons of the captures of this kind of profile.
+
+    Parameters
+    ----------
+    captures
+        The table of captures: ``profile`` and ``reason``.
+    profile
+        What was to be captured: timeline, kernels, counters, io or power.
+    otherwise
+        What to say if no capture gives a reason.
+    """
+    if captures.empty or not {"profile", "reason"} <= set(captures.columns):
+        return otherwise
+    return _join_reasons(captures.loc[captures["profile"] == profile, "reason"]) or otherwise
+
+
+def say_reasons(frame: pd.DataFrame, otherwise: str) -> str:
+    """Return the reasons that the rows of a view give themselves."""
+    return _join_reasons(frame["reasons"]) or otherwise if "reasons" in frame else otherwise
+
+
+def _join_reasons(reasons: pd.Series) -> str:
+    said = reasons.dropna().astype(str).str.split().str.join(" ")
+    texts = [text for text in dict.fromkeys(said) if text]
+    shown = [cut_text(text) for text in texts[:MOST_REASONS]]
+    more = len(texts) - len(shown)
+    return "; ".join([*shown, *([f"and {theme.count_word(more, 'more reason')}"] if more else [])])
+
+
+def cut_text(text: str, longest: int = LONGEST_REASON) -> str:
+    """Return a text without what would make the figure a log file, and without what would be read as a formula."""
+    short = text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
+    return short.replace("$", r"\$")
+
+
+def label_rows(axes: Axes, runs: list[ProfiledRun], *, named: bool = True) -> None:
+    """Give each run a row, the first on top."""
+    axes.set_yticks(range(len(runs)), [run.label for run in runs] if named else [])
+    # One or two rows do not fill a figure that is as high as its legend: bars would become blocks.
+    spare = max(0.0, FEWEST_ROWS - len(runs)) / 2
+    axes.set_ylim(len(runs) - 0.5 + spare, -0.5 - spare)
+    axes.grid(visible=False, axis="y")
+
+
+def label_width(runs: list[ProfiledRun]) -> float:
+    """Return the width in inches that the labels of the rows need."""
+    return CHARACTER * max(len(line) for run in runs for line in run.label.split("\n"))
+
+
+def row_height(runs: list[ProfiledRun]) -> float:
+    """Return the height in inches that a row needs for its label."""
+    return 0.2 + 0.16 * max(run.label.count("\n") + 1 for run in runs)
+
+
+def byte_axis(axes: Axes, low: float, high: float) -> None:
+    """Make the horizontal axis logarithmic in bytes, with powers of two as ticks."""
+    first, last = int(np.floor(np.log2(low))), int(np.ceil(np.log2(high)))
+    last = max(last, first + 2)
+    step = max(1, int(np.ceil((last - first) / MOST_TICKS)))
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_locator(FixedLocator([2.0**power for power in range(first, last + 1, step)]))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: say_bytes(value)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlim(2.0 ** (first - 0.3), 2.0 ** (last + 0.3))
+    axes.set_xlabel("message size")
+
+
+def log_axis(axes: Axes, which: str, low: float, high: float, say: Callable[[float], str]) -> None:
+    """Make one axis logarithmic from ``low`` to ``high`` with ticks in words; at least two ticks are in it."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    first, last = np.log10(low) - 0.15, np.log10(high) + 0.15
+    if last - first < 1.2:
+        middle = (first + last) / 2
+        first, last = middle - 0.6, middle + 0.6
+    (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    (axes.set_xlim if which == "x" else axes.set_ylim)(10**first, 10**last)
+    subs = (1.0, 3.0) if last - first < 2.2 else (1.0,)
+    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: say(value)))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def rate_axis(axes: Axes, which: str, low: float, high: float) -> None:
+    """Make one axis logarithmic in bytes per second."""
+    log_axis(axes, which, low, high, say_rate)
+
+
+def time_axis(axes: Axes, which: str, low: float, high: float) -> None:
+    """Make one axis logarithmic in seconds."""
+    log_axis(axes, which, low, high, say_time)
