@@ -17,6 +17,8 @@ include: "workflow/rules/pack.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/characterise.smk"
 include: "workflow/rules/analyse.smk"
+include: "workflow/rules/profiles.smk"
+include: "workflow/rules/views.smk"
 include: "workflow/rules/report.smk"
 
 

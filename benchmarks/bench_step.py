@@ -17,7 +17,8 @@ from typing import Any
 
 from plans import OFFICIAL_DATA, Case, bench_plan, dataset_of
 
-from hpcai.characterise.gemm import GemmSample, Product, products, time_product
+from hpcai.characterise.gemm import products, square
+from hpcai.characterise.sampling import Sample, Way, time_way
 from hpcai.training.engine import Engine, configure_device
 from hpcai.training.registry import workload_of
 from hpcai.training.work import computed_flop, sixfold_flop
@@ -72,7 +73,7 @@ def _run(case: Case, folder: Path, threads: int, *, first: bool) -> float:
     engine.warm_up()
     engine.set_learning_rate(workload.learning_rate(0))
     batch = _first_batch(workload, dataset, case.batch, threads)
-    ways = products((case.precision,), (GEMM_SIZE,))
+    ways = products((case.precision,), (square(GEMM_SIZE),))
     for way in ways:
         way.run()
     engine.train([batch]).numpy()
@@ -84,7 +85,7 @@ def _run(case: Case, folder: Path, threads: int, *, first: bool) -> float:
         loss.numpy()
         steps_s.append((time.monotonic() - started_s) / case.steps)
         gemms.append(_best(ways, threads))
-    return _print(case, workload, steps_s, [sample.rate_flop_per_s for sample in gemms])
+    return _print(case, workload, steps_s, [sample.value for sample in gemms])
 
 
 def _first_batch(workload: Any, dataset: Any, batch: int, threads: int) -> tuple[Any, ...]:  # noqa: ANN401
@@ -94,8 +95,8 @@ def _first_batch(workload: Any, dataset: Any, batch: int, threads: int) -> tuple
     return next(iter(train_batches(dataset.samples("train"), reading, Schedule(1, 1, batch))))
 
 
-def _best(ways: list[Product], threads: int) -> GemmSample:
-    return max((time_product(way, threads) for way in ways), key=lambda sample: sample.rate_flop_per_s)
+def _best(ways: list[Way], threads: int) -> Sample:
+    return max((time_way(way, threads) for way in ways), key=lambda sample: sample.value)
 
 
 def _print(case: Case, workload: Any, steps_s: list[float], gemm_flop_per_s: list[float]) -> float:  # noqa: ANN401

@@ -9,6 +9,8 @@ PARTS = {
     "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
     "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
+    "bench_timeline.py": "reading a Horovod timeline against Python's json",
+    "bench_darshan.py": "reading 24 Darshan logs against PyDarshan's own summary",
     "bench_overhead.py": "the pipeline's own time per run",
 }
 

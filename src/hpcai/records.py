@@ -118,6 +118,7 @@ class Capture(_Part):
     status: Literal["measured", "not_measured"]
     reason: str = Field(description="Why nothing was measured; blank if it was.")
     raw: tuple[Artefact, ...] = Field(default=(), description="Relative to the folder of the capture.")
+    compute_capability: str = Field(default="", description="Of the accelerator; blank on processors.")
 
     @model_validator(mode="after")
     def _measured_or_why_not(self) -> "Capture":

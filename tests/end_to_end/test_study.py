@@ -106,7 +106,8 @@ def test_second_call_does_nothing(study):
 @pytest.mark.parametrize(
     ("module", "rerun"),
     [
-        ("plots/curves.py", {"plot_loss", "show_runs", "show_gemm", "report"}),
+        ("plots/curves.py", {"plot_loss", "plot_lanes", "show_runs", "show_work", "report"}),
+        ("parsers/horovod_timeline.py", {"read_timelines", "collect_views", "plot_lanes", "report"}),
         ("metrics/statistics.py", {"collect_runs", "summarise_scales", "summarise_study", "plot_loss", "report"}),
         ("training/loop.py", set()),
         ("data/stage.py", set()),
@@ -119,7 +120,8 @@ def test_a_changed_module_reruns_its_stage_and_never_a_measurement(study, module
     counts = study.dry_run("all")
     path.write_text(before)
     assert rerun <= set(counts)
-    assert not {"train", "profile_timeline", "measure_gemm", "pack_data", "prepare_data"} & set(counts)
+    assert not {"train", "profile_run", "measure_ceiling", "measure_storage", "measure_allreduce"} & set(counts)
+    assert not {"pack_data", "prepare_data"} & set(counts)
     if "collect_runs" not in rerun:
         assert "collect_runs" not in counts
     if not rerun:

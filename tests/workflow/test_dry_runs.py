@@ -7,15 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.config.runs import PROFILES
+
 ROOT = Path(__file__).parents[2]
-RUNS, FIGURES = 3, 8
+RUNS, FIGURES = 3, 15
 
 
 def test_job_counts_follow_the_run_table(project):
     counts = project.dry_run("all")
     assert counts["plan_run"] == counts["train"] == RUNS
     assert counts["prepare_data"] == counts["pack_data"] == counts["collect_runs"] == counts["report"] == 1
-    assert counts["profile_timeline"] == counts["measure_gemm"] == 1
+    assert counts["plan_profile"] == counts["profile_run"] == len(PROFILES)
+    assert counts["measure_ceiling"] == 3
+    assert counts["measure_storage"] == counts["measure_allreduce"] == counts["count_work"] == 1
+    assert sum(name.startswith("read_") for name in counts) == len(PROFILES)
     assert sum(name.startswith("plot_") for name in counts) == FIGURES
 
 
@@ -24,10 +29,10 @@ def test_job_counts_follow_the_run_table(project):
     [
         ("data", {"prepare_data"}, {"pack_data", "train"}),
         ("pack", {"prepare_data", "pack_data"}, {"train"}),
-        ("measure", {"train"}, {"collect_runs", "profile_timeline"}),
-        ("characterise", {"profile_timeline", "measure_gemm"}, {"train", "collect_runs"}),
-        ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_timeline"}),
-        ("report", {"train", "report"}, {"profile_timeline"}),
+        ("measure", {"train"}, {"collect_runs", "profile_run"}),
+        ("characterise", {"profile_run", "measure_ceiling", "count_work"}, {"train", "collect_runs"}),
+        ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_run"}),
+        ("report", {"train", "report", "profile_run", "collect_views"}, set()),
     ],
 )
 def test_each_stage_is_a_target(project, target, present, absent):

@@ -1,27 +1,62 @@
 # Reads:  manifests of dataset and shards
-# Writes: results/characterise/gemm.json, results/tables/gemm.html,
-#         results/profiles/timeline/.../record.json and its raw/timeline.json
+# Writes: results/characterise/{gemm,convolution,memory,storage,allreduce_SCALE}.json,
+#         results/profiles/{profile}/.../capture.json and the raw files that it names
 #
 # A profiled run is never a timed run: it has a folder, a seed and a plan of its own and ends after a few steps.
 
 
 if CAMPAIGN.study.measure:
 
-    rule measure_gemm:
+    rule measure_ceiling:
         output:
-            gemm="results/characterise/gemm.json",
+            report="results/characterise/{ceiling}.json",
         log:
-            "logs/measure_gemm.log",
+            "logs/measure_ceiling/{ceiling}.log",
+        wildcard_constraints:
+            ceiling="gemm|convolution|memory",
         conda:
             "../../envs/hpcai.yaml"
         resources:
             machine=1,
         params:
+            what="{ceiling}",
+            device=CAMPAIGN.machine.device.kind,
             threads=sorted(
                 {CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}
             ),
         script:
-            "../scripts/measure_gemm.py"
+            "../scripts/measure_ceiling.py"
+
+    rule measure_storage:
+        output:
+            report="results/characterise/storage.json",
+        log:
+            "logs/measure_storage.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        resources:
+            machine=1,
+        params:
+            places={
+                "node-local": CAMPAIGN.machine.storage.node_local,
+                "shared": ".",
+            },
+        script:
+            "../scripts/measure_storage.py"
+
+    rule measure_allreduce:
+        output:
+            report="results/characterise/allreduce_{scale}.json",
+        log:
+            "logs/measure_allreduce/{scale}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        resources:
+            machine=1,
+        params:
+            plan=link_plan,
+        script:
+            "../scripts/measure_allreduce.py"
 
     use rule plan_run as plan_profile with:
         output:
@@ -56,25 +91,3 @@ if CAMPAIGN.study.measure:
                 --folder {params.folder:q} \
                 --log {log:q}
             """
-
-
-rule show_gemm:
-    input:
-        gemm="results/characterise/gemm.json",
-    output:
-        page=report(
-            "results/tables/gemm.html",
-            caption="../../reports/captions/gemm.rst",
-            category="Kernels",
-            labels={"figure": "Measured GEMM rates"},
-        ),
-    log:
-        "logs/show_gemm.log",
-    conda:
-        "../../envs/hpcai.yaml"
-    params:
-        title="Measured GEMM rates",
-        note="Measured: the fastest product of each precision and number of threads on this machine.",
-        library=library_digest("characterise/gemm.py", "plots"),
-    script:
-        "../scripts/show_gemm.py"

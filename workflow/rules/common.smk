@@ -6,6 +6,7 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
+from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign
 from hpcai.config.runs import PROFILES
 from hpcai.errors import ConfigError
@@ -64,8 +65,29 @@ CAPTURES = present_or_planned(
         for run_id in plans
     ]
 )
-CEILINGS = present_or_planned(["results/characterise/gemm.json"])
-CHARACTERISATIONS = [*CEILINGS, *CAPTURES]
+CEILINGS = present_or_planned(
+    expand(
+        "results/characterise/{ceiling}.json",
+        ceiling=["gemm", "convolution", "memory", "storage"],
+    )
+)
+LINK_PLANS = {plan.point.scale: plan for plan in PLANS.values() if plan.point.ranks > 1}
+LINKS = present_or_planned(
+    [f"results/characterise/allreduce_{scale}.json" for scale in LINK_PLANS]
+)
+WORK = present_or_planned(
+    [f"results/characterise/work/{benchmark}.json" for benchmark in CAMPAIGN.benchmarks]
+)
+CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
+# Which files of which kinds of profiles hold a view.
+VIEW_FILES = {
+    view: [
+        f"results/characterise/{kind}/{view}.parquet"
+        for kind, views in PROFILE_VIEWS.items()
+        if view in views
+    ]
+    for view in sorted({view for views in PROFILE_VIEWS.values() for view in views})
+}
 
 
 def library_digest(*modules):
@@ -74,7 +96,7 @@ def library_digest(*modules):
     files = [
         file
         for place in places
-        for file in ([place] if place.is_file() else sorted(place.glob("*.py")))
+        for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))
     ]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[
         :16
@@ -114,6 +136,28 @@ def profile_plan(wildcards):
     return kept_plan(plans[run], written).model_dump(mode="json")
 
 
+def captures_of(profile):
+    """Captures of one kind of profile."""
+    return [
+        file for file in CAPTURES if file.startswith(f"results/profiles/{profile}/")
+    ]
+
+
+def work_plan(wildcards):
+    """Plan of a benchmark's first run: the work of a sample is the same in all of them."""
+    run = next(
+        run
+        for run, plan in PLANS.items()
+        if plan.point.benchmark == wildcards.benchmark
+    )
+    return f"results/runs/{run}/plan.json"
+
+
+def link_plan(wildcards):
+    """Plan of a run at a scale, as plain values."""
+    return LINK_PLANS[wildcards.scale].model_dump(mode="json")
+
+
 def run_manifest(wildcards):
     """Manifest of the dataset that a run trains on."""
     return f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
@@ -138,8 +182,9 @@ def records_to_analyse():
 
 def summary():
     """Summary of the study for the report's texts; absent before the analysis."""
-    path = Path("results/summary.json")
-    return json.loads(path.read_text()) if path.exists() else None
+    paths = [Path("results/summary.json"), Path("results/characterisation.json")]
+    texts = [json.loads(path.read_text()) for path in paths if path.exists()]
+    return {**texts[0], "characterisation": texts[-1]} if len(texts) == 2 else None
 
 
 config["summary"] = summary()

@@ -2,8 +2,7 @@
 # Writes: results/report.html, one file that opens offline
 
 
-HAS_GEMM = present_or_planned(["results/characterise/gemm.json"])
-REPORTED = [*ANALYSES, *(["results/tables/gemm.html"] if HAS_GEMM else [])]
+REPORTED = [*ANALYSES, *VIEW_PAGES, "results/characterisation.json"]
 
 
 rule write_study:

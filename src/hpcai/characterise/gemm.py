@@ -1,68 +1,63 @@
-"""The rate of dense matrix products on this machine: the best of several back-ends, sizes and repeats.
+"""The rate of dense matrix products on this machine: the best of several back-ends, shapes and repeats.
 
 One library alone is no ceiling: OpenBLAS takes some new processors for old ones and is then twice too slow.
 """
 
-import argparse
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
+from numpy.typing import NDArray
 
-from hpcai.config.machine import Precision
-from hpcai.errors import ConfigError, LaunchError
+from hpcai.characterise.apart import DeviceKind, measure_apart, parse_options, serve
+from hpcai.characterise.sampling import Precision, Way
 
-SIZES = (1024, 2048)
-REPEATS = 6
-PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
-
-
-class GemmSample(BaseModel):
-    """One timed product of two square matrices."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    backend: str
-    precision: Precision
-    threads: int = Field(ge=1)
-    size: int = Field(ge=1, description="Rows and columns of each matrix.")
-    duration_s: float = Field(gt=0)
-    rate_flop_per_s: float = Field(gt=0, description="2 size^3 / duration_s.")
-
-
-class GemmReport(BaseModel):
-    """All samples, and the fastest for each precision and number of threads; the first call of each is left out."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    best: tuple[GemmSample, ...]
-    samples: tuple[GemmSample, ...]
+MODULE = "hpcai.characterise.gemm"
+REPEATS = 4
 
 
 @dataclass(frozen=True)
-class Product:
-    """One way to multiply two square matrices; ``run`` returns when the product is there."""
+class Shape:
+    """A product of a matrix of ``rows x inner`` and one of ``inner x columns``."""
 
-    backend: str
-    precision: Precision
-    size: int
-    run: Callable[[], object]
+    rows: int
+    inner: int
+    columns: int
 
     @property
     def work_flop(self) -> int:
-        """Operations of one product: a multiplication and an addition for each of size^3 terms."""
-        return 2 * self.size**3
+        """Operations: a multiplication and an addition for each of rows x inner x columns terms."""
+        return 2 * self.rows * self.inner * self.columns
+
+    def __str__(self) -> str:
+        return f"{self.rows} x {self.inner} x {self.columns}"
 
 
-def measure_gemm(threads: Iterable[int]) -> str:
-    """Measure matrix products with each number of threads; return a :class:`GemmReport` as JSON.
+def square(size: int) -> Shape:
+    """Return the shape of a product of square matrices."""
+    return Shape(size, size, size)
 
-    Each number of threads gets a process of its own, because the libraries settle their threads when they start.
+
+DENSE = Shape(64, 2048, 1000)
+"""The last layer of ResNet-50 for a batch of 64."""
+SHAPES = (square(256), DENSE, square(1024), square(2048))
+SHAPES_FP64 = SHAPES[:-1]
+"""Half as fast, and needed for a comparison with HPL only."""
+SHAPES_GPU = (square(256), DENSE, square(4096), square(8192))
+
+
+def measure_gemm(threads: Iterable[int], device: DeviceKind = "cpu", repeats: int = REPEATS) -> str:
+    """Measure matrix products; return a :class:`CeilingReport` as JSON.
+
+    Parameters
+    ----------
+    threads
+        Numbers of threads, each with a process of its own, because the libraries settle their threads when they start.
+    device
+        What the ranks compute on.
+    repeats
+        Timed repetitions of every shape, precision and back-end.
 
     Raises
     ------
@@ -71,81 +66,68 @@ def measure_gemm(threads: Iterable[int]) -> str:
     LaunchError
         If a measuring process fails.
     """
-    samples: list[GemmSample] = []
-    for count in threads:
-        samples += _measure_apart(count)
-    return GemmReport(best=best_of(samples), samples=tuple(samples)).model_dump_json(indent=1) + "\n"
+    return measure_apart(MODULE, threads, device, repeats).model_dump_json(indent=1) + "\n"
 
 
-def best_of(samples: Sequence[GemmSample]) -> tuple[GemmSample, ...]:
-    """Return the fastest sample for each precision and number of threads."""
-    keys = sorted({(sample.precision, sample.threads) for sample in samples})
-    groups = ([sample for sample in samples if (sample.precision, sample.threads) == key] for key in keys)
-    return tuple(max(group, key=lambda sample: sample.rate_flop_per_s) for group in groups)
+def all_products(device: DeviceKind) -> list[Way]:
+    """Return every way to multiply on a device, less work first."""
+    from hpcai.characterise.tensors import precisions_of
+
+    precisions = precisions_of(device)
+    if device == "gpu":
+        return products((*precisions, "fp64"), SHAPES_GPU, "gpu")
+    return [*products(precisions, SHAPES), *products(("fp64",), SHAPES_FP64)]
 
 
-def _measure_apart(threads: int) -> list[GemmSample]:
-    cores = sorted(os.sched_getaffinity(0))
-    if threads > len(cores):
-        raise ConfigError(f"threads: found {threads}, expected at most {len(cores)}, the cores that may be used here")
-    command = [sys.executable, "-m", "hpcai.characterise.gemm", "--threads", str(threads)]
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads), "TF_CPP_MIN_LOG_LEVEL": "2"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise LaunchError(f"{' '.join(command)}: ended with {done.returncode}, expected 0: {done.stderr[-2000:]}")
-    return [GemmSample.model_validate_json(line) for line in done.stdout.splitlines()]
-
-
-def products(precisions: Sequence[Precision], sizes: Sequence[int]) -> list[Product]:
-    """Return every way to multiply that this process offers; TensorFlow's and NumPy's threads must be settled."""
-    import numpy as np
-    import tensorflow as tf
-
-    ways: list[Product] = []
-    multiply = tf.function(tf.linalg.matmul)
-    for size in sizes:
-        # Two different matrices: NumPy notices a product with the own transpose and does half the work.
-        factors = np.random.default_rng(size).standard_normal((2, size, size), np.float32)
-        if "fp32" in precisions:
-            ways.append(Product("numpy", "fp32", size, partial(np.matmul, *factors, out=np.empty_like(factors[0]))))
+def products(precisions: Sequence[Precision], shapes: Sequence[Shape], device: DeviceKind = "cpu") -> list[Way]:
+    """Return the ways to multiply that this process offers; TensorFlow's and NumPy's threads must be settled."""
+    ways: list[Way] = []
+    for shape in shapes:
         for precision in precisions:
-            tensors = tf.cast(tf.constant(factors), {"fp32": tf.float32, "bf16": tf.bfloat16}[precision])
-            ways.append(Product("tensorflow", precision, size, partial(multiply, *tf.unstack(tensors))))
+            if device == "cpu" and precision in _TYPES:
+                ways += _blas_products(precision, shape)
+            ways.append(_tensorflow_product(precision, shape, device))
     return ways
 
 
-def time_product(product: Product, threads: int) -> GemmSample:
-    """Time one product."""
-    started_s = time.monotonic()
-    product.run()
-    duration_s = time.monotonic() - started_s
-    return GemmSample(
-        backend=product.backend,
-        precision=product.precision,
-        threads=threads,
-        size=product.size,
-        duration_s=duration_s,
-        rate_flop_per_s=product.work_flop / duration_s,
+_TYPES: dict[Precision, type[np.float32 | np.float64]] = {"fp32": np.float32, "fp64": np.float64}
+"""What BLAS multiplies. NumPy multiplies half precision without BLAS, number by number."""
+
+
+def _blas_products(precision: Precision, shape: Shape) -> list[Way]:
+    from scipy.linalg import blas
+
+    left, right = _factors(shape, _TYPES[precision])
+    product = np.empty((shape.rows, shape.columns), left.dtype)
+    # SciPy brings a BLAS of its own, and takes matrices column by column without a copy.
+    columnwise = [np.asfortranarray(matrix) for matrix in (left, right, product)]
+    gemm = blas.sgemm if precision == "fp32" else blas.dgemm
+    runs: dict[str, Callable[[], object]] = {
+        "numpy": lambda: np.matmul(left, right, out=product),
+        "scipy": lambda: gemm(1.0, *columnwise[:2], c=columnwise[2], overwrite_c=True),
+    }
+    return [Way("gemm", precision, backend, str(shape), shape.work_flop, run) for backend, run in runs.items()]
+
+
+def _factors(shape: Shape, kind: type[np.float32 | np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return two different matrices: NumPy notices a product with the own transpose and does half the work."""
+    generator = np.random.default_rng(1)
+    sizes = ((shape.rows, shape.inner), (shape.inner, shape.columns))
+    left, right = (generator.standard_normal(size, np.float32).astype(kind) for size in sizes)
+    return left, right
+
+
+def _tensorflow_product(precision: Precision, shape: Shape, device: DeviceKind) -> Way:
+    import tensorflow as tf
+
+    from hpcai.characterise.tensors import backend_of, call_with, calls_of, random_tensors, wait_for
+
+    factors = random_tensors([(shape.rows, shape.inner), (shape.inner, shape.columns)], precision)
+    run = call_with(tf.linalg.matmul, factors, precision)
+    return Way(
+        "gemm", precision, backend_of(device), str(shape), shape.work_flop, run, calls=calls_of(device), wait=wait_for
     )
 
 
-def main() -> None:
-    """Print one JSON line per sample, with a number of threads on as many cores."""
-    parser = argparse.ArgumentParser(prog="python -m hpcai.characterise.gemm", description=main.__doc__)
-    parser.add_argument("--threads", type=int, required=True)
-    threads: int = parser.parse_args().threads
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    import tensorflow as tf
-
-    tf.config.threading.set_intra_op_parallelism_threads(threads)
-    tf.config.threading.set_inter_op_parallelism_threads(1)
-    ways = products(PRECISIONS, SIZES)
-    for way in ways:
-        way.run()  # compiles kernels and wakes up threads
-    for _ in range(REPEATS):
-        for way in ways:
-            print(time_product(way, threads).model_dump_json())
-
-
 if __name__ == "__main__":
-    main()
+    serve(parse_options(MODULE), all_products)

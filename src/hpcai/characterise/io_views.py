@@ -1,6 +1,7 @@
 """What a profiled run read, seen by Darshan: the packed dataset from shared storage, and the training's input."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -15,7 +16,7 @@ from hpcai.parsers.darshan_log import read_darshan_files, read_darshan_logs
 
 @dataclass(frozen=True)
 class Data:
-    """One folder of data that the ranks read: in which role, how many bytes an epoch needs, and whether it was cached."""
+    """One folder of data that the ranks read: its role, what an epoch needs of it [byte], whether it was cached."""
 
     role: str
     folder: Path
@@ -50,7 +51,7 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
 def _folders(profile: Profile) -> list[Data]:
     """Return the folders of data as the ranks named them; what was just staged lies in the page cache."""
     command, origin = profile.record.provenance.command, profile.record.provenance
-    options = dict(zip(command, command[1:], strict=False))
+    options = dict(pairwise(command))
     cache: PageCache = "cold" if origin.page_cache == "dropped" else "unknown"
     manifest_path = Path(options["--manifest"])
     if "--pack" in options:

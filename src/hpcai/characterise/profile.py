@@ -61,6 +61,10 @@ class Profile:
         """
         return [self._checked(one) for one in self.capture.raw if one.path.endswith(ending)]
 
+    def has(self, name: str) -> bool:
+        """Return whether a raw file was captured."""
+        return any(one.path.endswith(f"/{name}") for one in self.capture.raw)
+
     def file(self, name: str) -> Path:
         """Return one raw file.
 

@@ -1,10 +1,12 @@
 """The tables that characterisation shows: their names and columns, each the answer to one question about the runs."""
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
 from hpcai.characterise.profile import IDENTITY
+from hpcai.config.runs import ProfileKind
 
 RUN = (*IDENTITY, "source")
 """Which point a row belongs to, and the raw file that it was made from."""
@@ -18,7 +20,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
         *RUN, "steps", "operations", "batches", "batch_bytes_mean", "bytes_per_step", "negotiation_s",
         "negotiation_share_ratio", "transfer_s", "exchange_per_step_s", "algorithm_bandwidth_bytes_per_s",
         "bus_bandwidth_bytes_per_s", "overlap_ratio", "step_time_s", "communication_share_ratio", "slowest_rank",
-        "slowest_rank_last_ratio", "cycle_time_s", "coverage_ratio", "reasons",
+        "slowest_rank_last_ratio", "slowest_rank_negotiations", "cycle_time_s", "coverage_ratio", "reasons",
     ),
     "messages": (*RUN, "start_s", "bytes", "tensors", "duration_s", "algorithm_bandwidth_bytes_per_s"),
     "lanes": (*RUN, "lane", "activity", "start_s", "duration_s"),
@@ -29,8 +31,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "kernel_names": (*RUN, "name", "category", "calls", "total_s", "share_ratio", "tool"),
     "counters": (
-        *RUN, "tool", "work_flop", "duration_s", "rate_flop_per_s", "dram_bytes", "dram_rate_bytes_per_s",
-        "instructions_per_cycle", "intensity_flop_per_byte", "reasons",
+        *RUN, "tool", "work_flop", "flop_per_sample", "duration_s", "rate_flop_per_s", "dram_bytes",
+        "dram_rate_bytes_per_s", "instructions_per_cycle", "intensity_flop_per_byte", "reasons",
     ),
     "io": (
         *RUN, "data", "module", "workers", "files", "read_bytes", "reads", "opens", "read_time_s",
@@ -56,7 +58,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "link_fits": (
         "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "n",
-        "reason", "source",
+        "misfit_ratio", "reason", "source",
     ),
     "characterisation": (
         *IDENTITY, "memory_bandwidth_bytes_per_s", "memory_bandwidth_method", "memory_bandwidth_reason",
@@ -68,11 +70,25 @@ VIEWS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Columns of each view; units end their names, an empty cell was not measured."""
 
+PROFILE_VIEWS: dict[ProfileKind, tuple[str, ...]] = {
+    "timeline": ("captures", "phases", "communication", "messages", "lanes"),
+    "kernels": ("captures", "kernels", "kernel_names", "lanes", "overlap"),
+    "counters": ("captures", "counters"),
+    "io": ("captures", "io", "io_workers"),
+    "power": ("captures", "power"),
+}
+"""What each kind of profile tells, and whether it was captured at all."""
+
 
 def as_view(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> pd.DataFrame:
     """Return rows as a view: all of its columns in their order, and no others."""
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     return frame.reindex(columns=list(VIEWS[name])).reset_index(drop=True)
+
+
+def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table."""
+    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def join_views(name: str, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:

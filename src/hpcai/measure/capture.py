@@ -46,7 +46,8 @@ def _captured(plan: RunPlan, record: RunRecord, instrument: Instrument) -> Captu
     raw = [one for one in record.artefacts if any(fnmatch(one.path, pattern) for pattern in instrument.raw)]
     if not fnmatch(raw[0].path if raw else "", instrument.raw[0]):
         return _capture(plan, instrument.tool, f"{instrument.tool} left no {instrument.raw[0]}; see raw/output.log")
-    return _capture(plan, instrument.tool, "", tuple(raw))
+    made = _capture(plan, instrument.tool, "", tuple(raw))
+    return made.model_copy(update={"compute_capability": instrument.compute_capability})
 
 
 def _capture(plan: RunPlan, tool: str, reason: str, raw: tuple[Artefact, ...] = ()) -> Capture:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,7 @@ NCU_METRICS = ",".join(
         "gpu__time_duration.sum",
         "sm__cycles_elapsed.avg",
         "sm__cycles_elapsed.avg.per_second",
-        "smsp__inst_executed.avg.per_cycle_active",
+        "sm__inst_executed.avg.per_cycle_active",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
         *(f"sm__sass_thread_inst_executed_op_{kind}{op}_pred_on.sum" for kind in "fhd" for op in ("add", "mul", "fma")),
@@ -69,6 +69,8 @@ class Instrument:
         What goes on in this process while the ranks run, given the attempt's folder.
     afterwards
         Commands that turn what the tool left into text; run in the attempt's folder.
+    compute_capability
+        Of the accelerator, on which the meaning of counters depends; blank on processors.
     """
 
     tool: str
@@ -80,6 +82,7 @@ class Instrument:
     before: Callable[[Path, Sequence[Path]], None] = lambda *_: None
     beside: Callable[[Path], AbstractContextManager[object]] = lambda _: nullcontext()
     afterwards: tuple[tuple[str, ...], ...] = ()
+    compute_capability: str = ""
 
     def wrap(self, program: Sequence[str], attempt: Path) -> list[str]:
         """Return the program of a rank with the tool around it."""
@@ -142,7 +145,8 @@ def _counters(plan: RunPlan) -> Instrument | Missing:
     if isinstance(capability, Missing):
         return capability
     name = ("nvprof" if capability < 7.5 else "ncu") if wanted == "auto" else wanted
-    return {"nvprof": _nvprof_metrics, "ncu": _ncu}.get(name, _perf)()
+    found = {"nvprof": _nvprof_metrics, "ncu": _ncu}.get(name, _perf)()
+    return found if isinstance(found, Missing) else replace(found, compute_capability=f"{capability:.1f}")
 
 
 def _io(plan: RunPlan) -> Instrument | Missing:
@@ -243,7 +247,9 @@ def _perf() -> Instrument | Missing:
     probe = subprocess.run(
         [program, "stat", "-x,", "-e", "instructions", "true"], capture_output=True, text=True, check=False
     )
-    if probe.returncode or "<not" in probe.stderr:
-        return Missing(f"perf counts no instructions here: {probe.stderr.strip()[:200]}")
+    if "<not supported>" in probe.stderr:
+        return Missing("perf finds no counter of instructions on this machine (a virtual machine often has none)")
+    if probe.returncode or "<not counted>" in probe.stderr:
+        return Missing(f"perf counts no instructions here: {' '.join(probe.stderr.split())[:200]}")
     prefix = (program, "stat", "-x,", "-e", PERF_EVENTS, "-o", "{raw}/perf.csv")
     return Instrument("perf", ("perf.csv",), first_rank_prefix=prefix)

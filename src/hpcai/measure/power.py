@@ -85,27 +85,47 @@ def _nvml() -> Meter | str:
         return "NVML: no device"
 
     def sample() -> list[tuple[Any, ...]]:
-        return [(index, pynvml.nvmlDeviceGetPowerUsage(handle)) for index, handle in enumerate(handles)]
+        return [(index, _nvml_power_mw(handle)) for index, handle in enumerate(handles)]
 
     return Meter("nvml", ("monotonic_s", "index", "power_mw"), sample)
 
 
+def _nvml_power_mw(handle: Any) -> int | str:  # noqa: ANN401  a handle of NVML has no type
+    """Return the power of one device; blank if the device does not answer this time."""
+    import pynvml
+
+    try:
+        return int(pynvml.nvmlDeviceGetPowerUsage(handle))
+    except pynvml.NVMLError:
+        return ""
+
+
 def _rapl(powercap: Path) -> Meter | str:
-    """Return a meter of the packages' energy counters; the domains below a package are part of it."""
+    """Return a meter of the packages' energy counters; the domains below a package are part of it.
+
+    A platform domain (psys) stands beside the packages and contains them: its name tells the reader to leave it out.
+    """
     domains = sorted(powercap.glob("intel-rapl:[0-9]")) if powercap.exists() else []
     if not domains:
         return f"RAPL: no package below {powercap}"
     try:
         ranges = {domain: int((domain / "max_energy_range_uj").read_text()) for domain in domains}
+        names = {domain: _domain_name(domain) for domain in domains}
         for domain in domains:
             int((domain / "energy_uj").read_text())
     except (OSError, ValueError) as error:
         return f"RAPL: {error}"
 
     def sample() -> list[tuple[Any, ...]]:
-        return [(domain.name, int((domain / "energy_uj").read_text()), ranges[domain]) for domain in domains]
+        return [(names[domain], int((domain / "energy_uj").read_text()), ranges[domain]) for domain in domains]
 
     return Meter("rapl", ("monotonic_s", "domain", "energy_uj", "max_energy_range_uj"), sample)
+
+
+def _domain_name(domain: Path) -> str:
+    """Return what a domain calls itself, such as package-0 or psys, told apart by its number."""
+    name = (domain / "name").read_text().strip()
+    return name if name.startswith("package-") else f"{name}-{domain.name.rpartition(':')[2]}"
 
 
 def _slurm() -> Meter | str:
@@ -117,7 +137,8 @@ def _slurm() -> Meter | str:
     def sample() -> list[tuple[Any, ...]]:
         command = [scontrol, "show", "node", nodes]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return [(index, int(watts) * 1000) for index, watts in enumerate(WATTS.findall(done.stdout))]
+        # No node draws 0 W: a plugin that has no value yet says so.
+        return [(index, int(watts) * 1000 or "") for index, watts in enumerate(WATTS.findall(done.stdout))]
 
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol tells no CurrentWatts of {nodes}: no plugin gathers energy here"

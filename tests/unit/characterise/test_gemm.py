@@ -1,58 +1,59 @@
 """GEMM rates."""
 
+import numpy as np
 import pytest
 
-from hpcai.characterise.gemm import GemmReport, GemmSample, best_of, measure_gemm, products, time_product
+from hpcai.characterise.gemm import DENSE, SHAPES, all_products, measure_gemm, products, square
+from hpcai.characterise.sampling import CeilingReport, time_way
 from hpcai.errors import ConfigError
 
-
-def sample(rate: float, precision: str = "fp32", threads: int = 1, backend: str = "numpy") -> GemmSample:
-    return GemmSample.model_validate(
-        {
-            "backend": backend,
-            "precision": precision,
-            "threads": threads,
-            "size": 10,
-            "duration_s": 2000 / rate,
-            "rate_flop_per_s": rate,
-        }
-    )
+TINY = (square(64),)
 
 
-def test_best_is_per_precision_and_threads_over_all_backends() -> None:
-    samples = [sample(1.0), sample(3.0, backend="tensorflow"), sample(2.0), sample(5.0, "bf16"), sample(4.0, threads=2)]
-    assert best_of(samples) == (samples[3], samples[1], samples[4])
+def test_each_backend_multiplies_in_the_precisions_it_has():
+    found = {(way.backend, way.precision) for way in products(("fp64", "fp32", "bf16", "fp16"), TINY)}
+    assert found == {
+        *((backend, precision) for backend in ("numpy", "scipy") for precision in ("fp32", "fp64")),
+        *(("tensorflow", precision) for precision in ("fp64", "fp32", "bf16", "fp16")),
+    }
 
 
-def test_each_backend_multiplies() -> None:
-    found = {(product.backend, product.precision) for product in products(("fp32", "bf16"), (64,))}
-    assert found == {("numpy", "fp32"), ("tensorflow", "fp32"), ("tensorflow", "bf16")}
+def test_work_is_a_multiplication_and_an_addition_for_each_term():
+    assert square(128).work_flop == 2 * 128**3
+    assert DENSE.work_flop == 2 * 64 * 2048 * 1000
+    timed = time_way(products(("fp32",), (square(128),))[0], threads=1)
+    assert timed.work == 2 * 128**3
+    assert timed.value == pytest.approx(timed.work / timed.duration_s)
+    assert timed.unit == "FLOP/s"
 
 
-def test_rate_is_work_by_time() -> None:
-    product = products(("fp32",), (128,))[0]
-    timed = time_product(product, threads=1)
-    assert product.work_flop == 2 * 128**3
-    assert timed.rate_flop_per_s == pytest.approx(2 * 128**3 / timed.duration_s)
+def test_all_backends_compute_the_same_product():
+    # Factors that differ, so that no library can save half of the work of a product with the own transpose.
+    results = {way.backend: np.asarray(way.run()) for way in products(("fp64",), (DENSE,))}
+    assert set(results) == {"numpy", "scipy", "tensorflow"}
+    for result in results.values():
+        assert result.shape == (64, 1000)
+        np.testing.assert_allclose(result, results["numpy"], rtol=1e-6, atol=1e-6)
 
 
-def test_factors_differ_so_that_no_library_can_save_half_of_the_work() -> None:
-    left, right = products(("fp32",), (64,))[0].run.args  # type: ignore[attr-defined]
-    assert (left != right).any()
-    assert (left != right.T).any()
+def test_less_work_comes_first_so_that_it_foretells_the_time_of_more():
+    work = [shape.work_flop for shape in SHAPES]
+    assert work == sorted(work)
+    ways = all_products("cpu")
+    assert {way.precision for way in ways} == {"fp64", "fp32", "bf16", "fp16"}
 
 
-def test_more_threads_than_cores_is_an_error() -> None:
+def test_more_threads_than_cores_is_an_error():
     with pytest.raises(ConfigError, match="threads: found 100000, expected at most"):
         measure_gemm([100_000])
 
 
-def test_measured_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measured_in_a_process_of_its_own(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")  # what the caller has set does not count
-    report = GemmReport.model_validate_json(measure_gemm([1]))
+    report = CeilingReport.model_validate_json(measure_gemm([1], repeats=1))
     assert {one.threads for one in report.samples} == {1}
-    assert {one.precision for one in report.best} == {"fp32", "bf16"}
+    assert {one.precision for one in report.best} == {"fp64", "fp32", "bf16", "fp16"}
     for best in report.best:
-        assert best.rate_flop_per_s == max(
-            one.rate_flop_per_s for one in report.samples if one.precision == best.precision
-        )
+        rates = [one.value for one in report.samples if one.precision == best.precision]
+        assert best.best == max(rates)
+        assert best.ways >= 1

@@ -10,6 +10,7 @@ def counters(folder, energy_uj=1000):
     for index in range(2):
         domain = folder / f"intel-rapl:{index}"
         (domain / f"intel-rapl:{index}:0").mkdir(parents=True)
+        (domain / "name").write_text(f"{'package-0' if index == 0 else 'psys'}\n")
         (domain / "energy_uj").write_text(f"{energy_uj + index}\n")
         (domain / "max_energy_range_uj").write_text("262143328850\n")
 
@@ -22,10 +23,10 @@ def test_every_missing_meter_has_its_reason(tmp_path, monkeypatch):
     }
 
 
-def test_packages_are_sampled_and_their_parts_are_not(tmp_path):
+def test_packages_are_sampled_their_parts_are_not_and_the_platform_is_named(tmp_path):
     counters(tmp_path)
     meter = next(meter for meter in find_power_meters(tmp_path)[0] if meter.instrument == "rapl")
-    assert meter.sample() == [("intel-rapl:0", 1000, 262143328850), ("intel-rapl:1", 1001, 262143328850)]
+    assert meter.sample() == [("package-0", 1000, 262143328850), ("psys-1", 1001, 262143328850)]
 
 
 def test_a_counter_that_may_not_be_read_is_a_reason(tmp_path):

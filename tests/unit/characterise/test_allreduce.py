@@ -1,0 +1,114 @@
+"""Allreduces: real ranks, launchers that fail, and the views."""
+
+import math
+import sys
+
+import pytest
+
+from hpcai.characterise.allreduce import (
+    allreduce_ceiling,
+    bus_factor,
+    link_fit_row,
+    link_rows,
+    measure_allreduce,
+)
+from hpcai.characterise.ceilings import COLUMNS
+from hpcai.metrics.link import AllreduceReport, AllreduceSample
+from hpcai.training.allreduce_bench import SIZES, parse_arguments
+
+TWO_RANKS = (sys.executable, "-m", "hpcai.training.launch", "-np", "2", "--gloo")
+
+
+def report_of(latency_s: float = 1e-3, bandwidth: float = 1e9, nodes: int = 1) -> AllreduceReport:
+    samples = tuple(
+        AllreduceSample(size_bytes=size, duration_s=factor * (latency_s + size / bandwidth))
+        for size in SIZES
+        for factor in (1.0, 0.9, 1.3)
+    )
+    return AllreduceReport(ranks=4, nodes=nodes, device="cpu", samples=samples)
+
+
+def measure(launch=(), **options):
+    return AllreduceReport.model_validate_json(measure_allreduce(launch, 1, **options))
+
+
+def test_sizes_reach_from_a_number_to_64_mib():
+    assert (SIZES[0], SIZES[-1], len(SIZES)) == (4, 64 << 20, 13)
+
+
+def test_real_ranks_sum_and_report():
+    report = measure(TWO_RANKS, options=("--sizes", "4,4096,1048576", "--repeats", "3"))
+    assert report.not_measured == ()
+    assert (report.ranks, report.nodes) == (2, 1)
+    links = link_rows(report, "allreduce.json")
+    assert list(links["bytes"]) == [4, 4096, 1048576]
+    assert (links["n"] == 3).all()
+    assert (links["time_min_s"] <= links["time_s"]).all()
+    assert (links["time_s"] <= links["time_max_s"]).all()
+    assert (links["time_min_s"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("launch", "options", "reason"),
+    [
+        (("/nowhere/mpirun",), {}, "/nowhere/mpirun: the launcher cannot be started: No such file"),
+        (("false",), {}, "exit status 1: no output"),
+        (("true",), {}, "the launcher ended well, but the ranks' report is not there"),
+        (("sh", "-c", "echo ValueError: no link; exit 3"), {}, "exit status 3: ValueError: no link"),
+        (
+            ("sh", "-c", "echo [1]:hpcai.errors.LaunchError: rank; echo RuntimeError: b; exit 1"),
+            {},
+            ": hpcai.errors.Laun",
+        ),
+        (("sh", "-c", "sleep 60"), {"limit_s": 1}, "ended after its limit of 1 s"),
+    ],
+)
+def test_ranks_that_fail_are_a_reason_and_no_number(launch, options, reason):
+    report = measure(launch, **options)
+    assert report.samples == ()
+    assert reason in report.not_measured[0]
+    assert link_rows(report, "x").empty
+    assert math.isnan(link_fit_row(report, "x")["latency_s"][0])
+    ceiling = allreduce_ceiling(report, "x")
+    assert math.isnan(ceiling["value"][0])
+    assert reason in ceiling["reason"][0]
+
+
+@pytest.mark.parametrize("text", ["3", "0", "-4", "4,5"])
+def test_sizes_are_whole_numbers_of_floats(text, capsys):
+    with pytest.raises(SystemExit):
+        parse_arguments(["--output", "x", "--sizes", text])
+    assert "multiples of 4 bytes" in capsys.readouterr().err
+
+
+def test_links_have_medians_and_both_bandwidths():
+    links = link_rows(report_of(), "a.json").set_index("bytes")
+    row = links.loc[1 << 20]
+    assert row["time_s"] == pytest.approx(1e-3 + (1 << 20) / 1e9)
+    assert (row["time_min_s"], row["time_max_s"]) == (0.9 * row["time_s"], 1.3 * row["time_s"])
+    assert row["algorithm_bandwidth_bytes_per_s"] == pytest.approx((1 << 20) / row["time_s"])
+    assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(1.5 * row["algorithm_bandwidth_bytes_per_s"])
+    assert set(links["scope"]) == {"node"}
+    assert set(link_rows(report_of(nodes=2), "a.json")["scope"]) == {"network"}
+
+
+def test_the_bus_carries_twice_all_but_the_own_part():
+    assert [bus_factor(ranks) for ranks in (1, 2, 4)] == [0.0, 1.0, 1.5]
+
+
+def test_the_fit_recovers_the_link():
+    (row,) = link_fit_row(report_of(2e-3, 3e9), "a.json").to_dict("records")
+    assert row["latency_s"] == pytest.approx(2e-3)
+    assert row["bandwidth_bytes_per_s"] == pytest.approx(3e9)
+    assert (row["scope"], row["ranks"], row["n"], row["reason"]) == ("node", 4, 13, "")
+
+
+def test_the_ceiling_is_the_fastest_exchange():
+    (row,) = allreduce_ceiling(report_of(), "a.json").to_dict("records")
+    largest = 64 << 20
+    assert row["value"] == pytest.approx(1.5 * largest / (0.9 * (1e-3 + largest / 1e9)))
+    assert row["median"] == pytest.approx(0.9 * row["value"])
+    assert row["spread_ratio"] == pytest.approx(1 / 0.9 - 1 / 1.3)
+    assert (row["n"], row["ways"], row["unit"]) == (3, 13, "B/s")
+    assert "64 MiB" in row["setting"]
+    assert list(allreduce_ceiling(report_of(), "a.json").columns) == list(COLUMNS)

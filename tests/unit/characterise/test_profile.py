@@ -1,0 +1,38 @@
+"""A captured profile: its point, its steps, and raw files that nobody changed."""
+
+import pytest
+from unit.characterise.profile_folders import STEPS_S, make_profile
+
+from hpcai.characterise.views import VIEWS, as_view, join_views
+from hpcai.errors import ParseError
+
+
+def test_a_changed_raw_file_is_never_read(tmp_path):
+    profile = make_profile(tmp_path / "p", "power", {"power_rapl.csv": "1,2\n"})
+    path = tmp_path / "p/raw/power_rapl.csv"
+    assert profile.file("power_rapl.csv") == path
+    path.write_text("1,3\n")  # one flipped bit
+    with pytest.raises(ParseError, match="as captured; the raw file was changed or lost"):
+        profile.files(".csv")
+    path.unlink()
+    with pytest.raises(ParseError, match="found SHA-256 no file"):
+        profile.file("power_rapl.csv")
+    with pytest.raises(ParseError, match=r"left no timeline\.json"):
+        profile.file("timeline.json")
+
+
+def test_steps_are_put_on_the_wall_clock(tmp_path):
+    profile = make_profile(tmp_path / "p", "timeline", {"timeline.json": "[]"})
+    steps = profile.steps()
+    assert steps["start_s"].to_list() == [1000 + start for start in STEPS_S]
+    assert steps["duration_s"].to_list() == [0.5] * len(STEPS_S)
+    assert profile.steps_window_s() == (STEPS_S[0], STEPS_S[-1] + 0.5)
+
+
+def test_views_have_their_columns_whatever_the_rows():
+    assert list(as_view("power", []).columns) == list(VIEWS["power"])
+    made = as_view("power", [{"instrument": "rapl", "energy_j": 1.0, "unknown": 2}])
+    assert made["energy_j"].to_list() == [1.0]
+    assert "unknown" not in made
+    assert join_views("power", []).empty
+    assert len(join_views("power", [made, as_view("power", []), made])) == 2

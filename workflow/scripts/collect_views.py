@@ -1,0 +1,30 @@
+"""Join the views of all profiles with the ceilings of the machine and the rates of the timed runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hpcai.characterise.collect import Measured, collect_views, read_views, summarise_views
+from hpcai.config.machine import Machine
+from hpcai.files import write_atomically
+from hpcai.logs import log_to
+from hpcai.tables import write_table
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+given, asked = snakemake.input, snakemake.params
+measured = Measured(
+    ceilings=given.ceilings,
+    links=given.links,
+    work=given.work,
+    scales=pd.read_parquet(given.scales),
+    machine=Machine.model_validate(asked.machine),
+)
+views = collect_views(read_views({name: given[name] for name in asked.views}), measured)
+folder = Path(snakemake.output.summary).parent / "tables"
+for name, view in views.items():
+    write_table(view, folder / f"{name}.csv", folder / f"{name}.parquet")
+write_atomically(Path(snakemake.output.summary), summarise_views(views))

@@ -1,0 +1,14 @@
+"""Measure one ceiling of this machine: the best that training can reach in one respect."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.measures import measure_ceiling
+from hpcai.logs import log_to
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+asked = snakemake.params
+Path(snakemake.output.report).write_text(measure_ceiling(asked.what, asked.threads, asked.device))

@@ -1,0 +1,13 @@
+"""Read the raw files of one kind of profile into views."""
+
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.reading_profiles import read_profiles, write_views
+from hpcai.logs import log_to
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+views = read_profiles(snakemake.params.profile, snakemake.input.captures, snakemake.input.get("counters", ()))
+write_views(views, list(snakemake.output.items()))
