@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.metrics.io import IoSetting, io_summary
-from hpcai.parsers.darshan_log import read_darshan_logs
+from hpcai.parsers.darshan.log import read_darshan_logs
 
 PROFILES = Path(os.environ.get("HPCAI_PROFILES", Path(__file__).resolve().parents[2] / "shared/data/profiles"))
 DATA = "/grand/projects/radix-io/usr/snyder/dlio/train"

@@ -92,7 +92,7 @@ def load_json(path: Path, _: Path) -> int:
 
 def read_spans(path: Path, _: Path) -> int:
     """Pair all events to spans, without keeping them."""
-    from hpcai.parsers.horovod_stream import Account, stream_timeline
+    from hpcai.parsers.horovod.stream import Account, stream_timeline
 
     account = Account()
     spans = sum(len(chunk.spans.durations_us) for chunk in stream_timeline(path, account))
@@ -102,7 +102,7 @@ def read_spans(path: Path, _: Path) -> int:
 
 def write_parquet(path: Path, folder: Path) -> int:
     """Pair all events to spans and write them to a file."""
-    from hpcai.parsers.horovod_spill import spill_timeline
+    from hpcai.parsers.horovod.spill import spill_timeline
 
     return spill_timeline(path, folder / "spans.parquet").complete
 
@@ -110,8 +110,8 @@ def write_parquet(path: Path, folder: Path) -> int:
 def summarise(path: Path, _: Path) -> int:
     """Make tables of phases and messages."""
     from hpcai.metrics.communication import Totals
-    from hpcai.parsers.horovod_stream import Account
-    from hpcai.parsers.horovod_timeline import iterate_tables
+    from hpcai.parsers.horovod.stream import Account
+    from hpcai.parsers.horovod.timeline import iterate_tables
 
     totals = Totals()
     for piece in iterate_tables(path, Account()):
@@ -122,7 +122,7 @@ def summarise(path: Path, _: Path) -> int:
 
 def read_table(path: Path, _: Path) -> int:
     """Keep all spans as a table."""
-    from hpcai.parsers.horovod_timeline import read_timeline
+    from hpcai.parsers.horovod.timeline import read_timeline
 
     return len(read_timeline(path).table)
 

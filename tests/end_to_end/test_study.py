@@ -107,7 +107,7 @@ def test_second_call_does_nothing(study):
     ("module", "rerun"),
     [
         ("plots/curves.py", {"plot_loss", "plot_lanes", "show_runs", "show_work", "report"}),
-        ("parsers/horovod_timeline.py", {"read_timelines", "collect_views", "plot_lanes", "report"}),
+        ("parsers/horovod/timeline.py", {"read_timelines", "collect_views", "plot_lanes", "report"}),
         ("metrics/statistics.py", {"collect_runs", "summarise_scales", "summarise_study", "plot_loss", "report"}),
         ("training/loop.py", set()),
         ("data/stage.py", set()),

@@ -95,7 +95,7 @@ rule count_work:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=library_digest("characterise/work.py", "parsers/hlo_counting.py"),
+        library=library_digest("characterise/work.py", "parsers/hlo/counting.py"),
     shell:
         """
         exec &>{log:q}

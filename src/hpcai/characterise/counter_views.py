@@ -10,8 +10,8 @@ from hpcai.characterise.views import as_view
 from hpcai.config.runs import WARM_STEPS
 from hpcai.metrics.counters import counted_flop, counted_work, counters_per_kernel
 from hpcai.metrics.tensor_cores import architecture_of
-from hpcai.parsers.nsight_compute import read_ncu
-from hpcai.parsers.nvprof import read_nvprof_counters
+from hpcai.parsers.nsight.compute import read_ncu
+from hpcai.parsers.nvprof.reader import read_nvprof_counters
 from hpcai.parsers.perf_stat import read_perf_stat
 from hpcai.parsers.reading import Reading
 

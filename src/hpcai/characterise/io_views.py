@@ -11,7 +11,7 @@ from hpcai.characterise.views import join_views
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
 from hpcai.metrics.io import IoSetting, PageCache, data_module, io_summary, io_workers
-from hpcai.parsers.darshan_log import read_darshan_files, read_darshan_logs
+from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 
 
 @dataclass(frozen=True)

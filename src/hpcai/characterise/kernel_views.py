@@ -11,8 +11,8 @@ from hpcai.characterise.views import as_view
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import overlap_ratio
 from hpcai.metrics.kernels import categorise, kernel_breakdown, top_kernels
-from hpcai.parsers.nsight_systems import read_nsys_kernels, read_nsys_memory
-from hpcai.parsers.nvprof import read_nvprof_trace
+from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
+from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 
 Kernels = tuple[pd.DataFrame, Path]

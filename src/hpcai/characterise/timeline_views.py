@@ -9,7 +9,7 @@ from hpcai.characterise.views import as_view
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import Conditions, merge_batches, phase_table
 from hpcai.metrics.communication_steps import communication_summary, step_lanes
-from hpcai.parsers.horovod_timeline import Timeline, read_timeline_tables
+from hpcai.parsers.horovod.timeline import Timeline, read_timeline_tables
 
 TIMELINE = "timeline.json"
 

@@ -2,7 +2,7 @@
 
 The two are independent: the formula multiplies the sizes in a benchmark file, the other adds up the convolutions and
 dots of the compiled step. Padding counts as work in both, holes between the values of a dilated gradient in none
-(`hpcai.parsers.hlo_counting`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
+(`hpcai.parsers.hlo.counting`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import HpcaiError
 from hpcai.files import write_atomically
-from hpcai.parsers.hlo_text import read_hlo_text
+from hpcai.parsers.hlo.text import read_hlo_text
 from hpcai.parsers.reading import Reading
 
 if TYPE_CHECKING:

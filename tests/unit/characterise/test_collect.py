@@ -47,10 +47,11 @@ def measured(tmp_path, scales):
 
 def profiles(**changes):
     point = make_point(ranks=2)
+    captured = {"status": "measured", "reason": ""}
     return {
-        "captures": [make_rows("captures", point, profile=name, status="measured", reason="") for name in ("timeline", "io")],
+        "captures": [make_rows("captures", point, profile=name, **captured) for name in ("timeline", "io")],
         "communication": [make_rows("communication", point, bus_bandwidth_bytes_per_s=1e8, steps=4)],
-        "overlap": [make_rows("overlap", point, overlap_ratio=0.25)],
+        "overlap": [as_view("overlap", [{**point, "overlap_ratio": 0.25}])],
         "io": [make_rows("io", point, page_cache="cold", io_epoch_s=0.5, bandwidth_sum_bytes_per_s=4e6, workers=2,
                          data="staging")],
         "lanes": [
@@ -105,7 +106,7 @@ def test_a_warm_read_is_no_bandwidth_of_storage(measured):
 
 
 def test_ceilings_that_were_not_measured_have_a_reason(measured):
-    ceilings = collect_views({}, measured)["ceilings"].set_index(["kind", "precision"])
+    ceilings = collect_views({}, measured)["ceilings"].set_index(["kind", "precision"]).sort_index()
     assert pd.isna(ceilings.loc[("gemm", "fp16"), "value"]).all()
     assert ceilings.loc[("gemm", "fp16"), "reason"].to_list() == ["no such instructions"]
     assert ceilings.loc[("allreduce", ""), "value"].iloc[0] > 0

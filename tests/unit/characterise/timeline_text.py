@@ -18,8 +18,10 @@ def timeline_text(start_s: float, steps: int = 4, ranks: int = 2) -> str:
     events = [
         {"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros": int(start_s * 1e6)}}
     ]
-    for tensor in range(1, TENSORS + 1):
-        events.append({"name": "process_name", "ph": "M", "pid": tensor, "args": {"name": f"gradient.{tensor}"}})
+    events += [
+        {"name": "process_name", "ph": "M", "pid": tensor, "args": {"name": f"gradient.{tensor}"}}
+        for tensor in range(1, TENSORS + 1)
+    ]
     for step in range(steps):
         for at_us, phase, name in _operation(ranks):
             for tensor in range(1, TENSORS + 1):

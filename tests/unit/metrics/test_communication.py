@@ -23,7 +23,7 @@ from hpcai.metrics.communication import (
     slowest_rank,
 )
 from hpcai.metrics.communication_steps import communication_summary, find_steps, step_lanes
-from hpcai.parsers.horovod_timeline import read_timeline_tables
+from hpcai.parsers.horovod.timeline import read_timeline_tables
 
 KERAS = "horovod/keras_nccl_8ranks.json"
 BATCHES = {

@@ -13,8 +13,8 @@ from hpcai.metrics.counters import (
     ncu_kernels,
 )
 from hpcai.metrics.tensor_cores import architecture_of
-from hpcai.parsers.nsight_compute import read_ncu
-from hpcai.parsers.nvprof import read_nvprof_counters
+from hpcai.parsers.nsight.compute import read_ncu
+from hpcai.parsers.nvprof.reader import read_nvprof_counters
 
 SASS = "{unit}__sass_thread_inst_executed_op_{operation}_pred_on.sum"
 

@@ -7,7 +7,7 @@ import pytest
 from unit.parsers.artefacts import sample
 
 from hpcai.metrics.io import IoSetting, data_module, io_summary, io_workers, slowest_rank_bandwidth
-from hpcai.parsers.darshan_log import read_darshan_logs
+from hpcai.parsers.darshan.log import read_darshan_logs
 
 MIB = 1 << 20
 

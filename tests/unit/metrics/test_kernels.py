@@ -6,7 +6,7 @@ from unit.parsers.artefacts import sample
 
 from hpcai.metrics.kernel_rules import CATEGORIES, HPC_AI500_CATEGORIES, RULE_SET, RULES
 from hpcai.metrics.kernels import categorise, kernel_breakdown, top_kernels
-from hpcai.parsers.nsight_systems import read_nsys_kernels
+from hpcai.parsers.nsight.systems import read_nsys_kernels
 
 NAMES = {
     "memcpy": ["[CUDA memcpy HtoD]", "[CUDA memcpy Device-to-Host]", "[CUDA memset]", "MEMCPYDtoH"],

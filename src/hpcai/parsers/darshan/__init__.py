@@ -1,0 +1,1 @@
+"""Darshan logs: structure checked first, read in guarded child processes, summed over processes."""

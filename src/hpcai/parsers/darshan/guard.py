@@ -1,0 +1,95 @@
+"""Starts the process that reads Darshan logs, and starts it again behind a log that ended it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from hpcai.errors import ParseError
+from hpcai.parsers.darshan.child import LOG_LIMIT_S
+
+PROGRAM = (sys.executable, "-P", "-m", "hpcai.parsers.darshan.child")
+START_LIMIT_S = 120
+LAST_WORDS = 300
+"""Characters of standard error that are quoted."""
+
+Answer = dict[str, Any]
+
+
+def read_guarded(paths: Sequence[Path], table: str, program: Sequence[str] = PROGRAM) -> list[Answer]:
+    """Return one answer per log, in order: what the child read, or ``error``, why there is nothing.
+
+    Parameters
+    ----------
+    paths
+        The logs.
+    table
+        ``records`` or ``segments``.
+    program
+        The command line of the child.
+
+    Raises
+    ------
+    ParseError
+        If the child cannot start at all.
+    """
+    answers: list[Answer] = []
+    while len(answers) < len(paths):
+        answers += _answer_some(paths[len(answers) :], table, program)
+    return answers
+
+
+def _answer_some(paths: Sequence[Path], table: str, program: Sequence[str]) -> list[Answer]:
+    """Return the answers up to the end of one child; the log that ended it early is answered here."""
+    request = json.dumps({"table": table, "paths": [str(path) for path in paths]})
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        ending = _run(program, request, output, errors, START_LIMIT_S + LOG_LIMIT_S * len(paths))
+        output.seek(0)
+        errors.seek(0)
+        lines, printed = output.read().split(b"\n")[:-1], errors.read()
+    if not lines:
+        raise ParseError(f"reading Darshan logs: the process with PyDarshan {ending}: {_last_words(printed)}")
+    answers = [_judge(json.loads(line), path, printed) for line, path in zip(lines[1:], paths, strict=False)]
+    if len(answers) < len(paths):
+        path, words = paths[len(answers)], _last_words(printed)
+        answers.append({"error": f"{path}: the process that read this log {ending}; it is damaged ({words})"})
+    return answers
+
+
+def _run(program: Sequence[str], request: str, output: IO[bytes], errors: IO[bytes], limit_s: float) -> str:
+    """Run the child; return how it ended, as the rest of a sentence."""
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    try:
+        status = subprocess.run(
+            program,
+            input=request.encode(),
+            stdout=output,
+            stderr=errors,
+            env={**environment, "OPENBLAS_NUM_THREADS": "1"},
+            timeout=limit_s,
+            check=False,
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return f"did not end within {limit_s} s"
+    if status == -signal.SIGALRM:
+        return f"took longer than {LOG_LIMIT_S} s"
+    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+
+
+def _last_words(printed: bytes) -> str:
+    return printed.decode("utf-8", "backslashreplace").strip()[-LAST_WORDS:]
+
+
+def _judge(answer: Answer, path: Path, printed: bytes) -> Answer:
+    """Return an answer; words on standard error while the log was read make it a failure."""
+    start, end = answer.pop("printed", (0, 0))
+    words = _last_words(printed[start:end])
+    if not words:
+        return answer
+    before = answer.get("error", f"{path}: damaged")
+    return {"error": f"{before}; PyDarshan says: {words}"}

@@ -1,0 +1,116 @@
+"""Why what Darshan says of a job is not all that happened."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from hpcai.parsers.darshan.guard import Answer
+from hpcai.parsers.darshan.tables import are_hashed
+
+DEFAULT_LIMIT = 1024
+"""Records per module and process unless MAX_RECORDS says otherwise (darshan-runtime documentation)."""
+ENLARGE = "raise MAX_RECORDS and MODMEM, or exclude paths with NAME_EXCLUDE"
+
+
+def usable_answers(answers: Sequence[Answer], modules: Sequence[str]) -> tuple[list[Answer], list[str]]:
+    """Return the logs of which something can be believed, each once, and why others are left out."""
+    usable: list[Answer] = []
+    reasons: list[str] = []
+    seen: dict[str, str] = {}
+    for answer in answers:
+        if "error" in answer:
+            reasons.append(answer["error"])
+            continue
+        if answer["digest"] in seen:
+            reasons.append(f"{answer['path']}: the same log as {seen[answer['digest']]}: counted once")
+            continue
+        seen[answer["digest"]] = answer["path"]
+        damaged = answer["damaged"]
+        reasons += [f"{answer['path']}: damaged: {why}" for why in damaged.values()]
+        if not answer["tables"] and any(name in damaged for name in modules):
+            continue
+        usable.append(answer)
+    return usable, reasons
+
+
+def find_reasons(
+    answers: Sequence[Answer], files: pd.DataFrame, processes: pd.DataFrame, data_root: str | None
+) -> list[str]:
+    """Return one sentence for each thing that makes the numbers incomplete or doubtful."""
+    reasons = [reason for answer in answers for reason in _limit_reasons(answer)]
+    reasons += [reason for answer in answers for reason in _value_reasons(answer)]
+    hashed = 0 if data_root is None else int(files.groupby("log")["file"].apply(are_hashed).sum())
+    if hashed:
+        reasons.append(
+            f"names of files are hashed (in {hashed} of {len(answers)} logs): what is below {data_root} is not known"
+        )
+    elif data_root is not None and not files["is_data"].any():
+        reasons.append(f"no log has a file below {data_root}: name the folder as the program opens it")
+    else:
+        reasons += _unseen_reasons(files, data_root)
+    workers = processes[processes["is_worker"].fillna(value=False)]
+    jobs = len(set(workers["job"]))
+    if jobs > 1:
+        reasons.append(f"the logs with data belong to {jobs} jobs: read each by itself, or set DARSHAN_JOBID")
+    shared = processes[(processes["rank"] == -1) & (processes["processes"] > 1)]
+    if len(shared):
+        reasons.append("files shared by all ranks have one record: its times are sums over the ranks")
+    return reasons
+
+
+def _limit_reasons(answer: Answer) -> list[str]:
+    reasons = []
+    for name, table in answer["tables"].items():
+        records = len(table["rank"])
+        if answer["modules"][name]["is_partial"]:
+            reasons.append(
+                f"{answer['path']}: {name} is incomplete: it kept {records} records, later files are missing; {ENLARGE}"
+            )
+        elif answer["job"]["nprocs"] == 1 and records == DEFAULT_LIMIT:
+            reasons.append(f"{answer['path']}: {name} has as many records as fit ({records}); {ENLARGE}")
+    return reasons
+
+
+def _value_reasons(answer: Answer) -> list[str]:
+    reasons = []
+    for name, table in answer["tables"].items():
+        reasons += [
+            f"{answer['path']}: {column} of {count} {name} records is negative (not monitored, or a wrong time): "
+            "not available"
+            for column, count in table["negative"].items()
+        ]
+        nameless = sum(file is None for file in table["file"])
+        if nameless:
+            reasons.append(f"{answer['path']}: {nameless} {name} records have no name; raise NAMEMEM")
+    return reasons
+
+
+def _unseen_reasons(files: pd.DataFrame, data_root: str | None) -> list[str]:
+    """Return a reason if many files of the data were opened, but neither read nor written as far as Darshan sees."""
+    if data_root is None:
+        return []  # programs open many a file only to see whether it is there
+    data = files[files["is_data"]]
+    sums = data.groupby("file")[["opens", "read_bytes", "written_bytes"]].sum()
+    opened = sums[sums["opens"] > 0]
+    unread = int(((opened["read_bytes"] == 0) & (opened["written_bytes"] == 0)).sum())
+    if unread < 2 or 2 * unread < len(opened):
+        return []
+    return [
+        f"{unread} of {len(opened)} files were opened, but no byte of them was read: they were probably mapped into "
+        "memory (numpy mmap_mode, LMDB, Arrow), or read with io_uring, which Darshan does not see"
+    ]
+
+
+def trace_reasons(answers: Sequence[Answer]) -> list[str]:
+    """Return why operations are missing in a trace."""
+    reasons = []
+    for answer in answers:
+        traced = [name for name in answer["modules"] if name.startswith("DXT_")]
+        if not traced:
+            reasons.append(f"{answer['path']}: was not traced (no DXT module)")
+        reasons += [
+            f"{answer['path']}: {name} is incomplete: its memory was full; raise MODMEM"
+            for name in traced
+            if answer["modules"][name]["is_partial"]
+        ]
+    return reasons

@@ -1,0 +1,200 @@
+"""An HLO module from its text: computations, what calls what, and how often one run of the module does each."""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hpcai.parsers.hlo.instruction import HloError, Instruction, parse_instruction
+
+UNKNOWN = float("nan")
+MULTIPLYING = ("convolution", "dot")
+
+_COMPUTATION = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[A-Za-z_][\w.-]*) (?:\(.*\) -> .* )?\{")
+_SIGNS = ("dim_labels", "lhs_contracting_dims")
+"""Attributes that only convolutions and dots have: betray one whose operation was damaged."""
+_EFFECTS = {"infeed", "outfeed", "send", "send-done", "recv", "recv-done", "custom-call"}
+"""Are done even if nobody uses their result."""
+_ROLES = {"fusion": {"calls"}, "call": {"to_apply"}, "async-start": {"calls"}, "while": {"condition", "body"}}
+"""What these operations call; all but a loop run it once."""
+
+
+@dataclass
+class Computation:
+    """A named list of instructions; not ``whole`` if a line of it is missing or contradicts another."""
+
+    name: str
+    is_entry: bool
+    instructions: dict[str, Instruction] = field(default_factory=dict)
+    whole: bool = True
+
+
+@dataclass
+class Module:
+    """The computations of a module by name, and why something of them is missing.
+
+    ``lost`` counts lines that could have held a convolution or dot.
+    """
+
+    scheduled: bool
+    computations: dict[str, Computation] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    lost: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of it was understood."""
+        return not self.reasons
+
+    def executions(self) -> dict[str, dict[str, float]]:
+        """Return by computation and instruction how often one run of the module does it.
+
+        0 if no result depends on it; NaN if the text does not say: a loop without a known number of trips, a branch,
+        or damage where it matters.
+        """
+        used = {name: _used(one) for name, one in self.computations.items()}
+        times = {name: 1.0 if one.is_entry else 0.0 for name, one in self.computations.items()}
+        for name in _callers_first(self.computations.values()):
+            if not self.computations[name].whole or (not times[name] and not self.whole):
+                # What calls it may be on the line that is missing.
+                times[name] = UNKNOWN
+            for instruction in self.computations[name].instructions.values():
+                for role, callee in instruction.calls if times[name] and instruction.name in used[name] else ():
+                    if callee in times:
+                        times[callee] += times[name] * _trips(instruction, role)
+        return {
+            name: {key: times[name] if key in used[name] else self._unused(times[name]) for key in one.instructions}
+            for name, one in self.computations.items()
+        }
+
+    def _unused(self, times: float) -> float:
+        # The optimiser leaves nothing that no result depends on: there a name was damaged.
+        return UNKNOWN if self.scheduled or math.isnan(times) else 0.0
+
+
+def parse_module(lines: Sequence[str], *, scheduled: bool) -> Module:
+    """Return the module of a text's lines.
+
+    Parameters
+    ----------
+    lines
+        The first is the module's head.
+    scheduled
+        Whether the head says that the module is optimised and in order.
+    """
+    module = Module(scheduled)
+    current: Computation | None = None
+    for number, line in enumerate(lines[1:], 2):
+        if current is None:
+            current = _begin(module, line, number)
+        elif line.startswith("}"):
+            _check_names(module, current)
+            current = None
+        elif line.strip():
+            _add(module, current, line, number)
+    if current is not None:
+        if current.instructions:
+            # The end may have been cut off the last line, which then still reads well.
+            module.lost += current.instructions.popitem()[1].operation in MULTIPLYING
+        current.whole = False
+        module.reasons.append(f"line {len(lines)}: found the end of the file within {current.name}, expected its end")
+    entries = sum(one.is_entry for one in module.computations.values())
+    if entries != 1:
+        module.reasons.append(f"found {entries} entry computations, expected 1: the file ends too early or is damaged")
+    _check_calls(module)
+    return module
+
+
+def _begin(module: Module, line: str, number: int) -> Computation | None:
+    found = _COMPUTATION.fullmatch(line.strip())
+    if found and found["name"] not in module.computations:
+        computation = Computation(found["name"], bool(found["entry"]))
+        module.computations[computation.name] = computation
+        return computation
+    if " = " in line or line.endswith(("{", "}")):
+        module.reasons.append(f"line {number}: found {line[:40]!r}, expected the head of a computation")
+        module.lost += any(f" {operation}(" in line for operation in MULTIPLYING)
+    return None
+
+
+def _add(module: Module, computation: Computation, line: str, number: int) -> None:
+    try:
+        instruction = parse_instruction(line, number)
+        if instruction.name in computation.instructions:
+            raise HloError(f"line {number}: a second {instruction.name}")
+        if instruction.operation not in MULTIPLYING and any(map(instruction.attribute, _SIGNS)):
+            raise HloError(f"line {number}: {instruction.operation} has what only convolutions and dots have")
+    except HloError as error:
+        module.reasons.append(f"{error}; it was left out")
+        module.lost += 1
+        computation.whole = False
+        return
+    computation.instructions[instruction.name] = instruction
+
+
+def _check_names(module: Module, computation: Computation) -> None:
+    """Note what works on something that is not there, and an end without a result."""
+    for instruction in computation.instructions.values():
+        for operand in instruction.operands:
+            if operand.name not in computation.instructions:
+                computation.whole = False
+                module.reasons.append(f"line {instruction.line}: works on {operand.name}, which is not there")
+    roots = sum(one.is_root for one in computation.instructions.values())
+    if roots != 1:
+        computation.whole = False
+        module.reasons.append(f"{computation.name}: found {roots} results, expected 1")
+
+
+def _check_calls(module: Module) -> None:
+    for computation in module.computations.values():
+        for instruction in computation.instructions.values():
+            for _, callee in instruction.calls:
+                if callee not in module.computations:
+                    module.reasons.append(f"line {instruction.line}: calls {callee}, which is not there")
+            if missing := _ROLES.get(instruction.operation, set()) - {role for role, _ in instruction.calls}:
+                module.reasons.append(f"line {instruction.line}: {instruction.operation} without {min(missing)}")
+
+
+def _callers_first(computations: Iterable[Computation]) -> list[str]:
+    """Return the names so that each stands behind all that call it; a circle, which is damage, is cut."""
+    by_name = {one.name: one for one in computations}
+    order: list[str] = []
+    seen: set[str] = set()
+    # Callers of nobody go first; a stack instead of recursion, because the text decides on the depth.
+    for start in sorted(by_name, key=lambda name: not by_name[name].is_entry):
+        stack = [] if start in seen else [(start, iter(_callees(by_name[start])))]
+        seen.add(start)
+        while stack:
+            name, callees = stack[-1]
+            following = next((one for one in callees if one in by_name and one not in seen), None)
+            if following is None:
+                order.append(name)
+                stack.pop()
+            else:
+                seen.add(following)
+                stack.append((following, iter(_callees(by_name[following]))))
+    return order[::-1]
+
+
+def _callees(computation: Computation) -> list[str]:
+    return [callee for one in computation.instructions.values() for _, callee in one.calls]
+
+
+def _trips(instruction: Instruction, role: str) -> float:
+    """Return how often an instruction runs a computation that it calls."""
+    if instruction.operation == "while":
+        return UNKNOWN if instruction.trips is None else float(instruction.trips + (role == "condition"))
+    return 1.0 if role in _ROLES.get(instruction.operation, ()) else UNKNOWN
+
+
+def _used(computation: Computation) -> set[str]:
+    """Return the instructions that a result depends on."""
+    instructions = computation.instructions
+    pending = [one.name for one in instructions.values() if one.is_root or one.operation in _EFFECTS]
+    used: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in used and name in instructions:
+            used.add(name)
+            pending += [operand.name for operand in instructions[name].operands]
+    return used

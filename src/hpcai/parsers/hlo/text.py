@@ -1,0 +1,146 @@
+"""HLO text of XLA: the convolutions and dots of a compiled module, and how often each is done.
+
+Format: openxla.org/xla, "HLO text"; what TensorFlow's ``experimental_get_compiler_ir`` returns for the stages ``hlo``
+and ``optimized_hlo``. What counts as work is said in `hpcai.parsers.hlo.counting`.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.parsers.hlo.counting import Work, count_convolution, count_dot
+from hpcai.parsers.hlo.instruction import HloError, Instruction, Operand, dimensions, element_type
+from hpcai.parsers.hlo.module import UNKNOWN, Computation, Module, parse_module
+from hpcai.parsers.identify import looks_like
+from hpcai.parsers.reading import Reading, nothing_read
+from hpcai.parsers.text import read_lines
+
+TOOL = "HLO text of XLA"
+COLUMNS = {
+    "name": "string",
+    "kind": "string",
+    "computation": "string",
+    "element_type": "string",
+    "output_shape": "string",
+    "executions": "float64",
+    "multiply_adds": "float64",
+    "data_multiply_adds": "float64",
+    "total_flop": "float64",
+    "batch_groups": "float64",
+    "op_type": "string",
+    "op_name": "string",
+}
+
+_HEAD = re.compile(r"HloModule (?P<name>[^\s,]+)")
+_COUNTERS = {"convolution": count_convolution, "dot": count_dot}
+_HARMLESS_CALLS = {"TopK", "AllocateBuffer", "SliceToDynamic", "PadToStatic", "Sharding"}
+"""Custom calls of XLA that multiply nothing."""
+
+
+def read_hlo_text(path: Path) -> Reading:
+    """Return one row per convolution, dot or custom call of a module.
+
+    Columns: ``multiply_adds`` of one execution, padding counted, and ``data_multiply_adds`` without it; ``executions``
+    in one run of the module: 0 if no result depends on it (before optimisation there are such), the number of trips
+    inside a loop, missing if the text does not say; ``total_flop`` over all executions, two for a multiply-add. Custom
+    calls that may multiply have neither.
+
+    The end mark of a whole text is the closing brace of the entry computation. Shapes stand in it several times and
+    are compared; damage cannot be seen in names of operations of TensorFlow and numbers of trips, nor in which of two
+    operands of one shape is meant.
+
+    Parameters
+    ----------
+    path
+        Text of the stage ``hlo`` or ``optimized_hlo``.
+
+    Raises
+    ------
+    ParseError
+        If the file holds no HLO module.
+    """
+    lines = read_lines(path, TOOL)
+    found = _HEAD.match(lines[0]) if lines else None
+    if found is None:
+        raise nothing_read(path, TOOL, looks_like(path), "write out the compiled step again")
+    scheduled = "is_scheduled=true" in lines[0]
+    module = parse_module(lines, scheduled=scheduled)
+    if not any(one.instructions for one in module.computations.values()):
+        raise nothing_read(path, TOOL, "the head of an HLO module alone", "write out the compiled step again")
+    reasons = module.reasons
+    table = pd.DataFrame(_rows(module, reasons), columns=list(COLUMNS)).astype(COLUMNS)
+    unknown = table["multiply_adds"].notna() & table["executions"].isna()
+    if unknown.any():
+        first = table["name"][unknown].iloc[0]
+        reasons.append(f"how often {first} and {unknown.sum() - 1} other convolutions or dots are done is unknown")
+    return Reading(
+        table=table,
+        tool=TOOL,
+        source=path,
+        complete_records=int(table["total_flop"].notna().sum()),
+        seen_records=len(table) + module.lost,
+        reasons=tuple(reasons),
+        facts={"module": found["name"], "scheduled": scheduled, "computations": len(module.computations)},
+    )
+
+
+def _rows(module: Module, reasons: list[str]) -> list[dict[str, object]]:
+    executions = module.executions()
+    return [
+        _row(one, computation.name, executions[computation.name][one.name], work)
+        for computation in module.computations.values()
+        for one, work in _multiplying(computation, reasons)
+    ]
+
+
+def _multiplying(computation: Computation, reasons: list[str]) -> Iterator[tuple[Instruction, Work | None]]:
+    """Yield what multiplies with its work, or None for what cannot be counted."""
+    for one in computation.instructions.values():
+        if one.operation in _COUNTERS:
+            yield one, _work(one, computation, reasons)
+        elif one.operation == "custom-call":
+            target = one.attribute("custom_call_target").strip('"')
+            if target not in _HARMLESS_CALLS:
+                reasons.append(f"line {one.line}: what the custom call {target!r} multiplies cannot be seen")
+                yield one, None
+
+
+def _work(one: Instruction, computation: Computation, reasons: list[str]) -> Work | None:
+    """Return what an instruction multiplies; None, with a reason, if the text contradicts itself."""
+    try:
+        if len(one.operands) != 2:
+            raise HloError(f"found {len(one.operands)} operands, expected 2")
+        image, kernel = (dimensions(_type(operand, computation)) for operand in one.operands)
+        return _COUNTERS[one.operation](one, image, kernel, dimensions(one.type))
+    except ValueError as error:
+        reasons.append(f"line {one.line}: {one.name} was left out: {error}")
+        return None
+
+
+def _type(operand: Operand, computation: Computation) -> str:
+    """Return the type of an operand, which the text may say twice."""
+    defined = computation.instructions.get(operand.name)
+    if defined is None:
+        raise HloError(f"its operand {operand.name} is not there")
+    if operand.type and operand.type != defined.type:
+        raise HloError(f"its operand {operand.name} is {operand.type} here and {defined.type} where it is made")
+    return defined.type
+
+
+def _row(one: Instruction, computation: str, executions: float, work: Work | None) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "kind": one.operation,
+        "computation": computation,
+        "element_type": element_type(one.type),
+        "output_shape": ",".join(map(str, dimensions(one.type))) if work else None,
+        "executions": executions,
+        "multiply_adds": work.multiply_adds if work else UNKNOWN,
+        "data_multiply_adds": work.data_multiply_adds if work else UNKNOWN,
+        "total_flop": 2 * work.multiply_adds * executions if work else UNKNOWN,
+        "batch_groups": work.batch_groups if work else UNKNOWN,
+        "op_type": one.op_type or None,
+        "op_name": one.op_name or None,
+    }

@@ -1,0 +1,1 @@
+"""Horovod timelines: scanned in blocks, events matched to spans, whatever their size."""

@@ -1,0 +1,71 @@
+"""A Horovod timeline of any size as Parquet files, in row groups and without pandas."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hpcai.parsers.horovod.activities import result_bytes
+from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
+
+_MICROSECONDS = 1e6
+_NAME = pa.dictionary(pa.int32(), pa.string())
+SCHEMA = pa.schema(
+    [
+        ("tensor", _NAME),
+        ("activity", _NAME),
+        ("start_s", pa.float64()),
+        ("duration_s", pa.float64()),
+        ("bytes", pa.float64()),
+        ("has_init", pa.bool_()),
+    ]
+)
+
+
+def spill_timeline(path: Path, table: Path) -> Account:
+    """Write the spans of a timeline to a Parquet file while reading it; columns as `read_timeline`, not in order.
+
+    Parameters
+    ----------
+    path
+        The timeline.
+    table
+        The file to write; it appears when it is complete.
+
+    Returns
+    -------
+    Account
+        What is missing and why; `hpcai.parsers.horovod.timeline.reading_of` makes a reading of it.
+
+    Raises
+    ------
+    ParseError
+        If it is no timeline, or nothing was recorded in it.
+    """
+    account = Account()
+    temporary = table.with_name(f".{table.name}.part")
+    try:
+        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+            for chunk in stream_timeline(path, account):
+                writer.write_batch(_batch(chunk, account))
+        temporary.replace(table)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return account
+
+
+def _batch(chunk: Chunk, account: Account) -> pa.RecordBatch:
+    spans = chunk.spans
+    sizes = np.array([*map(result_bytes, account.dictionary.results.values), np.nan])
+    tensors = [account.tensor_name(number) for number in range(max(account.tensor_names, default=0) + 1)]
+    activities = [str(name) for name in account.dictionary.names.values]
+    columns = [
+        pa.DictionaryArray.from_arrays(pa.array(spans.tensors), pa.array(tensors)),
+        pa.DictionaryArray.from_arrays(pa.array(spans.activities), pa.array(activities)),
+        pa.array(spans.starts_us / _MICROSECONDS),
+        pa.array(spans.durations_us / _MICROSECONDS),
+        pa.array(sizes[spans.results]),
+        pa.array(spans.has_init),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

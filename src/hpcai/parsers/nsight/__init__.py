@@ -1,0 +1,1 @@
+"""Tables of Nsight Compute and Nsight Systems."""

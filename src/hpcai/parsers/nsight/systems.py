@@ -1,0 +1,185 @@
+"""Times of kernels, copies and calls as ``nsys stats`` sums them up. Formats: profilers.md, section 3."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from hpcai.parsers.findings import Findings, read_whole_lines
+from hpcai.parsers.identify import looks_like
+from hpcai.parsers.nsight.systems_reports import (
+    API,
+    KERNELS,
+    MEMORY_SIZE,
+    MEMORY_TIME,
+    OS_RUNTIME,
+    Report,
+    find_reports,
+    titles,
+)
+from hpcai.parsers.nsight.systems_rows import FACTORS, Row, read_row
+from hpcai.parsers.reading import Reading, nothing_read
+from hpcai.parsers.units_text import STYLES, NumberStyle, decide_style
+
+TOOL = "a table of nsys stats"
+COLUMNS = (
+    *("name", "kind", "device", "calls", "total_s", "mean_s", "min_s", "max_s", "median_s", "deviation_s"),
+    "bytes",
+)
+SHORT = {"minimum": "min", "maximum": "max"}
+HALF_SHARE_STEP = 0.05
+"""Percentages are printed with one decimal."""
+ROUNDING_RATIO = 1e-6
+CUT_MARKS = ("…", "...")
+ADVICE = "write it with `nsys stats --format csv --report cuda_gpu_kern_sum,cuda_gpu_mem_time_sum,cuda_api_sum`"
+
+
+def read_nsys_kernels(path: Path) -> Reading:
+    """Return one row per kernel name.
+
+    Columns: ``name``, ``kind`` ("kernel"), ``device`` (nsys does not tell it: missing), ``calls``, ``total_s``,
+    ``mean_s``, ``min_s``, ``max_s``, ``median_s``, ``deviation_s``, ``bytes`` (missing). In text output long names are
+    cut, and then several rows can have the same name. Rows are checked with calls × mean = total, with the bounds that
+    minimum, maximum and deviation set one another, and all of them with their percentages. A CSV file that lost
+    rows of less than 0.05 % each at its end cannot be told from one that is whole.
+
+    Raises
+    ------
+    ParseError
+        If there is no such report (nsys skipped it, or the file is foreign), more than one, or no whole row.
+    """
+    return _read(path, [KERNELS], "kernel")
+
+
+def read_nsys_memory(path: Path) -> Reading:
+    """Return one row per kind of copy: columns as `read_nsys_kernels`, ``kind`` ("memcpy" or "memset"), ``bytes``.
+
+    Times and bytes are in two reports; what only the other one has is missing.
+
+    Raises
+    ------
+    ParseError
+        As `read_nsys_kernels`.
+    """
+    return _read(path, [MEMORY_TIME, MEMORY_SIZE], "memcpy")
+
+
+def read_nsys_api(path: Path) -> Reading:
+    """Return one row per function of the CUDA API: columns as `read_nsys_kernels`, ``kind`` ("api"); host time.
+
+    Raises
+    ------
+    ParseError
+        As `read_nsys_kernels`.
+    """
+    return _read(path, [API], "api")
+
+
+def read_nsys_os_runtime(path: Path) -> Reading:
+    """Return one row per function of the operating system: as `read_nsys_api`, ``kind`` ("os runtime").
+
+    Raises
+    ------
+    ParseError
+        As `read_nsys_kernels`.
+    """
+    return _read(path, [OS_RUNTIME], "os runtime")
+
+
+def _read(path: Path, kinds: Sequence[str], row_kind: str) -> Reading:
+    lines, rest = read_whole_lines(path, TOOL)
+    reports, skipped = find_reports(lines, path.name)
+    if rest.strip() and reports and not reports[-1].has_end:
+        reports[-1].damaged.append(len(lines) + 1)
+    findings = Findings(path, TOOL)
+    for report in _wanted(path, kinds, reports, skipped):
+        _collect(findings, report, STYLES[0] if not report.is_text else _style_of_text(path, reports))
+    findings.facts = {"reports": ", ".join(titles(reports)), "skipped": "; ".join(skipped.values()) or None}
+    names_cut = sum(str(record["name"]).endswith(CUT_MARKS) for record in findings.records)
+    if names_cut:
+        findings.note(f"{names_cut} names are cut, so that they may be of another category: write CSV")
+    if row_kind == "memcpy":
+        _join_copies(findings)
+    for record in findings.records:
+        record["kind"] = "memset" if "memset" in str(record["name"]) and row_kind == "memcpy" else row_kind
+    reading = findings.reading(COLUMNS, ADVICE)
+    return replace(reading, table=reading.table.astype({"device": "string"}))
+
+
+def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: dict[str, str]) -> list[Report]:
+    wanted = [report for report in reports if report.kind in kinds]
+    if not wanted:
+        found = f"no {' or '.join(kinds)}: {', '.join(titles(reports)) or f'{looks_like(path)}, without a table'}"
+        said = f"; nsys says {'; '.join(skipped.values())!r}" if skipped else ""
+        raise nothing_read(path, TOOL, found + said, ADVICE)
+    if len({report.kind for report in wanted}) != len(wanted):
+        found = f"the report of {wanted[0].kind} more than once"
+        raise nothing_read(path, TOOL, found, "write each profile to a file of its own")
+    return wanted
+
+
+def _style_of_text(path: Path, reports: list[Report]) -> NumberStyle:
+    """Return the separators of a stream; CSV has no thousands separators and always a decimal point."""
+    rows = (row for report in reports if report.is_text for _, row in report.rows)
+    try:
+        return decide_style(text for row in rows for column, text in row.items() if column != "name")
+    except ValueError as error:
+        raise nothing_read(path, TOOL, f"numbers with {error}", "the file is damaged: copy it again") from error
+
+
+def _collect(findings: Findings, report: Report, style: NumberStyle) -> None:
+    """Add the rows of a report that agree with themselves."""
+    rows = []
+    for line, cells_of_row in report.rows:
+        try:
+            rows.append(read_row(cells_of_row, style))
+        except ValueError:
+            findings.leave_out(line, f"a row of {report.kind} that is damaged or contradicts itself")
+            continue
+        findings.records.append({"line": line, **_record(rows[-1], report)})
+    for line in report.damaged:
+        findings.leave_out(line, f"no whole row of {report.kind}")
+    if report.is_text and not report.has_end:
+        findings.note(f"the report of {report.kind} ends without its blank line: rows may be missing")
+    _compare_shares(findings, report.kind, rows)
+
+
+def _record(row: Row, report: Report) -> dict[str, object]:
+    factor = FACTORS[report.unit]
+    if report.kind == MEMORY_SIZE:
+        return {"name": row.name, "calls": row.calls, "bytes": row.total * factor}
+    times = {f"{SHORT.get(column, column)}_s": value * factor for column, value in row.spread.items()}
+    return {"name": row.name, "calls": row.calls, "total_s": row.total * factor, **times}
+
+
+def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
+    """Note rows that are missing: the largest row says what the whole report sums up to."""
+    largest = max(rows, key=lambda row: row.total, default=None)
+    if largest is None or not largest.share > 0:
+        return
+    total = sum(row.total for row in rows)
+    least = 100 * largest.total / (largest.share + HALF_SHARE_STEP)
+    most = 100 * largest.total / max(largest.share - HALF_SHARE_STEP, HALF_SHARE_STEP)
+    if total < least * (1 - ROUNDING_RATIO):
+        missing = 100 * (1 - total / least)
+        findings.note(f"by their percentages, rows with at least {missing:.1f} % of the time of {kind} are missing")
+    if total > most * (1 + ROUNDING_RATIO):
+        findings.note(f"the rows of {kind} contradict their percentages: they sum up to more")
+
+
+def _join_copies(findings: Findings) -> None:
+    """Join the rows of the two reports on copies by name; both count the same copies."""
+    joined: dict[object, dict[str, object]] = {}
+    for record in findings.records:
+        other = joined.setdefault(record["name"], record)
+        if other["calls"] != record["calls"]:
+            findings.leave_out(
+                int(str(record["line"])), f"{record['calls']} copies where another report says {other['calls']}"
+            )
+            other["calls"] = None
+        elif other is not record:
+            joined[record["name"]] = {**other, **record}
+    findings.records = [record for record in joined.values() if record["calls"] is not None]
+    if any("bytes" not in record or "total_s" not in record for record in findings.records):
+        findings.note(
+            "some copies have only their times or only their sizes here: the other report is missing or damaged"
+        )

@@ -1,0 +1,1 @@
+"""Tables and texts of nvprof: summary, GPU trace, metrics and events."""
