@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from hpcai.characterise.profile import Profile
 from hpcai.characterise.timeline_views import Traffic, lanes_view, traffic_of
 from hpcai.characterise.views import as_view
+from hpcai.config.runs import WARM_STEPS
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import overlap_ratio
 from hpcai.metrics.kernels import categorise, kernel_breakdown, top_kernels
@@ -45,7 +47,9 @@ def kernel_views(profile: Profile, counters: pd.DataFrame | None = None) -> dict
 
 
 def _operations(profile: Profile) -> pd.DataFrame:
-    return _inside(read_tensorflow_profile(profile.file("steps.xplane.pb")).table, profile.steps())
+    """Return the operations of the profiled steps; the first steps were not profiled."""
+    table = read_tensorflow_profile(profile.file("steps.xplane.pb")).table
+    return _inside(table, profile.steps().iloc[WARM_STEPS:])
 
 
 def _tensorflow(profile: Profile) -> Kernels:
@@ -53,17 +57,15 @@ def _tensorflow(profile: Profile) -> Kernels:
     kernels = operations.groupby(["name", "kind", "device"], as_index=False).agg(
         calls=("self_s", "size"), total_s=("self_s", "sum"), min_s=("self_s", "min"), max_s=("self_s", "max")
     )
-    timed = [kernels] if profile.plan.point.ranks == 1 else [kernels, _transfers(traffic_of(profile))]
+    timed = [kernels] if profile.plan.point.ranks == 1 else [kernels, _transfers(traffic_of(profile, WARM_STEPS))]
     return pd.concat(timed), profile.file("steps.xplane.pb")
 
 
 def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the operations that began within a training step that was profiled from begin to end."""
-    ends = steps["start_s"] + steps["duration_s"]
-    within = (
-        pd.IntervalIndex.from_arrays(steps["start_s"], ends, closed="left").get_indexer(pd.Index(operations["start_s"]))
-        >= 0
-    )
+    """Return the operations that began within a training step."""
+    starts, times = steps["start_s"].to_numpy(), operations["start_s"].to_numpy()
+    number = np.searchsorted(starts, times, side="right") - 1
+    within = (number >= 0) & (times < (starts + steps["duration_s"].to_numpy())[number])
     if not within.any():
         raise ParseError("TensorFlow's profile and the steps have no moment in common; profile the steps again")
     return operations[within]
@@ -72,8 +74,7 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
 def _transfers(traffic: Traffic) -> pd.DataFrame:
     """Return what Horovod's own thread did, as kernels: TensorFlow's profiler sees only that it was asked to."""
     batches = traffic.messages
-    name = f"HorovodAllreduce ({traffic.transfer} in Horovod's timeline)"
-    row = {"name": name, "kind": "kernel", "device": "/host:CPU", "calls": len(batches)}
+    row = {"name": traffic.transfer, "kind": "kernel", "device": "/host:CPU", "calls": len(batches)}
     return pd.DataFrame([{**row, "total_s": batches["duration_s"].sum()}])
 
 
@@ -81,7 +82,7 @@ def _together(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return what needs both views of the same steps, on the wall clock: lanes and overlap."""
     if profile.capture.tool != "TensorFlow profiler" or not profile.has("timeline.json"):
         return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
-    traffic, operations = traffic_of(profile), _operations(profile)
+    traffic, operations = traffic_of(profile, WARM_STEPS), _operations(profile)
     computing = operations[~categorise(operations["name"]).isin(NOT_COMPUTING)]
     busy = computing[["name", "start_s", "duration_s"]].assign(start_s=computing["start_s"] - traffic.origin_s)
     transfer_s = traffic.messages["duration_s"].sum()

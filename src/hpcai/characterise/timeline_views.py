@@ -42,8 +42,15 @@ class Traffic:
         return str(self.messages["activity"].iloc[0]) if len(self.messages) else "allreduce"
 
 
-def traffic_of(profile: Profile) -> Traffic:
+def traffic_of(profile: Profile, first_step: int = 0) -> Traffic:
     """Read the timeline of a profiled run.
+
+    Parameters
+    ----------
+    profile
+        The run.
+    first_step
+        Steps before this one are left out.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def traffic_of(profile: Profile) -> Traffic:
     start_us = timeline.spans.facts["start_epoch_us"]
     if not isinstance(start_us, int):
         raise ParseError(f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer")
-    steps = profile.steps().assign(start_s=lambda known: known["start_s"] - start_us / 1e6)
+    steps = profile.steps().iloc[first_step:].assign(start_s=lambda known: known["start_s"] - start_us / 1e6)
     spans = timeline.spans.table
     end_s = (steps["start_s"] + steps["duration_s"]).max()
     spans = spans[(spans["start_s"] >= steps["start_s"].min()) & (spans["start_s"] < end_s)]
@@ -98,11 +105,5 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
         ``name, start_s, duration_s`` of operations on the timeline's clock, or None.
     """
     busy = computation.rename(columns={"name": "activity"}) if computation is not None else None
-    return as_view("lanes", profile.with_identity(_lanes(traffic, busy), profile.file(TIMELINE)))
-
-
-def _lanes(traffic: Traffic, computation: pd.DataFrame | None) -> pd.DataFrame:
-    steps = traffic.steps
-    if computation is not None:  # a profiler's window may leave the first steps out: they would look idle
-        steps = steps[steps["start_s"] >= computation["start_s"].min() - steps["duration_s"].max() / 2]
-    return step_lanes(traffic.spans, computation, steps)
+    lanes = step_lanes(traffic.spans, busy, traffic.steps)
+    return as_view("lanes", profile.with_identity(lanes, profile.file(TIMELINE)))

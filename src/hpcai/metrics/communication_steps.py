@@ -106,7 +106,8 @@ def communication_summary(
     ``transfer_s`` and ``exchange_per_step_s`` are times during which at least one tensor was negotiated, was
     transferred by an allreduce, or was negotiated or in an operation; the share of negotiation is that of the summed
     spans (Table 12). Where the steps are not known they are found, and the first one, which sets everything up, is
-    left out. The effective bandwidth is that of the allreduce messages, total bytes over total time.
+    left out. The effective bandwidth is that of the allreduce messages, total bytes over total time;
+    ``step_time_s`` is the mean, of which ``communication_share_ratio`` is a share.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ def communication_summary(
         "algorithm_bandwidth_bytes_per_s": algorithm,
         "bus_bandwidth_bytes_per_s": parts.bus_bandwidth(algorithm, conditions.ranks),
         "overlap_ratio": parts.overlap_ratio(messages, conditions.computation),
-        "step_time_s": float(windows["duration_s"].median()) if steps else _NAN,
+        "step_time_s": float(windows["duration_s"].mean()) if steps else _NAN,
         "communication_share_ratio": parts.share_of(exchange_s, float(windows["duration_s"].sum())),
         "slowest_rank": slowest.rank if slowest else None,
         "slowest_rank_last_ratio": slowest.last_ratio if slowest else _NAN,

@@ -23,7 +23,7 @@ CATEGORIES = (*HPC_AI500_CATEGORIES, *FURTHER_CATEGORIES, OTHER)
 _PREFIX = "_*(?:Mkl)?(?:Native)?(?:Quantized)?(?:Fused)?"
 
 OPERATION_RULES: tuple[tuple[str, str], ...] = (
-    (ALLREDUCE, r"Horovod\w*Allreduce|CollectiveReduce(?:V\d)?|NcclAllReduce"),
+    (ALLREDUCE, r"(?:Horovod\w*|[A-Z]+_)(?i:Allreduce)|CollectiveReduce(?:V\d)?|NcclAllReduce"),
     (COLLECTIVES, r"Horovod\w+|Collective\w+|Nccl\w+"),
     (INPUT, r"\w*Iterator\w*|\w*Dataset\w*|Decode\w+|Parse\w*Example\w*|ReadFile|Py(?:Stateless)?Func|EagerPyFunc"),
     (MEMCPY, r"_*(?:Copy|CopyHost|DeepCopy|CopyFromMesh|CopyToMesh)"),
