@@ -150,3 +150,17 @@ def test_nothing_measured_is_said_in_words(tmp_path: Path) -> None:
     page = render(REPORTS / "workflow.rst", summarise([make_record("failed")], tmp_path))
     assert "not measured" in page
     assert "0.0 s" not in page
+
+
+def test_landing_page_gives_the_first_advice_of_each_topic(tmp_path: Path) -> None:
+    summary = summarise(make_mixed_study(), tmp_path)
+    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": "n1x2"}
+    said = [("communication", "First *word*."), ("communication", "Second word.")]
+    said += [("io", "Third word."), ("kernels", "Nothing stands out.")]
+    advice = [{**point, "topic": topic, "sentence": sentence, "evidence": ""} for topic, sentence in said]
+    page = render(REPORTS / "workflow.rst", {**summary, "characterisation": {"advice": advice}})
+    assert "First *word*." in page
+    assert "Third word." in page
+    assert "Second word." not in page
+    assert "Nothing stands out." not in page
+    assert "Nothing stands out, or nothing was profiled" in render(REPORTS / "workflow.rst", summary)

@@ -68,7 +68,8 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     within = (number >= 0) & (times < (starts + steps["duration_s"].to_numpy())[number])
     if not within.any():
         raise ParseError("TensorFlow's profile and the steps have no moment in common; profile the steps again")
-    return operations[within]
+    found: pd.DataFrame = operations[within]
+    return found
 
 
 def _transfers(traffic: Traffic) -> pd.DataFrame:

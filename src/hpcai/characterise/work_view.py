@@ -63,6 +63,6 @@ def _row(count: WorkCount, path: Path, scale: Mapping[str, object]) -> dict[str,
         "train_rate_samples_per_s": rate,
         "rate_flop_per_s": per_sample * rate,
         "ratio_to_formula": count.ratio_to_formula,
-        "reason": count.reason or "",
+        "reason": count.reason or count.remark or "",
         "source": str(path),
     }

@@ -13,7 +13,7 @@ from hpcai.plots import profiles, theme
 
 WORK = {"gemm": "GEMM", "convolution": "convolution"}
 TRAFFIC = {
-    "memory": "memory copy",
+    "memory": "memory",
     "storage_read": "storage, read",
     "storage_write": "storage, write",
     "allreduce": "allreduce",

@@ -177,7 +177,7 @@ def _link_legend(links: pd.DataFrame, fits: pd.DataFrame, styles: LinkStyles) ->
         if key not in measured:
             continue
         where = f"{theme.count_word(int(key[1]), 'rank')}, {key[0]}"
-        entries[f"allreduce of\n{where}"] = theme.key_line(colour, marker)
+        entries[f"allreduce of\n{where},\nwhole call"] = theme.key_line(colour, marker)
         for fit in _fits_of(fits, key):
             words = (
                 f"its fit ({where}):\n{say_time(fit['latency_s'])} + size /\n({say_rate(fit['bandwidth_bytes_per_s'])})"

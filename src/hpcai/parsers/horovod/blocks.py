@@ -1,21 +1,27 @@
-"""A Horovod timeline of any size as a sequence of blocks of events, read by two threads in constant memory."""
+"""A Horovod timeline of any size as a sequence of blocks of events, in constant memory and on several cores."""
 
 import os
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 
+import numpy as np
+
 from hpcai.errors import ParseError
-from hpcai.parsers.horovod.events import BOUNDARY, NO_JSON, Dictionary, Ending, Events, no_events
+from hpcai.parsers.horovod.events import BOUNDARY, END, NO_CODE, NO_JSON, Dictionary, Ending, Events, no_events
 from hpcai.parsers.horovod.scan import MARGIN, scan_block
+from hpcai.parsers.horovod.words import Codes, Texts
+from hpcai.parsers.horovod.workers import MOST_WORKERS, Worker, usable_cores
 from hpcai.parsers.identify import looks_like
 
 TOOL = "a Horovod timeline"
 BLOCK_BYTES = 1 << 20
 LONGEST_EVENT = 1 << 16
 """A block begins with the first event of its range; an event that is longer than this is damage."""
-THREADS = 2
+LARGE_BYTES = 16 << 20
+"""A smaller file is read before other processes have started."""
 ADVICE = "set HOROVOD_TIMELINE to a file that rank 0 can write, and keep what rank 0 wrote"
 
 
@@ -57,14 +63,77 @@ def read_blocks(path: Path, dictionary: Dictionary) -> Iterator[Events]:
         As `check_head`.
     """
     size_bytes = check_head(path)
-    waiting: deque[Future[Events]] = deque()
-    with path.open("rb") as stream, ThreadPoolExecutor(THREADS) as threads:
-        for offset in range(0, size_bytes, BLOCK_BYTES):
-            waiting.append(threads.submit(_read_block, stream.fileno(), offset, size_bytes, dictionary))
-            if len(waiting) > THREADS + 1:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    offsets = range(0, size_bytes, BLOCK_BYTES)
+    with path.open("rb") as stream:
+
+        def read(offset: int) -> Events:
+            return _read_block(stream.fileno(), offset, size_bytes, dictionary)
+
+        yield read(0)
+        workers = count_workers(size_bytes)
+        yield from _read_together(read, offsets[1:], workers, dictionary) if workers else map(read, offsets[1:])
+
+
+def count_workers(size_bytes: int) -> int:
+    """Return how many other processes read a file of that size; on one core they would only cost time."""
+    cores = usable_cores()
+    return min(cores, MOST_WORKERS) if cores > 1 and size_bytes >= LARGE_BYTES else 0
+
+
+@dataclass
+class _Report:
+    """Events of a block from another process, and what that process added to its dictionary for them."""
+
+    events: Events
+    names: list[object]
+    results: list[object]
+
+
+class _Translation:
+    """What the codes of another process are in this one; until it was forked they were the same."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts, self._codes = texts, list(range(len(texts.values)))
+
+    def learn(self, added: list[object]) -> Codes:
+        """Return the codes after some texts were added; the last one stands for no text."""
+        self._codes += map(self._texts.code, added)
+        return np.array([*self._codes, NO_CODE], np.int32)
+
+
+def _read_together(
+    read: Callable[[int], Events], offsets: Sequence[int], count: int, dictionary: Dictionary
+) -> Iterator[Events]:
+    """Yield blocks that other processes read in turn; what one of them fails to deliver is read in this one."""
+    with ExitStack() as stack:
+        workers = [
+            (
+                stack.enter_context(Worker(_report(read, offsets[number::count], dictionary))),
+                _Translation(dictionary.names),
+                _Translation(dictionary.results),
+            )
+            for number in range(count)
+        ]
+        for offset, (worker, names, results) in zip(offsets, cycle(workers), strict=False):
+            report = worker.receive()
+            if not isinstance(report, _Report):
+                yield read(offset)
+                continue
+            events = report.events
+            name_codes, result_codes = names.learn(report.names), results.learn(report.results)
+            events.codes = np.where(
+                events.kinds == END,
+                result_codes.take(events.codes, mode="wrap"),
+                name_codes.take(events.codes, mode="wrap"),
+            )
+            yield events
+
+
+def _report(read: Callable[[int], Events], offsets: Sequence[int], dictionary: Dictionary) -> Iterator[_Report]:
+    names, results = dictionary.names.values, dictionary.results.values
+    for offset in offsets:
+        known = len(names), len(results)
+        yield _Report(read(offset), names[known[0] :], results[known[1] :])
 
 
 def _read_block(descriptor: int, offset: int, size_bytes: int, dictionary: Dictionary) -> Events:
