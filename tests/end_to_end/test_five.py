@@ -78,6 +78,27 @@ def test_nothing_generated_is_called_a_valid_result(study, records):
             assert label.startswith(f"not a valid {suite}"), label
 
 
+def test_all_five_are_characterised(study):
+    tables = {
+        name: pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
+        for name in ("captures", "communication", "kernels", "work")
+    }
+    names = {f"{name}_mini" for name in BENCHMARKS}
+    captures = tables["captures"]
+    broken = captures[captures["status"].eq("not readable") | captures["reason"].str.contains("broke down")]
+    assert broken.empty, broken[["benchmark", "variant", "profile", "reason"]].to_string()
+    for view in ("communication", "kernels", "work"):
+        assert set(tables[view]["benchmark"]) == names, view
+    shares = tables["kernels"].groupby("run_id")["share_ratio"].sum()
+    assert shares.to_numpy() == pytest.approx(1.0)
+    counted = tables["work"][tables["work"]["method"] == "hlo"].dropna(subset=["ratio_to_formula"])
+    ratios = counted.groupby("benchmark")["ratio_to_formula"].first()
+    assert set(ratios.index) == names
+    assert ratios.to_numpy() == pytest.approx(1.0, abs=0.01)
+    fused = tables["communication"].set_index("variant").loc["fused"]
+    assert fused["batches"] > fused["steps"]  # gradients travel one by one, as Horovod fuses them
+
+
 def test_the_report_has_all_five_side_by_side(study):
     summary = json.loads((study.directory / "results/summary.json").read_text())
     assert {entry["name"] for entry in summary["benchmarks"]} == {f"{name}_mini" for name in BENCHMARKS}

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from workflow_project import ROOT, Project, edit_yaml
 
+from hpcai.config.runs import PROFILES
 from hpcai.records import read_record
 
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
@@ -75,6 +76,55 @@ def test_profiled_run_is_another_run(study):
     assert sum(epoch.steps for epoch in record.epochs) == record.plan.max_steps
     assert "NEGOTIATE_ALLREDUCE" in (folder / "raw/timeline.json").read_text()
     assert record.plan.seed not in pd.read_parquet(study.directory / "results/tables/runs.parquet")["seed"].to_list()
+
+
+def table(study, name):
+    return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
+
+
+def test_every_profile_is_there_or_says_why_not(study):
+    captures = table(study, "captures").set_index("profile")
+    assert set(captures.index) == set(PROFILES)
+    assert captures.loc[["timeline", "kernels"], "status"].to_list() == ["measured", "measured"]
+    assert set(captures["status"]) <= {"measured", "not measured"}
+    assert captures.loc[captures["status"] == "not measured", "reason"].str.len().gt(10).all()
+    for name in captures.loc["kernels", "raw"].split(", "):
+        assert (study.directory / name).exists()
+
+
+def test_the_exchange_of_gradients_is_explained(study):
+    row = table(study, "communication").iloc[0]
+    assert row["steps"] == 3
+    # One group of float32 gradients and the loss, once per step.
+    parameters = read_record(study.directory / RUN / "record.json").training.parameters
+    assert row["bytes_per_step"] == 4 * (parameters + 1)
+    assert row["batches"] == row["steps"]
+    assert 0 < row["communication_share_ratio"] <= 1
+    assert 0 <= row["overlap_ratio"] <= 1
+    assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(row["algorithm_bandwidth_bytes_per_s"])  # of two ranks
+    lanes = table(study, "lanes")
+    assert {"computation", "negotiation", "transfer"} <= set(lanes["lane"])
+
+
+def test_kernels_and_work_stand_on_counted_operations(study):
+    kernels = table(study, "kernels").set_index("category")
+    assert kernels["share_ratio"].sum() == pytest.approx(1.0)
+    assert {"convolution", "allreduce"} <= set(kernels.index)
+    work = table(study, "work").pivot_table(index="scale", columns="method", values="flop_per_sample")
+    assert (work["hlo"] / work["formula"]).to_numpy() == pytest.approx(1.0, abs=0.01)
+    assert (table(study, "work")["rate_flop_per_s"] > 0).all()
+
+
+def test_ceilings_are_measured_with_their_spread(study):
+    ceilings = table(study, "ceilings")
+    assert {"gemm", "convolution", "memory", "storage_write", "allreduce"} <= set(ceilings["kind"])
+    measured = ceilings.dropna(subset=["value"])
+    assert (measured["value"] > 0).all()
+    assert (measured["n"] >= 1).all()
+    assert ceilings.loc[ceilings["value"].isna(), "reason"].str.len().gt(5).all()
+    links = table(study, "links")
+    assert links["bytes"].is_monotonic_increasing
+    assert set(table(study, "link_fits")["ranks"]) == {2}
 
 
 def test_scratch_is_empty_afterwards(study):
