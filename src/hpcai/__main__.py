@@ -56,6 +56,14 @@ def _parser() -> argparse.ArgumentParser:
         run.add_argument("--folder", type=Path, required=True, help="folder of the run, where its record is published")
         run.add_argument("--log", type=Path)
 
+    read = commands.add_parser(
+        "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
+    )
+    read.add_argument("file", type=Path)
+    read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
+    read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
+    read.set_defaults(run=_read)
+
     retry = commands.add_parser("retry", help="let runs that failed or timed out be measured again; attempts are kept")
     retry.add_argument("runs", type=Path, nargs="?", default=Path("results/runs"))
     retry.set_defaults(run=_retry)
@@ -107,6 +115,21 @@ def _capture(arguments: argparse.Namespace) -> None:
 
     inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
     capture(inputs, arguments.folder, arguments.launcher)
+
+
+def _read(arguments: argparse.Namespace) -> None:
+    from hpcai.errors import ConfigError
+    from hpcai.parsers.registry import READERS, read_artefact
+
+    if arguments.tool not in (None, *READERS):
+        raise ConfigError(f"--tool: found {arguments.tool}; allowed: {', '.join(READERS)}")
+    reading = read_artefact(arguments.file, arguments.tool)
+    whole = f"{reading.complete_records} of {reading.seen_records} records"
+    print(f"{arguments.file}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
+    if arguments.output and arguments.output.suffix == ".parquet":
+        reading.table.to_parquet(arguments.output, index=False)
+    else:
+        reading.table.to_csv(arguments.output or sys.stdout, index=False)
 
 
 def _retry(arguments: argparse.Namespace) -> None:

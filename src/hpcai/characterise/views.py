@@ -19,15 +19,16 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "communication": (
         *RUN, "steps", "operations", "batches", "batch_bytes_mean", "bytes_per_step", "negotiation_s",
         "negotiation_share_ratio", "transfer_s", "exchange_per_step_s", "algorithm_bandwidth_bytes_per_s",
-        "bus_bandwidth_bytes_per_s", "overlap_ratio", "step_time_s", "communication_share_ratio", "slowest_rank",
-        "slowest_rank_last_ratio", "slowest_rank_negotiations", "cycle_time_s", "coverage_ratio", "reasons",
+        "bus_bandwidth_bytes_per_s", "overlap_ratio", "overlap_source", "step_time_s",
+        "communication_share_ratio", "slowest_rank", "slowest_rank_last_ratio", "slowest_rank_negotiations",
+        "cycle_time_s", "coverage_ratio", "reasons",
     ),
     "messages": (*RUN, "start_s", "bytes", "tensors", "duration_s", "algorithm_bandwidth_bytes_per_s"),
     "lanes": (*RUN, "lane", "activity", "start_s", "duration_s"),
     "overlap": (*RUN, "overlap_ratio", "transfer_s", "steps"),
     "kernels": (
         *RUN, "category", "calls", "total_s", "share_ratio", "instructions_per_cycle", "dram_bytes",
-        "dram_rate_bytes_per_s", "rule_set", "tool",
+        "dram_rate_bytes_per_s", "counted_ratio", "untimed_calls", "rule_set", "tool", "coverage_ratio", "reasons",
     ),
     "kernel_names": (*RUN, "name", "category", "calls", "total_s", "share_ratio", "tool"),
     "counters": (
@@ -47,23 +48,25 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "power": (*RUN, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "reasons"),
     "work": (
         "benchmark", "variant", "scale", "ranks", "method", "flop_per_sample", "samples_per_step", "flop_per_step",
-        "train_rate_samples_per_s", "rate_flop_per_s", "ratio_to_formula", "reason", "source",
+        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "stage", "reason", "source",
     ),
     "ceilings": (
-        "kind", "precision", "backend", "setting", "threads", "value", "unit", "n", "spread_ratio", "reason", "source",
+        "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",
+        "ways", "reason", "source",
     ),
     "links": (
-        "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
+        "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
         "bus_bandwidth_bytes_per_s", "source",
     ),
     "link_fits": (
-        "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "n",
-        "misfit_ratio", "reason", "source",
+        "what", "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s",
+        "bandwidth_error_bytes_per_s", "n", "misfit_ratio", "reason", "source",
     ),
     "characterisation": (
         *IDENTITY, "memory_bandwidth_bytes_per_s", "memory_bandwidth_method", "memory_bandwidth_reason",
-        "network_bandwidth_bytes_per_s", "network_bandwidth_method", "network_bandwidth_reason",
-        "io_bandwidth_bytes_per_s", "io_bandwidth_method", "io_bandwidth_reason",
+        "memory_bandwidth_source", "network_bandwidth_bytes_per_s", "network_bandwidth_method",
+        "network_bandwidth_reason", "network_bandwidth_source", "io_bandwidth_bytes_per_s", "io_bandwidth_method",
+        "io_bandwidth_reason", "io_bandwidth_source",
     ),
     "inconsistencies": ("what", "sample", "roof", "ratio", "sentence"),
     "advice": ("topic", "benchmark", "variant", "scale", "sentence", "evidence"),

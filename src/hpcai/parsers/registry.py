@@ -1,0 +1,78 @@
+"""All readers by the name of their tool, and reading of an artefact whose tool is not named."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from hpcai.errors import ParseError
+from hpcai.parsers.darshan.log import read_darshan_logs
+from hpcai.parsers.dcgm import read_dcgm_dmon
+from hpcai.parsers.hlo.text import read_hlo_text
+from hpcai.parsers.horovod.timeline import read_timeline
+from hpcai.parsers.hpl import read_hpl
+from hpcai.parsers.hpl_mxp import read_hpl_mxp
+from hpcai.parsers.identify import looks_like
+from hpcai.parsers.likwid import read_likwid
+from hpcai.parsers.nccl_tests import read_nccl_tests
+from hpcai.parsers.node_power import read_node_power
+from hpcai.parsers.nsight.compute import read_ncu
+from hpcai.parsers.nsight.systems import read_nsys_api, read_nsys_kernels, read_nsys_memory
+from hpcai.parsers.nvidia_smi import read_nvidia_smi
+from hpcai.parsers.nvml_samples import read_nvml_samples
+from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
+from hpcai.parsers.osu import read_osu
+from hpcai.parsers.perf_stat import read_perf_stat
+from hpcai.parsers.rapl import read_rapl
+from hpcai.parsers.reading import Reading
+from hpcai.parsers.slurm_energy import read_slurm_energy
+from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
+
+READERS: dict[str, Callable[[Path], Reading]] = {
+    "horovod-timeline": read_timeline,
+    "nvprof-summary": read_nvprof_summary,
+    "nvprof-trace": read_nvprof_trace,
+    "nvprof-counters": read_nvprof_counters,
+    "ncu": read_ncu,
+    "nsys-kernels": read_nsys_kernels,
+    "nsys-memory": read_nsys_memory,
+    "nsys-api": read_nsys_api,
+    "hlo": read_hlo_text,
+    "perf-stat": read_perf_stat,
+    "likwid": read_likwid,
+    "nccl-tests": read_nccl_tests,
+    "osu": read_osu,
+    "hpl": read_hpl,
+    "hpl-mxp": read_hpl_mxp,
+    "nvidia-smi": read_nvidia_smi,
+    "dcgm": read_dcgm_dmon,
+    "node-power": read_node_power,
+    "nvml": read_nvml_samples,
+    "rapl": read_rapl,
+    "sacct": read_slurm_energy,
+    "darshan": lambda path: read_darshan_logs([path], None),
+    "tensorflow-profile": read_tensorflow_profile,
+}
+"""Each refuses the output of every other tool; the slow ones stand last."""
+TRACE = "a Chrome trace (Horovod timeline)"
+
+
+def read_artefact(path: Path, tool: str | None = None) -> Reading:
+    """Read an artefact, of a tool that is named or that is found by trying all.
+
+    Raises
+    ------
+    ParseError
+        If the named reader, or all of them, refuse the file.
+    """
+    if tool is None and looks_like(path) == TRACE:
+        tool = "horovod-timeline"  # may have gigabytes: it is not offered to the others
+    if tool is not None:
+        return READERS[tool](path)
+    for reader in READERS.values():
+        try:
+            return reader(path)
+        except ParseError:
+            continue
+    raise ParseError(
+        f"{path}: found {looks_like(path)}, which none of the readers ({', '.join(READERS)}) takes; name the tool to "
+        "see what its reader says"
+    )

@@ -1,0 +1,75 @@
+"""Artefacts whose tool is not named are told apart by what their readers accept."""
+
+import subprocess
+import sys
+
+import pytest
+from unit.parsers.artefacts import foreign, sample
+
+from hpcai.errors import ParseError
+from hpcai.parsers.registry import READERS, read_artefact
+
+OWN = {
+    "osu": "# OSU MPI Allreduce Latency Test v7.4\n"
+    "# Size       Avg Latency(us)\n4             1.50\n8             1.75\n",
+    "perf-stat": "# started on Sat Nov 21 10:00:00 2026\n\n"
+    "525.86,msec,task-clock,525860000,100.00,0.998,CPUs utilized\n",
+    "rapl": "monotonic_s,domain,energy_uj,max_energy_range_uj\n"
+    "1.0,package-0,5,262143328850\n2.0,package-0,9,262143328850\n",
+}  # fmt: skip
+SAMPLES = {
+    "horovod/keras_nccl_8ranks.json": "horovod-timeline",
+    "nvprof/summary_jacobi_k20c_oldformat.csv": "nvprof-summary",
+    "nvprof/gputrace_dcgan_fp16_tegrax1.csv": "nvprof-trace",
+    "nvprof/metrics_jacobi_k20c.csv": "nvprof-counters",
+    "ncu/details_bert_attention_a100.csv": "ncu",
+    "nsys/resnet18_cuda_gpu_kern_sum.csv": "nsys-kernels",
+    "nsys/resnet18_cuda_api_sum.csv": "nsys-api",
+    "nccl-tests/all_reduce_8xA100_oldformat.log": "nccl-tests",
+    "osu/osu_allreduce_np2_float_full.txt": "osu",
+    "hpl/HPL_pass.out": "hpl",
+    "hplmxp/nvidia_hplmxp_8xH200_pass.out": "hpl-mxp",
+    "power/nvidia_smi_query_8xH200_snapshot.csv": "nvidia-smi",
+    "power/bmc_two_nodes_total_watts.csv": "node-power",
+    "slurm/sacct_transcribed_gh200_4nodes.txt": "sacct",
+    "perf/perf_stat_hpl_2ranks_vm.csv": "perf-stat",
+    "darshan/own_stdio_only.darshan": "darshan",
+}
+
+
+def agree(found, named):
+    return found.tool == named.tool and found.table.equals(named.table)
+
+
+@pytest.mark.parametrize("tool", OWN)
+def test_own_texts_are_told_apart(tmp_path, tool):
+    path = tmp_path / "artefact"
+    path.write_text(OWN[tool])
+    assert agree(read_artefact(path), read_artefact(path, tool))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_published_samples_are_told_apart(name):
+    path = sample(name)
+    assert agree(read_artefact(path), READERS[SAMPLES[name]](path))
+
+
+def test_what_nobody_reads_is_named(tmp_path):
+    for kind, path in foreign(tmp_path).items():
+        with pytest.raises(ParseError, match="which none of the readers"):
+            read_artefact(path)
+        assert kind
+
+
+def test_the_command_prints_csv_and_what_is_missing(tmp_path):
+    path = tmp_path / "perf.csv"
+    path.write_text("100,,instructions,5000,100.00,,\n<not supported>,,cycles,0,100.00,,\n")
+    command = [sys.executable, "-m", "hpcai", "read", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[0].startswith("time_s,")
+    assert "not supported" in done.stderr
+    subprocess.run([*command, "--output", str(tmp_path / "perf.parquet")], check=True, capture_output=True)
+    assert (tmp_path / "perf.parquet").exists()
+    wrong = subprocess.run([*command, "--tool", "stopwatch"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 1
+    assert "allowed: horovod-timeline" in wrong.stderr
