@@ -28,6 +28,7 @@ localrules:
     pack,
     measure,
     characterise,
+    views,
     analyse,
 
 
@@ -56,6 +57,12 @@ rule measure:
 rule characterise:
     input:
         CHARACTERISATIONS,
+
+
+rule views:
+    input:
+        VIEW_PAGES,
+        "results/characterisation.json",
 
 
 rule analyse:

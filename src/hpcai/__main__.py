@@ -64,12 +64,12 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
     read.set_defaults(run=_read)
 
-    retry = commands.add_parser("retry", help="let runs that failed or timed out be measured again; attempts are kept")
-    retry.add_argument("runs", type=Path, nargs="?", default=Path("results/runs"))
+    retry = commands.add_parser("retry", help="let runs that broke down and profiles without a tool be tried again")
+    retry.add_argument("runs", type=Path, nargs="?", default=Path("results"), help="by default all runs and profiles")
     retry.set_defaults(run=_retry)
 
-    discard = commands.add_parser("discard", help="put a run aside (moved, not deleted), so that it is measured again")
-    discard.add_argument("folder", type=Path)
+    discard = commands.add_parser("discard", help="put runs aside (moved, not deleted), so that they are measured again")
+    discard.add_argument("folder", type=Path, help="of a run, or above several, such as results/profiles/io")
     discard.add_argument("--reason", required=True)
     discard.set_defaults(run=_discard)
 
@@ -142,9 +142,10 @@ def _retry(arguments: argparse.Namespace) -> None:
 
 
 def _discard(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.publish import discard
+    from hpcai.measure.publish import discard_all
 
-    print(f"moved to {discard(arguments.folder, arguments.reason)}")
+    for moved in discard_all(arguments.folder, arguments.reason):
+        print(f"moved to {moved}")
 
 
 def _restore(arguments: argparse.Namespace) -> None:

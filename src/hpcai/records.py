@@ -109,6 +109,14 @@ class Artefact(_Part):
     sha256: str
 
 
+class InstrumentFacts(_Part):
+    """The tool of a profiled run, written into its raw folder before the run starts."""
+
+    tool: str
+    raw: tuple[str, ...] = Field(description="Patterns of the files that it leaves behind; the first must match.")
+    compute_capability: str = ""
+
+
 class Capture(_Part):
     """One profile of one point: the raw files that a tool left, or why there are none."""
 

@@ -6,7 +6,7 @@ RECORDS_TO_ANALYSE = records_to_analyse()
 TABLE_LIBRARY = library_digest(
     "tables.py", "metrics", "rules", "rules/hpc_ai500.yaml", "rules/mlperf_hpc.yaml"
 )
-PLOT_LIBRARY = library_digest("plots")
+PLOT_LIBRARY = library_digest("plots", "metrics")
 ANALYSES = [
     *expand(
         "results/tables/{table}.{kind}",

@@ -54,7 +54,10 @@ if CAMPAIGN.study.measure:
         resources:
             machine=1,
         params:
-            plan=link_plan,
+            nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,
+            ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.scale].ranks_per_node,
+            cores_per_rank=CAMPAIGN.machine.cores_per_rank,
+            device=CAMPAIGN.machine.device.kind,
         script:
             "../scripts/measure_allreduce.py"
 

@@ -28,11 +28,11 @@ def checked_campaign():
     """The campaign; every error of the configuration, and every attempt to change a finished run, stops here."""
     try:
         campaign = load_campaign(config, ROOT / "config")
-        refuse_changed(campaign.plans(), Path("results/runs"))
-        for profile in PROFILES:
-            refuse_changed(
-                campaign.profiles(profile), Path("results/profiles", profile)
-            )
+        kinds = [
+            (Path("results/profiles", kind), campaign.profiles(kind))
+            for kind in PROFILES
+        ]
+        refuse_changed([(Path("results/runs"), campaign.plans()), *kinds])
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     return campaign
@@ -71,9 +71,11 @@ CEILINGS = present_or_planned(
         ceiling=["gemm", "convolution", "memory", "storage"],
     )
 )
-LINK_PLANS = {plan.point.scale: plan for plan in PLANS.values() if plan.point.ranks > 1}
+LINK_POINTS = {
+    plan.point.scale: plan.point for plan in PLANS.values() if plan.point.ranks > 1
+}
 LINKS = present_or_planned(
-    [f"results/characterise/allreduce_{scale}.json" for scale in LINK_PLANS]
+    [f"results/characterise/allreduce_{scale}.json" for scale in LINK_POINTS]
 )
 WORK = present_or_planned(
     [f"results/characterise/work/{benchmark}.json" for benchmark in CAMPAIGN.benchmarks]
@@ -151,11 +153,6 @@ def work_plan(wildcards):
         if plan.point.benchmark == wildcards.benchmark
     )
     return f"results/runs/{run}/plan.json"
-
-
-def link_plan(wildcards):
-    """Plan of a run at a scale, as plain values."""
-    return LINK_PLANS[wildcards.scale].model_dump(mode="json")
 
 
 def run_manifest(wildcards):

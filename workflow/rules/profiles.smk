@@ -4,6 +4,16 @@
 # One job reads all captures of one kind; a raw file that cannot be read costs its own rows.
 
 
+# What multiplies, and how it is counted.
+WORK_LIBRARY = library_digest(
+    "characterise/work.py",
+    "characterise/compiled_step.py",
+    "parsers/hlo",
+    "training/work.py",
+    "training/cosmoflow.py",
+    *("training/deepcam", "training/extreme_weather"),
+    *("training/image_classification", "training/opencatalyst"),
+)
 READ_LIBRARY = library_digest("characterise", "parsers", "metrics")
 
 
@@ -95,7 +105,7 @@ rule count_work:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=library_digest("characterise/work.py", "parsers/hlo/counting.py"),
+        library=WORK_LIBRARY,
     shell:
         """
         exec &>{log:q}

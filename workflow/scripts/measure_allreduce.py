@@ -1,18 +1,22 @@
 """Measure the allreduce of as many ranks as the study's runs have, started as they are."""
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.characterise.allreduce import measure_allreduce
-from hpcai.config.runs import RunPlan
 from hpcai.logs import log_to
-from hpcai.measure.launcher import launch_command
+from hpcai.machine_lock import machine_to_itself
+from hpcai.measure.launcher import Ranks, launch_command
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-plan = RunPlan.model_validate(snakemake.params.plan)
-launch = launch_command(snakemake.resources.launcher, plan, [])
-report = measure_allreduce(launch, plan.machine.cores_per_rank, plan.machine.device.kind)
+asked = snakemake.params
+ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_rank)
+with machine_to_itself(logging.getLogger(__name__).info):
+    report = measure_allreduce(
+        launch_command(snakemake.resources.launcher, ranks, []), ranks.cores_per_rank, asked.device
+    )
 Path(snakemake.output.report).write_text(report)

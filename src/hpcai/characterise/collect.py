@@ -87,6 +87,8 @@ def summarise_views(views: Mapping[str, pd.DataFrame]) -> bytes:
     for name, view in views.items():
         if name not in COUNTED:
             shown[name] = json.loads(view.to_json(orient="records", double_precision=15))
+    sources = views["lanes"][[*POINT, "run_id", "source"]].drop_duplicates()
+    shown["lane_sources"] = sources.to_dict("records")
     return json.dumps(shown, indent=1).encode()
 
 
@@ -101,8 +103,9 @@ def _fullest_lanes(lanes: pd.DataFrame) -> pd.DataFrame:
 
 def _with_overlap(communication: pd.DataFrame, overlap: pd.DataFrame) -> pd.DataFrame:
     """Fill in the overlap that was measured in the profile of kernels of the same point."""
-    known = overlap[[*POINT, "overlap_ratio"]].drop_duplicates(POINT)
-    joined = communication.drop(columns="overlap_ratio").merge(known, on=POINT, how="left")
+    known = overlap[[*POINT, "overlap_ratio", "source"]].rename(columns={"source": "overlap_source"})
+    bare = communication.drop(columns=["overlap_ratio", "overlap_source"])
+    joined = bare.merge(known.drop_duplicates(POINT), on=POINT, how="left")
     return as_view("communication", joined)
 
 

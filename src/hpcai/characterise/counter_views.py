@@ -7,7 +7,6 @@ import pandas as pd
 
 from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import as_view
-from hpcai.config.runs import WARM_STEPS
 from hpcai.metrics.counters import counted_flop, counted_work, counters_per_kernel
 from hpcai.metrics.tensor_cores import architecture_of
 from hpcai.parsers.nsight.compute import read_ncu
@@ -17,7 +16,10 @@ from hpcai.parsers.reading import Reading
 
 
 def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the view ``counters`` of one profiled run, over all kernels of the profiled steps on rank 0."""
+    """Return the view ``counters`` of one profiled run: all kernels of the profiled steps on rank 0.
+
+    perf counts the whole process of rank 0 instead, as its row says.
+    """
     if profile.capture.tool == "perf":
         reading = read_perf_stat(profile.file("perf.csv"))
         row = _perf_row(reading)
@@ -25,19 +27,25 @@ def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
         reading = READERS[profile.capture.tool](profile)
         row = _kernel_row(reading, profile.capture.compute_capability)
         row["flop_per_sample"] = float(str(row["work_flop"])) / _samples(profile)
-    row = {**row, "tool": profile.capture.tool}
+    row = {**row, "tool": profile.capture.tool, "coverage_ratio": reading.coverage_ratio}
     return {"counters": as_view("counters", profile.with_identity(pd.DataFrame([row]), reading.source))}
+
+
+PERF = (
+    "perf counted the whole process, imports and compilation included, and its generic events count neither "
+    "floating-point work nor memory traffic"
+)
 
 
 def _samples(profile: Profile) -> int:
     """Return the samples that rank 0 trained on while it was profiled."""
-    return (len(profile.steps()) - WARM_STEPS) * profile.plan.local_batch
+    return len(profile.profiled_steps()) * profile.plan.local_batch
 
 
-def counters_of(profile: Profile) -> pd.DataFrame | None:
+def counters_of(profile: Profile) -> Reading | None:
     """Return the counters of each kernel; None for a tool that does not tell kernels apart."""
     reader = READERS.get(profile.capture.tool)
-    return reader(profile).table if reader else None
+    return reader(profile) if reader else None
 
 
 READERS: dict[str, Callable[[Profile], Reading]] = {
@@ -66,7 +74,7 @@ def _perf_row(reading: Reading) -> dict[str, object]:
     """Return instructions per cycle of the whole process; perf's generic events count neither work nor DRAM traffic."""
     events = reading.table["event"].str.partition(":")[0]  # an ordinary user counts cycles:u
     values = reading.table.groupby(events)["value"].sum(min_count=1)
-    reasons = ["perf's generic events count neither floating-point work nor memory traffic", *reading.reasons]
+    reasons = [PERF, *reading.reasons]
     return {
         "instructions_per_cycle": values.get("instructions", math.nan) / values.get("cycles", math.nan),
         "reasons": "; ".join(reasons),

@@ -10,6 +10,7 @@ from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import join_views
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
+from hpcai.errors import ParseError
 from hpcai.metrics.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 
@@ -32,8 +33,9 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
     logs = profile.files(".darshan")
     seen, workers = [], []
     for data in _folders(profile):
-        reading = read_darshan_logs(logs, str(data.folder))
-        files = read_darshan_files(logs, str(data.folder)).table
+        root = _root(logs, data.folder)
+        reading = read_darshan_logs(logs, root)
+        files = read_darshan_files(logs, root).table
         module = data_module(reading.table)
         setting = IoSetting(
             page_cache=data.page_cache,
@@ -45,7 +47,16 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
         row = pd.DataFrame([{"data": data.role, **io_summary(reading.table, setting, module)}])
         seen.append(profile.with_identity(row, logs[0].parent))
         workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
+    if not any(len(part) for part in workers):
+        raise ParseError(f"{logs[0].parent}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/")
     return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
+
+
+def _root(logs: list[Path], folder: Path) -> str:
+    """Return the folder as the ranks named it, with links or without: the one below which something was read."""
+    names = list(dict.fromkeys(str(path) for path in (folder.absolute(), folder.resolve())))
+    read = (name for name in names if read_darshan_logs(logs, name).table["is_worker"].fillna(value=False).any())
+    return next(read, names[0])
 
 
 def _folders(profile: Profile) -> list[Data]:
@@ -55,12 +66,15 @@ def _folders(profile: Profile) -> list[Data]:
     cache: PageCache = "cold" if origin.page_cache == "dropped" else "unknown"
     manifest_path = Path(options["--manifest"])
     if "--pack" in options:
-        packed = read_pack(Path(options["--pack"]))
+        folder, packed = Path(options["--pack"]).parent, read_pack(Path(options["--pack"]))
+        if profile.plan.benchmark.staging.place == "none":  # packed data that are trained on in place
+            shards_bytes = sum(shard.bytes for shard in packed.shards if shard.split == "train")
+            return [Data("training input", folder, float(shards_bytes), cache)]
         content_bytes = sum(member.content_bytes for member in packed.members("train"))
         return [
-            Data("staging", Path(options["--pack"]).parent.absolute(), float(packed.packed_bytes), cache),
-            Data("training input", Path(options["--scratch"]).absolute(), float(content_bytes), "warm"),
+            Data("staging", folder, float(packed.packed_bytes), cache),
+            Data("training input", Path(options["--scratch"]), float(content_bytes), "warm"),
         ]
     manifest = read_manifest(manifest_path)
     stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))
-    return [Data("training input", manifest.root(manifest_path).absolute(), stored_bytes, cache)]
+    return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]

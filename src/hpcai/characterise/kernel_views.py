@@ -1,29 +1,48 @@
 """Where a profiled run's computing time went: kernels by category, and how much of the exchange they hid."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from hpcai.characterise.profile import Profile
-from hpcai.characterise.timeline_views import Traffic, lanes_view, traffic_of
+from hpcai.characterise.timeline_views import TIMELINE, Traffic, lanes_view, traffic_of
 from hpcai.characterise.views import as_view
-from hpcai.config.runs import WARM_STEPS
+from hpcai.config.study import WARM_STEPS
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import overlap_ratio
 from hpcai.metrics.kernels import categorise, kernel_breakdown, top_kernels
 from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
 from hpcai.parsers.nvprof.reader import read_nvprof_trace
+from hpcai.parsers.reading import Reading
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 
-Kernels = tuple[pd.DataFrame, Path]
+OPERATIONS = "steps.xplane.pb"
 NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
 TOP = 25
 """Kernels that are shown by name."""
 
 
-def kernel_views(profile: Profile, counters: pd.DataFrame | None = None) -> dict[str, pd.DataFrame]:
+@dataclass(frozen=True)
+class Kernels:
+    """A table of kernels, the artefacts that it stands on, and how whole they are."""
+
+    table: pd.DataFrame
+    sources: tuple[Path, ...]
+    coverage_ratio: float
+    reasons: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, *readings: Reading) -> "Kernels":
+        """Return kernels that were read from several artefacts: as whole as the least whole of them."""
+        sources = tuple(reading.source for reading in readings)
+        reasons = tuple(reason for reading in readings for reason in reading.reasons)
+        return cls(table, sources, min(reading.coverage_ratio for reading in readings), reasons)
+
+
+def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str, pd.DataFrame]:
     """Return the views ``kernels``, ``kernel_names``, ``lanes`` and ``overlap`` of one profiled run.
 
     The last two need operations and timeline of the same steps, which TensorFlow's profiler and Horovod give.
@@ -35,10 +54,13 @@ def kernel_views(profile: Profile, counters: pd.DataFrame | None = None) -> dict
     counters
         Hardware counters of the same benchmark and variant, from a run of their own.
     """
-    kernels, source = READERS[profile.capture.tool](profile)
-    tool = profile.capture.tool
-    shares = kernel_breakdown(kernels, counters).assign(tool=tool)
-    names = top_kernels(kernels, TOP).assign(tool=tool)
+    kernels = READERS[profile.capture.tool](profile)
+    tool, source = profile.capture.tool, ", ".join(map(str, kernels.sources))
+    reasons = (*kernels.reasons, *(counters.reasons if counters else ()))
+    shares = kernel_breakdown(kernels.table, counters.table if counters else None).assign(
+        tool=tool, coverage_ratio=kernels.coverage_ratio, reasons="; ".join(reasons)
+    )
+    names = top_kernels(kernels.table, TOP).assign(tool=tool)
     return {
         "kernels": as_view("kernels", profile.with_identity(shares, source)),
         "kernel_names": as_view("kernel_names", profile.with_identity(names, source)),
@@ -46,19 +68,16 @@ def kernel_views(profile: Profile, counters: pd.DataFrame | None = None) -> dict
     }
 
 
-def _operations(profile: Profile) -> pd.DataFrame:
-    """Return the operations of the profiled steps; the first steps were not profiled."""
-    table = read_tensorflow_profile(profile.file("steps.xplane.pb")).table
-    return _inside(table, profile.steps().iloc[WARM_STEPS:])
-
-
 def _tensorflow(profile: Profile) -> Kernels:
-    operations = _operations(profile)
+    reading = read_tensorflow_profile(profile.file(OPERATIONS))
+    operations = _inside(reading.table, profile.profiled_steps())
     kernels = operations.groupby(["name", "kind", "device"], as_index=False).agg(
         calls=("self_s", "size"), total_s=("self_s", "sum"), min_s=("self_s", "min"), max_s=("self_s", "max")
     )
-    timed = [kernels] if profile.plan.point.ranks == 1 else [kernels, _transfers(traffic_of(profile, WARM_STEPS))]
-    return pd.concat(timed), profile.file("steps.xplane.pb")
+    if not profile.has(TIMELINE):
+        return Kernels.of(kernels, reading)
+    traffic = _profiled_traffic(profile)
+    return Kernels.of(pd.concat([kernels, _transfers(traffic)]), reading, traffic.timeline.spans)
 
 
 def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
@@ -72,6 +91,15 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
+def _profiled_traffic(profile: Profile) -> Traffic:
+    """Return the exchange of the steps whose kernels were profiled."""
+    traffic = traffic_of(profile, WARM_STEPS)
+    steps = traffic.steps.iloc[: len(profile.profiled_steps())]
+    last = steps.iloc[-1]
+    inside = traffic.messages["start_s"] < last["start_s"] + last["duration_s"]
+    return replace(traffic, steps=steps, messages=traffic.messages[inside])
+
+
 def _transfers(traffic: Traffic) -> pd.DataFrame:
     """Return what Horovod's own thread did, as kernels: TensorFlow's profiler sees only that it was asked to."""
     batches = traffic.messages
@@ -81,9 +109,10 @@ def _transfers(traffic: Traffic) -> pd.DataFrame:
 
 def _together(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return what needs both views of the same steps, on the wall clock: lanes and overlap."""
-    if profile.capture.tool != "TensorFlow profiler" or not profile.has("timeline.json"):
+    if not (profile.has(OPERATIONS) and profile.has(TIMELINE)):
         return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
-    traffic, operations = traffic_of(profile, WARM_STEPS), _operations(profile)
+    traffic = _profiled_traffic(profile)
+    operations = _inside(read_tensorflow_profile(profile.file(OPERATIONS)).table, profile.profiled_steps())
     computing = operations[~categorise(operations["name"]).isin(NOT_COMPUTING)]
     busy = computing[["name", "start_s", "duration_s"]].assign(start_s=computing["start_s"] - traffic.origin_s)
     transfer_s = traffic.messages["duration_s"].sum()
@@ -92,25 +121,25 @@ def _together(profile: Profile) -> dict[str, pd.DataFrame]:
         "transfer_s": transfer_s,
         "steps": len(traffic.steps),
     }
-    overlap = profile.with_identity(pd.DataFrame([row]), profile.file("timeline.json"))
+    overlap = profile.with_identity(pd.DataFrame([row]), f"{profile.file(OPERATIONS)}, {profile.file(TIMELINE)}")
     return {"overlap": as_view("overlap", overlap), "lanes": lanes_view(profile, traffic, busy)}
 
 
 def _nvprof(profile: Profile) -> Kernels:
-    launches = read_nvprof_trace(profile.file("nvprof_trace.csv")).table
-    kernels = launches.groupby(["name", "kind", "device"], as_index=False, dropna=False).agg(
+    reading = read_nvprof_trace(profile.file("nvprof_trace.csv"))
+    kernels = reading.table.groupby(["name", "kind", "device"], as_index=False, dropna=False).agg(
         calls=("duration_s", "size"), total_s=("duration_s", "sum")
     )
-    return kernels, profile.file("nvprof_trace.csv")
+    return Kernels.of(kernels, reading)
 
 
 def _nsys(profile: Profile) -> Kernels:
     kernels = profile.files("_cuda_gpu_kern_sum.csv")
-    copies = profile.files("_cuda_gpu_mem_time_sum.csv")
     if not kernels:
         raise ParseError(f"{profile.folder}: nsys stats wrote no cuda_gpu_kern_sum; see raw/output.log")
-    tables = [read_nsys_kernels(kernels[0]).table, *(read_nsys_memory(path).table for path in copies)]
-    return pd.concat(tables), kernels[0]
+    copies = [read_nsys_memory(path) for path in profile.files("_cuda_gpu_mem_time_sum.csv")]
+    readings = [read_nsys_kernels(kernels[0]), *copies]
+    return Kernels.of(pd.concat([reading.table for reading in readings]), *readings)
 
 
 READERS: dict[str, Callable[[Profile], Kernels]] = {
@@ -118,4 +147,4 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
     "nvprof": _nvprof,
     "Nsight Systems": _nsys,
 }
-"""By tool, how its raw files become a table of kernels, and the file that it stands on."""
+"""By tool, how its raw files become a table of kernels."""

@@ -1,7 +1,7 @@
 """Power and energy of a profiled run, by each meter that its node had."""
 
+import math
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -22,7 +22,10 @@ METERS: dict[str, Callable[[Path], Reading]] = {
 
 
 def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the view ``power``: one row for each meter, over the training steps alone."""
+    """Return the view ``power``: one row for each meter, over the training steps alone.
+
+    Evaluations between epochs are left out.
+    """
     rows = [_power(profile, path) for path in profile.files(".csv")]
     return {"power": join_views("power", rows)}
 
@@ -32,6 +35,19 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
     instrument = path.stem.removeprefix("power_")
     nodes = profile.plan.point.nodes
     partial = [] if nodes == 1 or instrument == "slurm" else [f"only one of {nodes} nodes was sampled"]
-    summary = power_summary(reading.table, instrument, profile.steps_window_s(), (*partial, *reading.reasons))
-    row = pd.DataFrame([{**asdict(summary), "reasons": "; ".join(summary.reasons)}])
-    return as_view("power", profile.with_identity(row, path))
+    if instrument == "nvml" and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
+        partial.append("all accelerators of the node are counted, used or not")
+    stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]
+    energy_j = math.fsum(stretch.energy_j for stretch in stretches)
+    duration_s = math.fsum(stretch.duration_s for stretch in stretches)
+    reasons = dict.fromkeys([*partial, *reading.reasons, *(one for stretch in stretches for one in stretch.reasons)])
+    row = {
+        "instrument": instrument,
+        "energy_j": energy_j,
+        "mean_power_w": energy_j / duration_s if duration_s > 0 else math.nan,
+        "duration_s": duration_s,
+        "samples": sum(stretch.samples for stretch in stretches),
+        "coverage_ratio": reading.coverage_ratio,
+        "reasons": "; ".join(reasons),
+    }
+    return as_view("power", profile.with_identity(pd.DataFrame([row]), path))

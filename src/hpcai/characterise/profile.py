@@ -9,6 +9,7 @@ import pandas as pd
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
+from hpcai.config.study import WARM_STEPS
 from hpcai.errors import ParseError
 from hpcai.records import Artefact, Capture, RunRecord, file_sha256, read_part, read_record
 
@@ -89,25 +90,32 @@ class Profile:
         return path
 
     def steps(self) -> pd.DataFrame:
-        """Return the training steps of rank 0: ``start_s`` (seconds since the epoch) and ``duration_s``.
+        """Return the training steps of rank 0: ``epoch``, ``start_s`` (seconds since 1970) and ``duration_s``.
 
         Steps are stamped with the monotonic clock; clocks.json holds both clocks at one moment of the run.
         """
-        raw = self.folder / "raw"
-        clocks = json.loads((raw / "clocks.json").read_text())
-        steps = pd.read_csv(raw / "steps.csv")
-        start_s = steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"]
-        return pd.DataFrame({"start_s": start_s, "duration_s": steps["step_time_s"]})
+        clocks = json.loads((self.folder / "raw" / "clocks.json").read_text())
+        steps = self._monotonic_steps()
+        return steps.assign(start_s=steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"])
 
-    def steps_window_s(self) -> tuple[float, float]:
-        """Return begin and end of all training steps on the monotonic clock [s]."""
+    def profiled_steps(self) -> pd.DataFrame:
+        """Return the steps that a profiler of kernels saw: those behind the warm ones, up to the end of their epoch."""
+        steps = self.steps().iloc[WARM_STEPS:]
+        return steps[steps["epoch"] == steps["epoch"].iloc[0]] if len(steps) else steps
+
+    def training_windows_s(self) -> list[tuple[float, float]]:
+        """Return begin and end of each epoch's training steps on the monotonic clock [s]; evaluations lie between."""
+        epochs = self._monotonic_steps().groupby("epoch", sort=True)
+        ends = ((part.iloc[0], part.iloc[-1]) for _, part in epochs)
+        return [(float(first["start_s"]), float(last["start_s"] + last["duration_s"])) for first, last in ends]
+
+    def _monotonic_steps(self) -> pd.DataFrame:
         steps = pd.read_csv(self.folder / "raw" / "steps.csv")
-        last = steps.iloc[-1]
-        return float(steps["start_s"].iloc[0]), float(last["start_s"] + last["step_time_s"])
+        return steps[["epoch", "start_s", "step_time_s"]].rename(columns={"step_time_s": "duration_s"})
 
-    def with_identity(self, view: pd.DataFrame, source: Path | None) -> pd.DataFrame:
-        """Return a view with the identity columns in front and its raw file behind them."""
+    def with_identity(self, view: pd.DataFrame, source: Path | str) -> pd.DataFrame:
+        """Return a view with the identity columns in front and its raw file, or files, behind them."""
         named = view.copy()
-        for place, (name, value) in enumerate({**self.identity, "source": str(source) if source else ""}.items()):
+        for place, (name, value) in enumerate({**self.identity, "source": str(source)}.items()):
             named.insert(place, name, value)
         return named

@@ -15,6 +15,7 @@ from hpcai.characterise.timeline_views import timeline_views
 from hpcai.characterise.views import PROFILE_VIEWS, as_view, join_views
 from hpcai.config.runs import ProfileKind
 from hpcai.errors import HpcaiError
+from hpcai.parsers.reading import Reading
 
 logger = logging.getLogger(__name__)
 Views = dict[str, pd.DataFrame]
@@ -55,16 +56,16 @@ def _key(profile: Profile) -> tuple[str, str]:
     return profile.plan.point.benchmark, profile.plan.point.variant
 
 
-def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], pd.DataFrame]:
+def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
     """Return the counters of each benchmark and variant that has readable ones."""
     found = {}
     for profile in profiles:
         try:
-            table = counters_of(profile) if profile.capture.status == "measured" else None
+            reading = counters_of(profile) if profile.capture.status == "measured" else None
         except HpcaiError:  # said in the row of the counters' own capture
             continue
-        if table is not None:
-            found[_key(profile)] = table
+        if reading is not None:
+            found[_key(profile)] = reading
     return found
 
 
@@ -77,9 +78,14 @@ def _read(profile: Profile, reader: Callable[[Profile], Views]) -> Views:
     except HpcaiError as error:
         logger.warning("%s", error)
         return {"captures": _row(profile, "not readable", str(error), 0.0)}
-    first = next(iter(views.values()))
-    coverage = float(first["coverage_ratio"].iloc[0]) if "coverage_ratio" in first and len(first) else 1.0
-    return {**views, "captures": _row(profile, "measured", "", coverage)}
+    return {**views, "captures": _row(profile, "measured", *_wholeness(views))}
+
+
+def _wholeness(views: Views) -> tuple[str, float]:
+    """Return why something is missing in what was read, and the smallest coverage of any of its tables."""
+    tables = [view for view in views.values() if {"coverage_ratio", "reasons"} <= set(view.columns) and len(view)]
+    reasons = dict.fromkeys(text for view in tables for text in view["reasons"] if isinstance(text, str) and text)
+    return "; ".join(reasons), min((float(view["coverage_ratio"].min()) for view in tables), default=float("nan"))
 
 
 def _row(profile: Profile, status: str, reason: str, coverage_ratio: float) -> pd.DataFrame:

@@ -2,14 +2,26 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pandas as pd
 
 from hpcai.characterise.profile import IDENTITY
 from hpcai.characterise.views import as_view, records_of
 
-MEASURED = "measured"
 WARM = "the data lay in the page cache: a bandwidth of memory, not of storage"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One bandwidth [byte/s] with the tool that told it and its raw file."""
+
+    value: float
+    tool: str
+    source: str
+
+
+NOTHING = Found(math.nan, "", "")
 
 
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -31,26 +43,33 @@ def _row(point: Mapping[str, object], views: Mapping[str, pd.DataFrame]) -> dict
         "network": _of(views["communication"], point, "bus_bandwidth_bytes_per_s", "timeline"),
         "io": _io(views["io"], point),
     }
-    for name, (value, tool) in found.items():
-        known = not math.isnan(value)
-        row[f"{name}_bandwidth_bytes_per_s"] = value
-        row[f"{name}_bandwidth_method"] = f"{MEASURED} ({tool})" if known else ""
+    for name, one in found.items():
+        known = not math.isnan(one.value)
+        row[f"{name}_bandwidth_bytes_per_s"] = one.value
+        row[f"{name}_bandwidth_method"] = f"measured ({one.tool})" if known else ""
         row[f"{name}_bandwidth_reason"] = "" if known else _reason(views, point, name)
+        row[f"{name}_bandwidth_source"] = one.source
     return row
 
 
-def _of(view: pd.DataFrame, point: Mapping[str, object], column: str, tool: str) -> tuple[float, str]:
-    own = view[_is_of(view, point)]
-    words = {"counters": "hardware counters", "timeline": "Horovod's timeline"}
-    return (float(own[column].iloc[0]), f"{words[tool]}, {own['scale'].iloc[0]}") if len(own) else (math.nan, "")
-
-
-def _io(view: pd.DataFrame, point: Mapping[str, object]) -> tuple[float, str]:
-    own = view[_is_of(view, point) & (view["page_cache"] == "cold")]
+def _of(view: pd.DataFrame, point: Mapping[str, object], column: str, tool: str) -> Found:
+    own = view[_is_of(view, point)].dropna(subset=[column])
     if own.empty:
-        return math.nan, ""
+        return NOTHING
+    words = {"counters": "hardware counters", "timeline": "Horovod's timeline"}
     first = own.iloc[0]
-    return float(first["bandwidth_sum_bytes_per_s"]) / float(first["workers"]), f"Darshan, {first['data']}, cold"
+    return Found(float(first[column]), f"{words[tool]}, {first['scale']}", str(first["source"]))
+
+
+def _io(view: pd.DataFrame, point: Mapping[str, object]) -> Found:
+    """Return the first cold read that has a bandwidth."""
+    known = view["bandwidth_sum_bytes_per_s"].notna() & (view["workers"] > 0) & (view["page_cache"] == "cold")
+    own = view[_is_of(view, point) & known]
+    if own.empty:
+        return NOTHING
+    first = own.iloc[0]
+    value = float(first["bandwidth_sum_bytes_per_s"]) / float(first["workers"])
+    return Found(value, f"Darshan, {first['data']}, {first['scale']}, cold", str(first["source"]))
 
 
 def _is_of(view: pd.DataFrame, point: Mapping[str, object]) -> "pd.Series[bool]":
@@ -67,4 +86,8 @@ def _reason(views: Mapping[str, pd.DataFrame], point: Mapping[str, object], name
         return f"not profiled ({PROFILE_OF[name]})"
     if own["status"].iloc[0] != "measured":
         return str(own["reason"].iloc[0])
-    return WARM if name == "io" else f"the {PROFILE_OF[name]} do not tell it"
+    if name != "io":
+        return f"the {PROFILE_OF[name]} do not tell it"
+    seen = views["io"][_is_of(views["io"], point)]
+    said = "; ".join(dict.fromkeys(text for text in seen["reasons"] if isinstance(text, str)))
+    return WARM if (seen["page_cache"] == "warm").all() else said or "Darshan saw no cold read of the data"

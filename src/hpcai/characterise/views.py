@@ -33,7 +33,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
     "kernel_names": (*RUN, "name", "category", "calls", "total_s", "share_ratio", "tool"),
     "counters": (
         *RUN, "tool", "work_flop", "flop_per_sample", "duration_s", "rate_flop_per_s", "dram_bytes",
-        "dram_rate_bytes_per_s", "instructions_per_cycle", "intensity_flop_per_byte", "reasons",
+        "dram_rate_bytes_per_s", "instructions_per_cycle", "intensity_flop_per_byte", "coverage_ratio",
+        "reasons",
     ),
     "io": (
         *RUN, "data", "module", "workers", "files", "read_bytes", "reads", "opens", "read_time_s",
@@ -45,7 +46,9 @@ VIEWS: dict[str, tuple[str, ...]] = {
         *RUN, "data", "log", "process_id", "rank", "executable", "module", "files", "read_bytes", "reads", "opens",
         "read_time_s", "metadata_s", "bandwidth_bytes_per_s", "first_read_s", "last_read_s",
     ),
-    "power": (*RUN, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "reasons"),
+    "power": (
+        *RUN, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "coverage_ratio", "reasons",
+    ),
     "work": (
         "benchmark", "variant", "scale", "ranks", "method", "flop_per_sample", "samples_per_step", "flop_per_step",
         "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "stage", "reason", "source",

@@ -16,7 +16,7 @@ HARDWARE = "counters"
 def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
     """Return the view ``work``: for each scale, the work by each way of counting and the rate that follows from it.
 
-    Rates are those of timed runs: samples per second times operations per sample.
+    Rates are those of timed runs: mean samples per second of ``rate_n`` runs, times operations per sample.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def _rows(
 ) -> Iterable[dict[str, object]]:
     formula = next((count.flop_per_sample for count in report.counts if count.method == "formula"), None)
     for count in report.counts:
-        yield _row(count, path, scale)
+        yield _row(count, path, scale, report.hlo.stage if report.hlo else "")
     own = counters[(counters["benchmark"] == scale["benchmark"]) & (counters["variant"] == scale["variant"])]
     for counted in records_of(own.dropna(subset=["flop_per_sample"])):
         ratio = counted["flop_per_sample"] / formula if formula else math.nan
@@ -50,7 +50,7 @@ def _rows(
         yield {**_row(made, Path(counted["source"]), scale), "method": HARDWARE}
 
 
-def _row(count: WorkCount, path: Path, scale: Mapping[str, object]) -> dict[str, object]:
+def _row(count: WorkCount, path: Path, scale: Mapping[str, object], stage: str = "") -> dict[str, object]:
     rate = float(str(scale["train_rate_mean_samples_per_s"]))
     samples = int(str(scale["global_batch_samples"]))
     per_sample = math.nan if count.flop_per_sample is None else count.flop_per_sample
@@ -61,8 +61,11 @@ def _row(count: WorkCount, path: Path, scale: Mapping[str, object]) -> dict[str,
         "samples_per_step": samples,
         "flop_per_step": per_sample * samples,
         "train_rate_samples_per_s": rate,
-        "rate_flop_per_s": per_sample * rate,
+        # Work that was counted on a batch with something to fill it up is not that of the samples that were trained on.
+        "rate_flop_per_s": math.nan if count.remark else per_sample * rate,
+        "rate_n": int(str(scale["rate_n"])),
         "ratio_to_formula": count.ratio_to_formula,
+        "stage": stage if count.method == "hlo" else "",
         "reason": count.reason or count.remark or "",
         "source": str(path),
     }

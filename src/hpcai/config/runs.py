@@ -12,8 +12,6 @@ from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.units import Bytes, Seconds
 
-WARM_STEPS = 2
-"""Steps of a profiled run before kernels are looked at: the first ones still allocate memory and fill the input."""
 PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
 """Key of the machine file's `profilers` that a kind of profile depends on."""
 Compression = Literal["none", "fp16"]

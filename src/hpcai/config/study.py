@@ -1,12 +1,15 @@
 """The study file: which benchmarks on which machine, under which rules, with which seeds and limits."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
 from hpcai.units import Seconds
 
+WARM_STEPS = 2
+"""Steps of a profiled run before kernels are looked at: the first ones still allocate memory and fill the input."""
+ProfiledSteps = Annotated[int, Field(gt=WARM_STEPS, strict=True)]
 RuleSet = Literal["hpc_1.0.0", "hpc_2.0.0", "hpc_3.0.0"]
 
 
@@ -45,7 +48,7 @@ class Study(Settings):
         description="Each run's seed comes from the study's seed and the run's name, or from the system's entropy.",
     )
     measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
-    profile_steps: Count = Field(default=8, description="Training steps of a profiled run.")
+    profile_steps: ProfiledSteps = Field(default=8, description="Training steps of a profiled run.")
     power_steps: Count = Field(default=100, description="Training steps of a run whose power is sampled.")
     limits: Limits = Limits()
     submission: Submission = Submission()

@@ -6,10 +6,10 @@ from pathlib import Path
 from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.errors import ConfigError
-from hpcai.measure.instruments import Instrument, Missing, find_instrument
-from hpcai.measure.publish import CAPTURE, RAW
+from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
+from hpcai.measure.publish import CAPTURE, RAW, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, say
-from hpcai.records import FINISHED, Artefact, Capture, RunRecord, write_json
+from hpcai.records import FINISHED, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
@@ -28,26 +28,29 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
     """
     plan = read_plan(inputs.plan)
     _profile(plan)
-    instrument = find_instrument(plan)
+    # What was captured once stays captured, also where the tool is no longer found.
+    is_there = published(folder, plan) is not None
+    instrument = NO_INSTRUMENT if is_there else find_instrument(plan)
     if isinstance(instrument, Missing):
         folder.mkdir(parents=True, exist_ok=True)
         found = _capture(plan, "none", instrument.reason)
     else:
-        found = _captured(plan, measure(inputs, folder, launcher, instrument), instrument)
+        found = _captured(plan, measure(inputs, folder, launcher, instrument), folder)
     if found.status == "not_measured":
         say(plan, f"profile {plan.profile} not measured: {found.reason}")
     write_json(found, folder / CAPTURE)
     return found
 
 
-def _captured(plan: RunPlan, record: RunRecord, instrument: Instrument) -> Capture:
+def _captured(plan: RunPlan, record: RunRecord, folder: Path) -> Capture:
+    used = read_part(InstrumentFacts, folder / RAW / TOOL)
     if record.outcome not in FINISHED:
-        return _capture(plan, instrument.tool, f"the profiled run broke down ({record.outcome}): {record.reason}")
-    raw = [one for one in record.artefacts if any(fnmatch(one.path, pattern) for pattern in instrument.raw)]
-    if not fnmatch(raw[0].path if raw else "", instrument.raw[0]):
-        return _capture(plan, instrument.tool, f"{instrument.tool} left no {instrument.raw[0]}; see raw/output.log")
-    made = _capture(plan, instrument.tool, "", tuple(raw))
-    return made.model_copy(update={"compute_capability": instrument.compute_capability})
+        return _capture(plan, used.tool, f"the profiled run broke down ({record.outcome}): {record.reason}")
+    raw = [one for one in record.artefacts if any(fnmatch(one.path, pattern) for pattern in used.raw)]
+    if not any(fnmatch(one.path, used.raw[0]) for one in raw):
+        return _capture(plan, used.tool, f"{used.tool} left no {used.raw[0]}; see raw/output.log")
+    made = _capture(plan, used.tool, "", tuple(raw))
+    return made.model_copy(update={"compute_capability": used.compute_capability})
 
 
 def _capture(plan: RunPlan, tool: str, reason: str, raw: tuple[Artefact, ...] = ()) -> Capture:

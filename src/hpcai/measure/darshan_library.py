@@ -78,7 +78,9 @@ def prepare_darshan(raw: Path, data: Sequence[Path]) -> None:
 
     Darshan puts a log below YEAR/MONTH/DAY of the process's start and does not make these folders.
     """
-    folders = "|".join(re.escape(str(folder.resolve())) for folder in data)
+    # Darshan compares paths as they were opened, links and all, and takes a blank for the end of the pattern.
+    named = dict.fromkeys(path for folder in data for path in (folder.absolute(), folder.resolve()))
+    folders = "|".join(re.escape(str(path)).replace("\\ ", ".") for path in named)
     (raw / "darshan.conf").write_text(f"{CONFIGURATION}NAME_INCLUDE ^({folders})/ POSIX,STDIO,DXT_POSIX\n")
     for days in (0, 1):
         day = time.localtime(time.time() + days * 86_400)

@@ -14,6 +14,7 @@ from typing import Literal
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.measure.darshan_library import find_darshan, prepare_darshan
 from hpcai.measure.power import find_power_meters, metered
+from hpcai.records import InstrumentFacts
 
 StepProfiler = Literal["none", "tensorflow", "cuda"]
 NVPROF_METRICS = (
@@ -94,6 +95,11 @@ class Instrument:
         """Return the variables of the launcher."""
         return {name: _filled(value, attempt) for name, value in self.environment.items()}
 
+    @property
+    def facts(self) -> InstrumentFacts:
+        """What is written into the raw folder of a run."""
+        return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
+
     def finish(self, attempt: Path) -> None:
         """Turn what the tool left into text; a command that fails leaves its words in the output."""
         with (attempt / "output.log").open("ab") as output:
@@ -126,26 +132,34 @@ def _timeline(plan: RunPlan) -> Instrument | Missing:
 def _kernels(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.kernels
     if plan.machine.device.kind == "cpu":
-        # The timeline of the same steps tells when gradients travelled: the profiler sees only that an exchange began.
-        environment = TIMELINE_ENVIRONMENT if plan.point.ranks > 1 else {}
-        here = Instrument("TensorFlow profiler", TRACES, environment=environment, step_profiler="tensorflow")
+        here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
         return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")
-    capability = compute_capability()
-    if isinstance(capability, Missing):
-        return capability
-    name = ("nvprof" if capability < 8.0 else "nsys") if wanted == "auto" else wanted
-    return {"nvprof": _nvprof_trace, "nsys": _nsys}.get(name, _tensorflow_on_gpu)()
+    if wanted == "tensorflow":
+        return Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+    if wanted == "auto":
+        capability = compute_capability()
+        if isinstance(capability, Missing):
+            return capability
+        wanted = "nvprof" if capability < 8.0 else "nsys"
+    return {"nvprof": _nvprof_trace, "nsys": _nsys}[wanted]()
+
+
+def _exchange(plan: RunPlan) -> Mapping[str, str]:
+    """Ask for the timeline of the same steps: TensorFlow's profiler sees only that an exchange of gradients began."""
+    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 else {}
 
 
 def _counters(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.counters
     if plan.machine.device.kind == "cpu":
         return _perf() if wanted in ("auto", "perf") else Missing(f"{wanted} needs an accelerator")
-    capability = compute_capability()
+    if wanted == "perf":
+        return _perf()
+    capability = compute_capability()  # the meaning of the counters depends on it
     if isinstance(capability, Missing):
         return capability
     name = ("nvprof" if capability < 7.5 else "ncu") if wanted == "auto" else wanted
-    found = {"nvprof": _nvprof_metrics, "ncu": _ncu}.get(name, _perf)()
+    found = {"nvprof": _nvprof_metrics, "ncu": _ncu}[name]()
     return found if isinstance(found, Missing) else replace(found, compute_capability=f"{capability:.1f}")
 
 
@@ -189,10 +203,6 @@ def compute_capability() -> float | Missing:
 def _tool(name: str) -> str | Missing:
     found = shutil.which(name)
     return found or Missing(f"{name} is not on the PATH; load its module")
-
-
-def _tensorflow_on_gpu() -> Instrument:
-    return Instrument("TensorFlow profiler", TRACES, step_profiler="tensorflow")
 
 
 def _nvprof_trace() -> Instrument | Missing:

@@ -4,12 +4,33 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import LaunchError
 
 
-def launch_command(launcher: str, plan: RunPlan, program: Sequence[str]) -> list[str]:
+@dataclass(frozen=True)
+class Ranks:
+    """How many ranks are started where."""
+
+    name: str
+    nodes: int
+    ranks_per_node: int
+    cores_per_rank: int
+
+    @classmethod
+    def of(cls, plan: RunPlan) -> "Ranks":
+        """Return the ranks of a run."""
+        return cls(plan.run_id, plan.point.nodes, plan.point.ranks_per_node, plan.machine.cores_per_rank)
+
+    @property
+    def count(self) -> int:
+        """Number of ranks."""
+        return self.nodes * self.ranks_per_node
+
+
+def launch_command(launcher: str, ranks: Ranks, program: Sequence[str]) -> list[str]:
     """Return the command line that starts ``program`` once per rank.
 
     Raises
@@ -19,34 +40,34 @@ def launch_command(launcher: str, plan: RunPlan, program: Sequence[str]) -> list
     """
     if launcher not in LAUNCHERS:
         raise LaunchError(f"launcher {launcher!r}: unknown; allowed: {', '.join(LAUNCHERS)} (see profiles/)")
-    return [*LAUNCHERS[launcher](plan), *program]
+    return [*LAUNCHERS[launcher](ranks), *program]
 
 
-def _horovodrun(plan: RunPlan) -> list[str]:
-    if plan.point.nodes > 1:
-        raise LaunchError(f"{plan.run_id}: horovodrun starts ranks on one node here; use the launcher mpirun or srun")
-    return [sys.executable, "-m", "hpcai.training.launch", "-np", str(plan.point.ranks), "--gloo"]
+def _horovodrun(ranks: Ranks) -> list[str]:
+    if ranks.nodes > 1:
+        raise LaunchError(f"{ranks.name}: horovodrun starts ranks on one node here; use the launcher mpirun or srun")
+    return [sys.executable, "-m", "hpcai.training.launch", "-np", str(ranks.count), "--gloo"]
 
 
-def _mpirun(plan: RunPlan) -> list[str]:
+def _mpirun(ranks: Ranks) -> list[str]:
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    per_node = f"ppr:{plan.point.ranks_per_node}:node"
-    ranks = ["-np", str(plan.point.ranks), "--map-by", per_node, "--oversubscribe", "--bind-to", "none"]
-    return [_find("mpirun"), *root, *ranks]
+    per_node = f"ppr:{ranks.ranks_per_node}:node"
+    options = ["-np", str(ranks.count), "--map-by", per_node, "--oversubscribe", "--bind-to", "none"]
+    return [_find("mpirun"), *root, *options]
 
 
-def _srun(plan: RunPlan) -> list[str]:
-    tasks = [f"--nodes={plan.point.nodes}", f"--ntasks={plan.point.ranks}"]
+def _srun(ranks: Ranks) -> list[str]:
+    tasks = [f"--nodes={ranks.nodes}", f"--ntasks={ranks.count}"]
     return [
         _find("srun"),
         *tasks,
-        f"--ntasks-per-node={plan.point.ranks_per_node}",
-        f"--cpus-per-task={plan.machine.cores_per_rank}",
+        f"--ntasks-per-node={ranks.ranks_per_node}",
+        f"--cpus-per-task={ranks.cores_per_rank}",
         "--mpi=pmix",
     ]
 
 
-LAUNCHERS: dict[str, Callable[[RunPlan], list[str]]] = {"horovodrun": _horovodrun, "mpirun": _mpirun, "srun": _srun}
+LAUNCHERS: dict[str, Callable[[Ranks], list[str]]] = {"horovodrun": _horovodrun, "mpirun": _mpirun, "srun": _srun}
 
 
 def _find(name: str) -> str:

@@ -4,6 +4,7 @@ Written are raw samples with the monotonic clock's time, which the ranks' steps 
 """
 
 import csv
+import logging
 import os
 import re
 import shutil
@@ -16,12 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+logger = logging.getLogger(__name__)
 SAMPLE_S = 0.1
 """NVML refreshes its power about every 100 ms; RAPL's counters wrap after minutes at the earliest."""
 SLURM_SAMPLE_S = 5.0
 """Slurm's node daemons read their sensors every 30 s by default; each question costs the controller a message."""
 POWERCAP = Path("/sys/class/powercap")
-WATTS = re.compile(r"CurrentWatts=(\d+)")
+WATTS = re.compile(r"CurrentWatts=(\S+)")
+ANSWER_S = 10.0
+"""Longest wait for Slurm's controller: a sample that comes later is none."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,20 @@ def _sample(meter: Meter, raw: Path, ended: threading.Event) -> None:
         last = False
         while True:
             now_s = time.monotonic()
-            rows.writerows((f"{now_s:.6f}", *row) for row in meter.sample())
+            rows.writerows((f"{now_s:.6f}", *row) for row in _taken(meter))
             stream.flush()
             if last:
                 return
             last = ended.wait(meter.period_s)
+
+
+def _taken(meter: Meter) -> list[tuple[object, ...]]:
+    """Return a sample; none if the meter fails this time, which the reader sees as a gap."""
+    try:
+        return meter.sample()
+    except OSError as error:
+        logger.warning("%s: %s", meter.instrument, error)
+        return []
 
 
 def _nvml() -> Meter | str:
@@ -136,9 +149,13 @@ def _slurm() -> Meter | str:
 
     def sample() -> list[tuple[Any, ...]]:
         command = [scontrol, "show", "node", nodes]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        # No node draws 0 W: a plugin that has no value yet says so.
-        return [(index, int(watts) * 1000 or "") for index, watts in enumerate(WATTS.findall(done.stdout))]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return []
+        # No node draws 0 W: a plugin that has no value yet says 0 or n/s.
+        watts = [int(text) if text.isdigit() else 0 for text in WATTS.findall(done.stdout)]
+        return [(index, value * 1000 or "") for index, value in enumerate(watts)]
 
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol tells no CurrentWatts of {nodes}: no plugin gathers energy here"

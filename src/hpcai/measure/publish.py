@@ -5,6 +5,7 @@ the record) and `attempts/` (attempts that are under way or broke down); that of
 """
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Mapping
@@ -14,13 +15,15 @@ from hpcai.config.load import read_plan, write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import ConfigError, RunRefusedError
 from hpcai.files import write_atomically
-from hpcai.records import FINISHED, Attempt, RunRecord, read_record, write_json
+from hpcai.records import FINISHED, Attempt, Capture, RunRecord, read_part, read_record, write_json
 
 RECORD = "record.json"
 RAW = "raw"
 CAPTURE = "capture.json"
 ATTEMPTS = "attempts"
 DIGEST = "plan.sha256"
+TOOL = "instrument.json"
+REPETITION = re.compile(r"r\d+")
 
 
 def published(folder: Path, plan: RunPlan) -> RunRecord | None:
@@ -58,8 +61,13 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     return written if written.digest == plan.digest else plan
 
 
-def refuse_changed(plans: Mapping[str, RunPlan], runs: Path) -> None:
+def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
     """Raise before anything is done if a published run was measured with other settings than its plan.
+
+    Parameters
+    ----------
+    plans
+        Folders of runs, each with the plans of its runs by run id.
 
     Raises
     ------
@@ -67,12 +75,12 @@ def refuse_changed(plans: Mapping[str, RunPlan], runs: Path) -> None:
         Naming every such run, what changed, and what can be done.
     """
     problems = []
-    for run_id, plan in plans.items():
-        stamp = runs / run_id / RAW / DIGEST
+    for folder, run_id, plan in ((runs, *item) for runs, own in plans for item in own.items()):
+        stamp = folder / run_id / RAW / DIGEST
         if plan.seed is None or not stamp.exists() or stamp.read_text().strip() == plan.digest:
             continue
-        old = read_plan(runs / run_id / RAW / "plan.json")
-        problems.append(_changed(runs / run_id, old, plan))
+        old = read_plan(folder / run_id / RAW / "plan.json")
+        problems.append(_changed(folder / run_id, old, plan))
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -157,6 +165,24 @@ def republish(folder: Path) -> None:
     write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes())
 
 
+_NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders"
+
+
+def discard_all(folder: Path, reason: str) -> list[Path]:
+    """Move aside the run in a folder, or every run below it, such as all profiles of one kind.
+
+    Raises
+    ------
+    RunRefusedError
+        If there is no run.
+    """
+    runs = [path.parent.parent for path in folder.rglob(f"{RAW}/plan.json")]
+    found = sorted(run for run in runs if REPETITION.fullmatch(run.name))
+    if not found:
+        raise RunRefusedError(_NO_RUN.format(folder))
+    return [discard(run, reason) for run in found]
+
+
 def discard(folder: Path, reason: str) -> Path:
     """Move a run aside, with the reason; nothing is deleted.
 
@@ -166,7 +192,7 @@ def discard(folder: Path, reason: str) -> Path:
         If the folder is no run.
     """
     if not (folder / RAW / "plan.json").exists():
-        raise RunRefusedError(f"{folder}: no published run here; name a folder such as results/runs/B/V/n1x2/r1")
+        raise RunRefusedError(_NO_RUN.format(folder))
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder.parent / "discarded" / f"{folder.name}-{stamp}"
     target.parent.mkdir(exist_ok=True)
@@ -176,13 +202,20 @@ def discard(folder: Path, reason: str) -> Path:
 
 
 def forget_breakdowns(runs: Path) -> list[Path]:
-    """Take away the published records of runs that broke down, so that the workflow measures them again."""
-    broken = [path for path in _records(runs) if read_record(path).outcome not in FINISHED]
+    """Take away the published records of runs that broke down, so that the workflow measures them again.
+
+    The same is done with profiles that could not be captured: a tool may be there by now.
+    """
+    broken = [path for path in _in_runs(runs, RECORD) if read_record(path).outcome not in FINISHED]
+    missing = [path for path in _in_runs(runs, CAPTURE) if read_part(Capture, path).status == "not_measured"]
+    folders = sorted({path.parent for path in (*broken, *missing)})
+    for folder in folders:
+        (folder / CAPTURE).unlink(missing_ok=True)
     for path in broken:
         path.unlink()
-        path.with_name(CAPTURE).unlink(missing_ok=True)
-    return [path.parent for path in broken]
+    return folders
 
 
-def _records(runs: Path) -> Iterable[Path]:
-    return sorted(runs.glob(f"*/*/*/*/{RECORD}"))
+def _in_runs(runs: Path, name: str) -> Iterable[Path]:
+    """Return the files of a name in folders of runs (r1, r2, ...), however deep; none of what was put aside."""
+    return sorted(path for path in runs.rglob(name) if REPETITION.fullmatch(path.parent.name))

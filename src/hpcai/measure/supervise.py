@@ -1,15 +1,12 @@
 """Measures one run: claim, attempt, launch, watch, record, publish."""
 
-import fcntl
 import logging
 import os
 import re
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,10 +16,11 @@ from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import clean_stage
 from hpcai.errors import RecordError, RunRefusedError
+from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
 from hpcai.measure.claim import REFRESH_S, claimed
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
-from hpcai.measure.launcher import launch_command
+from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.records import (
@@ -36,6 +34,7 @@ from hpcai.records import (
     TrainingReport,
     file_sha256,
     read_part,
+    write_json,
 )
 from hpcai.rules.judge import judge
 
@@ -114,16 +113,18 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, claim: 
     scratch = scratch_folder(plan, attempt.name)
     progress = _Progress(plan, attempt / "epochs.jsonl", claim)
     try:
-        with machine_to_itself(plan):
+        with machine_to_itself(partial(say, plan)):
             # Dropped only now: a run that was waited for may have read the same files.
             page_cache: PageCache = drop_page_cache(data_files(inputs, manifest, pack))
             if plan.point.nodes > 1 or (pack and not plan.time_staging):
                 # Other nodes' caches are out of reach, and what is staged before the clock starts is warm.
                 page_cache = "kept"
             instrument = start.instrument
+            if plan.kind == "profiled":
+                write_json(instrument.facts, attempt / publish.TOOL)
             instrument.before(attempt, [*data_folders(inputs, manifest, pack), scratch])
             program = _program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
-            command = launch_command(start.launcher, plan, instrument.wrap(program, attempt))
+            command = launch_command(start.launcher, Ranks.of(plan), instrument.wrap(program, attempt))
             environment = {ATTEMPT_VARIABLE: attempt.name, **instrument.variables(attempt)}
             say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
             started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -175,18 +176,6 @@ def record_attempt(
         **facts,
     )
     return record.model_copy(update={"verdicts": judge(plan, record.facts)})
-
-
-@contextmanager
-def machine_to_itself(plan: RunPlan) -> Iterator[None]:
-    """Wait until no other run is under way on this node, whoever started it: timed runs must not overlap."""
-    with (Path(tempfile.gettempdir()) / f"hpcai-{os.getuid()}.run").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say(plan, "waits until another run on this machine has ended")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:

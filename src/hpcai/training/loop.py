@@ -78,7 +78,6 @@ class Training:
         staging, run_start_s = self._start_run()
         epochs, verdict = self._train_epochs()
         run_s = monotonic_s() - run_start_s
-        self._profiler.close()
         self._log.end_run(verdict.outcome == "converged")
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
         digest = self._require_equal_ranks()
@@ -209,6 +208,7 @@ class Training:
             self._steps += 1
             self._journal.beat(now=False)
         losses += [] if pending is None else [float(pending)]
+        self._profiler.close()  # before the evaluation, which is no training
         durations_s = np.diff([*starts_s, monotonic_s()])
         return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
 

@@ -18,7 +18,11 @@ STEPS_S = (100.0, 100.5, 101.0, 101.5)
 def make_profile(
     folder: Path, profile: ProfileKind, raw: dict[str, str | bytes], *, tool: str = "a tool", **plan: Any
 ) -> Profile:
-    """Write a captured profile with steps of half a second, and return it."""
+    """Write a captured profile with steps of half a second, and return it.
+
+    ``compute_capability`` is that of the capture, all other arguments are those of the plan.
+    """
+    capability = plan.pop("compute_capability", "")
     record = make_record(**{"kind": "profiled", "profile": profile, "max_steps": len(STEPS_S), **plan})
     (folder / "raw").mkdir(parents=True)
     write_plan(record.plan, folder / "plan.json")
@@ -38,6 +42,7 @@ def make_profile(
         status="measured" if files else "not_measured",
         reason="" if files else f"no {tool} here",
         raw=tuple(files),
+        compute_capability=capability,
     )
     write_json(capture, folder / "capture.json")
     return Profile.at(folder / "capture.json")

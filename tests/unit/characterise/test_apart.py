@@ -1,12 +1,15 @@
 """Measuring processes: what they do with slow, failing and crashing ways."""
 
+import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
 
 from hpcai.characterise import apart
 from hpcai.characterise.apart import Options, measure_apart, sample_ways
+from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.sampling import NotMeasured, Sample, Way
 from hpcai.errors import LaunchError
 
@@ -21,6 +24,12 @@ ways = [Way("gemm", "fp32", "good", "1", 1e3, lambda: None), Way("gemm", "bf16",
 for line in sample_ways(ways, parse_options("x")):
     print(line.model_dump_json(), flush=True)
 """
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path_factory, monkeypatch):
+    """These tests wait for no measurement that runs beside them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def way(work: float = 1e3, run=lambda: None, precision: str = "fp32") -> Way:
@@ -59,6 +68,37 @@ def test_what_would_take_too_long_is_not_tried_and_says_why():
     assert "FLOP/s" in missing[0].reason
 
 
+def test_what_moves_bytes_is_too_slow_in_bytes():
+    least, most = (Way("memory", "", "test", f"{work:g}", work, lambda: time.sleep(0.01)) for work in (10.0, 1e9))
+    _, missing = lines(least, most)
+    assert "B/s" in missing[0].reason
+    assert "FLOP" not in missing[0].reason
+
+
+def test_every_call_is_announced_before_it_is_made():
+    announced, calls = [""], []
+    ways = [way(work, run=lambda work=work: calls.append((announced[-1], f"{work:g}"))) for work in (10.0, 20.0)]
+    for line in sample_ways(ways, OPTIONS):
+        if isinstance(line, apart._Trying):
+            announced.append(line.trying.rpartition("|")[2])
+    assert announced[1:] == ["10", "20"] * OPTIONS.repeats
+    assert len(calls) > 2 * OPTIONS.repeats
+    assert all(name == called for name, called in calls)
+
+
+def test_what_fails_in_a_repetition_keeps_its_samples_and_says_so():
+    calls = []
+
+    def fail_late():
+        calls.append(1)
+        if len(calls) > 5:
+            raise MemoryError("no room")
+
+    samples, missing = lines(way(run=fail_late))
+    assert len(samples) == 4
+    assert {one.reason for one in missing} == {"MemoryError: no room"}
+
+
 def test_what_fails_has_a_reason_and_no_number():
     def fail():
         raise NotImplementedError("no kernel\nfor this type")
@@ -86,13 +126,89 @@ def test_a_crash_takes_only_its_own_way_along(program):
     assert "ended by SIGILL" in missing.reason
 
 
+LATE = """
+import os, signal
+from hpcai.characterise.apart import parse_options, sample_ways
+from hpcai.characterise.sampling import Way
+calls = []
+def crash():
+    calls.append(1)
+    if len(calls) > 5: os.kill(os.getpid(), signal.SIGSEGV)
+ways = [Way("gemm", "fp32", name, "1", 1e3, crash if name == "b" else lambda: None) for name in "abc"]
+for line in sample_ways(ways, parse_options("x")):
+    print(line.model_dump_json(), flush=True)
+"""
+
+
+def test_a_crash_in_a_repetition_is_that_of_the_way_that_was_repeated(program):
+    report = measure_apart(program(LATE), [1], "cpu", 4)
+    assert {summary.backend for summary in report.summaries} == {"a", "c"}
+    assert [(one.backend, "SIGSEGV" in one.reason) for one in report.not_measured] == [("b", True)]
+
+
+def said(*lines: str) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+PLAN = '{"ways": ["gemm|fp32|a|1", "gemm|fp32|b|1", "gemm|fp32|b|2", "gemm|bf16|c|1"]}'
+TRYING_A, TRYING_B = '{"trying": "gemm|fp32|a|1"}', '{"trying": "gemm|fp32|b|1"}'
+SAMPLE_A = Sample(
+    kind="gemm", precision="fp32", backend="a", setting="1", threads=1, work=1e3, unit="FLOP/s", duration_s=1.0
+).model_dump_json()
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Replace processes by what they would have printed: an exit status, or None for one that does not end."""
+    commands = []
+
+    def replace(*endings: tuple[int | None, bytes]):
+        left = list(endings)
+
+        def run(command, timeout, **_options):
+            commands.append(command)
+            status, output = left.pop(0)
+            if status is None:
+                raise subprocess.TimeoutExpired(command, timeout, output, b"")
+            return subprocess.CompletedProcess(command, status, output, b"why")
+
+        monkeypatch.setattr(apart.subprocess, "run", run)
+        return commands
+
+    return replace
+
+
+def test_a_time_out_ends_the_measurement_and_keeps_what_was_timed(processes):
+    commands = processes((None, said(PLAN, TRYING_A, SAMPLE_A, TRYING_B) + b'{"trying": "ge'))
+    report = measure_apart("module", [1], "cpu", 2)
+    assert len(commands) == 1
+    assert [summary.backend for summary in report.summaries] == ["a"]
+    assert [(one.backend, one.setting) for one in report.not_measured] == [("b", "1"), ("b", "2"), ("c", "1")]
+    assert {one.reason for one in report.not_measured} == {"the measurement was ended after 600 s, in gemm fp32 b 1"}
+    rows = ceiling_rows(report, "x").set_index("backend")
+    assert list(rows["setting"]) == ["1", "2 settings", "1"]
+    assert list(rows.loc[["b", "c"], "value"].isna()) == [True, True]
+
+
+def test_time_is_up_for_all_processes_together(processes, monkeypatch):
+    times = iter([0.0, 0.0, 590.0, 590.0, 590.0])
+    monkeypatch.setattr(apart.time, "monotonic", lambda: next(times, 700.0))
+    commands = processes((-11, said(PLAN, TRYING_B, TRYING_A, SAMPLE_A, TRYING_B)), (None, said(PLAN)))
+    report = measure_apart("module", [1], "cpu", 2)
+    assert commands[1][-1] == "--without=gemm|fp32|b|1"
+    assert [summary.backend for summary in report.summaries] == ["a"]  # of the process that crashed
+    reasons = {(one.backend, one.setting): one.reason for one in report.not_measured}
+    assert "SIGSEGV" in reasons["b", "1"]
+    assert reasons["b", "2"] == reasons["c", "1"] == "the measurement was ended after 600 s"
+
+
 def test_a_process_that_cannot_start_measuring_is_an_error(program):
     with pytest.raises(LaunchError, match="ended with 3, expected exit status 0: no luck"):
         measure_apart(program("import sys\nprint('no luck', file=sys.stderr)\nsys.exit(3)"), [1], "cpu", 2)
 
 
 def test_a_process_that_hangs_is_ended(program, monkeypatch):
-    monkeypatch.setattr(apart, "LONGEST_PROCESS_S", 0.2)
+    monkeypatch.setattr(apart, "LONGEST_S", 0.2)
     with pytest.raises(LaunchError, match=r"was ended after 0\.2 s"):
         measure_apart(program("import time\ntime.sleep(60)"), [1], "cpu", 2)
 

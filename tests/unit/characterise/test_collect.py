@@ -105,6 +105,14 @@ def test_a_warm_read_is_no_bandwidth_of_storage(measured):
     assert "page cache" in row["io_bandwidth_reason"]
 
 
+def test_a_read_without_a_bandwidth_stops_nothing(measured):
+    nobody = make_rows("io", make_point(ranks=2), page_cache="cold", workers=0, reasons="no process read data")
+    captures = [make_rows("captures", make_point(ranks=2), profile="io", status="measured", reason="")]
+    row = collect_views(profiles(io=[nobody], captures=captures), measured)["characterisation"].iloc[0]
+    assert pd.isna(row["io_bandwidth_bytes_per_s"])
+    assert row["io_bandwidth_reason"] == "no process read data"
+
+
 def test_ceilings_that_were_not_measured_have_a_reason(measured):
     ceilings = collect_views({}, measured)["ceilings"].set_index(["kind", "precision"]).sort_index()
     assert pd.isna(ceilings.loc[("gemm", "fp16"), "value"]).all()

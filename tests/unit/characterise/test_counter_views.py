@@ -7,7 +7,7 @@ from unit.characterise.profile_folders import make_profile
 
 from hpcai.characterise.counter_views import counter_views, counters_of
 from hpcai.characterise.reading_profiles import read_profiles
-from hpcai.config.runs import WARM_STEPS
+from hpcai.config.study import WARM_STEPS
 
 NVPROF = """==7== NVPROF is profiling process 7, command: python
 ==7== Profiling result:
@@ -31,14 +31,23 @@ def test_perf_tells_instructions_per_cycle_and_no_work(tmp_path):
 
 
 def test_kernels_tell_work_and_traffic(tmp_path):
-    profile = make_profile(tmp_path / "p", "counters", {"nvprof_metrics.csv": NVPROF}, tool="nvprof")
+    raw = {"nvprof_metrics.csv": NVPROF}
+    profile = make_profile(tmp_path / "p", "counters", raw, tool="nvprof", compute_capability="6.0")
     row = counter_views(profile)["counters"].iloc[0]
     assert row["dram_bytes"] == 4 * 15 * 32
-    # Of tensor cores nvprof tells nothing: the work as a whole is not known.
-    assert math.isnan(row["work_flop"]) or row["work_flop"] == 4000
+    assert row["work_flop"] == 4000
     samples = (len(profile.steps()) - WARM_STEPS) * profile.plan.local_batch
-    assert math.isnan(row["flop_per_sample"]) or row["flop_per_sample"] == 4000 / samples
-    assert set(counters_of(profile)["name"]) == {"volta_sgemm_128x64_nn"}
+    assert row["flop_per_sample"] == 4000 / samples
+    assert set(counters_of(profile).table["name"]) == {"volta_sgemm_128x64_nn"}
+
+
+def test_what_tensor_cores_do_is_not_known_from_nvprof(tmp_path):
+    raw = {"nvprof_metrics.csv": NVPROF}
+    profile = make_profile(tmp_path / "p", "counters", raw, tool="nvprof", compute_capability="7.0")
+    row = counter_views(profile)["counters"].iloc[0]
+    assert math.isnan(row["work_flop"])
+    assert math.isnan(row["rate_flop_per_s"])
+    assert row["reasons"]
 
 
 def test_kernels_of_another_run_get_their_counters(tmp_path):

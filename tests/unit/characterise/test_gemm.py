@@ -1,5 +1,7 @@
 """GEMM rates."""
 
+import tempfile
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,12 @@ from hpcai.characterise.sampling import CeilingReport, time_way
 from hpcai.errors import ConfigError
 
 TINY = (square(64),)
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path_factory, monkeypatch):
+    """These tests wait for no measurement that runs beside them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def test_each_backend_multiplies_in_the_precisions_it_has():

@@ -7,7 +7,8 @@ from unit.characterise.timeline_text import timeline_text
 
 from hpcai.characterise import kernel_views as module
 from hpcai.characterise.kernel_views import kernel_views
-from hpcai.config.runs import WARM_STEPS
+from hpcai.characterise.reading_profiles import read_profiles
+from hpcai.config.study import WARM_STEPS
 from hpcai.errors import ParseError
 from hpcai.parsers.reading import Reading
 
@@ -75,3 +76,20 @@ def test_one_rank_has_no_overlap(profiled):
     views = profiled(operations(("Conv3D", 0.1, 0.046)), ranks=1)
     assert views["overlap"].empty
     assert views["lanes"].empty
+
+
+def test_a_cut_trace_is_said_in_the_views_and_in_the_capture(tmp_path):
+    header = (
+        '"Start","Duration","Grid X","Grid Y","Grid Z","Block X","Block Y","Block Z","Registers Per Thread",'
+        '"Static SMem","Dynamic SMem","Size","Throughput","Device","Context","Stream","Name"\n'
+        "ms,us,,,,,,,,KB,B,KB,GB/s,,,,\n"
+    )
+    row = '{}.000000,100.000000,1,1,1,1,1,1,32,0.000000,0,,,"Tesla V100 (0)","1","7","sgemm_128x64_nn [{}]"\n'
+    text = "==7== Profiling result:\n" + header + "".join(row.format(n, n) for n in range(1, 5))
+    profile = make_profile(tmp_path / "p", "kernels", {"nvprof_trace.csv": text[:-40]}, tool="nvprof")
+    views = read_profiles("kernels", [profile.folder / "capture.json"])
+    assert views["kernels"]["calls"].to_list() == [3]
+    assert (views["kernels"]["coverage_ratio"] < 1).all()
+    capture = views["captures"].iloc[0]
+    assert capture["coverage_ratio"] < 1
+    assert capture["reason"]

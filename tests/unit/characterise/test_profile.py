@@ -26,7 +26,16 @@ def test_steps_are_put_on_the_wall_clock(tmp_path):
     steps = profile.steps()
     assert steps["start_s"].to_list() == [1000 + start for start in STEPS_S]
     assert steps["duration_s"].to_list() == [0.5] * len(STEPS_S)
-    assert profile.steps_window_s() == (STEPS_S[0], STEPS_S[-1] + 0.5)
+    assert profile.training_windows_s() == [(STEPS_S[0], STEPS_S[-1] + 0.5)]
+
+
+def test_evaluations_between_epochs_are_no_training(tmp_path):
+    profile = make_profile(tmp_path / "p", "power", {"power_rapl.csv": ""})
+    rows = "1,1,10.0,0.5,1\n1,2,10.5,0.5,1\n1,3,11.0,0.5,1\n2,1,20.0,0.5,1\n2,2,20.5,0.5,1\n"
+    (tmp_path / "p/raw/steps.csv").write_text("epoch,step,start_s,step_time_s,train_loss\n" + rows)
+    assert profile.training_windows_s() == [(10.0, 11.5), (20.0, 21.0)]
+    # A profiler's window opens behind the warm steps and closes before the first evaluation.
+    assert profile.profiled_steps()["start_s"].to_list() == [1011.0]
 
 
 def test_views_have_their_columns_whatever_the_rows():

@@ -67,8 +67,28 @@ def test_rows_keep_the_best_of_each_backend_and_the_reason_of_what_is_missing():
     # A shape that was too slow is no missing ceiling: numpy has one in this precision.
     assert list(rest["reason"]) == ["no such kernel", "in memory"]
     assert list(rest["unit"]) == ["FLOP/s", "B/s"]
-    assert list(rest["setting"]) == ["", "shared"]
+    assert list(rest["place"]) == ["", "shared"]
     assert (rest["n"] == 0).all()
+
+
+def test_rows_have_place_median_and_the_number_of_ways():
+    read = {"kind": "storage_read", "precision": "", "unit": "B/s", "page_cache": "cold"}
+    samples = [sample(rate, **read, place="shared") for rate in (1e9, 3e9, 2e9)]
+    samples += [sample(9e9, **read, place="node-local"), sample(2.5e9, **read, place="shared", setting="4 files")]
+    rows = ceiling_rows(report_of(samples), "x").set_index("place")
+    shared = rows.loc["shared"]
+    assert [shared[name] for name in ("value", "median", "n", "ways")] == pytest.approx([3e9, 2e9, 3, 2])
+    assert rows.loc["node-local", "value"] == pytest.approx(9e9)
+
+
+def test_what_is_missing_for_one_reason_is_one_row():
+    missing = [
+        NotMeasured(kind="gemm", precision="fp16", backend="x", setting=f"{number}", threads=1, reason=reason)
+        for number, reason in enumerate(["time is up", "time is up", "no kernel"])
+    ]
+    rows = ceiling_rows(report_of([], missing), "x")
+    assert list(rows["setting"]) == ["2 settings", "2"]
+    assert list(rows["reason"]) == ["time is up", "no kernel"]
 
 
 def test_nothing_at_all_is_an_empty_table_with_all_columns():

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import tempfile
+import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -10,8 +12,15 @@ import pytest
 from hpcai.characterise import storage
 from hpcai.characterise.sampling import CeilingReport
 from hpcai.characterise.storage import file_system_of, measure_storage, page_cache_state, usable_bytes
+from hpcai.machine_lock import machine_to_itself
 
 SIZE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def own_lock(tmp_path_factory, monkeypatch):
+    """These tests wait for no measurement that runs beside them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def measure(places, **options):
@@ -35,6 +44,18 @@ def test_writes_and_reads_are_samples_and_no_file_is_left(tmp_path, on_disk):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_storage_is_measured_while_nothing_else_is_timed(tmp_path, on_disk, caplog):
+    caplog.set_level("INFO", "hpcai")
+    inside = threading.Event()
+    thread = threading.Thread(target=lambda: (measure({"shared": str(tmp_path)}), inside.set()))
+    with machine_to_itself(print):
+        thread.start()
+        assert not inside.wait(0.5)
+    thread.join(30)
+    assert inside.is_set()
+    assert "waits until another run or measurement" in caplog.text
+
+
 def test_what_was_written_is_what_is_read(tmp_path, on_disk, monkeypatch):
     seen = []
     read = storage._read
@@ -55,7 +76,8 @@ def test_reads_from_memory_are_kept_but_make_no_rate(tmp_path, on_disk, monkeypa
     assert {sample.page_cache for sample in report.samples if sample.kind == "storage_read"} == {"warm"}
     (missing,) = report.not_measured
     assert missing.kind == "storage_read"
-    assert "came from memory" in missing.reason
+    assert "the kernel counted no fetch from storage" in missing.reason
+    assert "does not count" in missing.reason
 
 
 def test_where_the_kernel_does_not_count_nothing_is_claimed(tmp_path, on_disk, monkeypatch):

@@ -8,10 +8,13 @@ from unit.training.training_plans import make_plan
 from hpcai.config.load import write_plan
 from hpcai.errors import ConfigError
 from hpcai.measure import capture as module
+from hpcai.measure import publish
 from hpcai.measure.capture import capture
 from hpcai.measure.instruments import Instrument, Missing
 from hpcai.measure.supervise import Inputs
-from hpcai.records import Artefact, Capture, read_part
+from hpcai.records import Artefact, Capture, read_part, write_json
+
+TOOL = Instrument("a tool", ("trace.json", "*.csv"), compute_capability="7.0")
 
 
 @pytest.fixture
@@ -22,41 +25,58 @@ def inputs(tmp_path):
     return Inputs(tmp_path / "plan.json", tmp_path / "manifest.json", None)
 
 
-def captured(inputs, tmp_path, monkeypatch, record=None, found=None):
-    monkeypatch.setattr(module, "find_instrument", lambda plan: found or Instrument("a tool", ("trace.json", "*.csv")))
-    monkeypatch.setattr(module, "measure", lambda *arguments: record)
-    made = capture(inputs, tmp_path / "folder", "horovodrun")
-    assert read_part(Capture, tmp_path / "folder/capture.json") == made
-    return made
+@pytest.fixture
+def captured(inputs, tmp_path, monkeypatch):
+    """Capture with a tool that is found or missing, and a run that ends as a record says."""
+    folder = tmp_path / "folder"
+
+    def make(record=None, found=TOOL, is_there=False):
+        def measure(*arguments):
+            if arguments[-1] is TOOL:
+                (folder / publish.RAW).mkdir(parents=True)
+                write_json(TOOL.facts, folder / publish.RAW / publish.TOOL)
+            return record
+
+        monkeypatch.setattr(module, "find_instrument", lambda plan: found)
+        monkeypatch.setattr(module, "measure", measure)
+        monkeypatch.setattr(module, "published", lambda folder, plan: record if is_there else None)
+        made = capture(inputs, folder, "horovodrun")
+        assert read_part(Capture, folder / publish.CAPTURE) == made
+        return made
+
+    return make
 
 
-def test_a_missing_tool_is_a_result(inputs, tmp_path, monkeypatch):
-    made = captured(inputs, tmp_path, monkeypatch, found=Missing("no such tool here"))
+def left(*paths):
+    files = tuple(Artefact(path=path, bytes=5, sha256="0" * 64) for path in paths)
+    return make_record().model_copy(update={"artefacts": files})
+
+
+def test_a_missing_tool_is_a_result(captured):
+    made = captured(found=Missing("no such tool here"))
     assert (made.status, made.reason, made.raw) == ("not_measured", "no such tool here", ())
 
 
-def test_a_broken_run_is_a_result(inputs, tmp_path, monkeypatch):
-    (tmp_path / "folder").mkdir()
+def test_a_broken_run_is_a_result(captured):
     record = make_record(outcome="failed")
-    made = captured(inputs, tmp_path, monkeypatch, record)
+    made = captured(record)
     assert made.status == "not_measured"
     assert f"broke down (failed): {record.reason}" in made.reason
 
 
-def test_raw_files_are_named_with_their_digest(inputs, tmp_path, monkeypatch):
-    (tmp_path / "folder").mkdir()
-    files = [Artefact(path=path, bytes=5, sha256="0" * 64) for path in ("trace.json", "a.csv", "output.log")]
-    record = make_record().model_copy(update={"artefacts": tuple(files)})
-    made = captured(inputs, tmp_path, monkeypatch, record)
-    assert made.status == "measured"
+def test_raw_files_are_named_with_their_digest(captured):
+    made = captured(left("trace.json", "a.csv", "output.log"))
+    assert (made.status, made.tool, made.compute_capability) == ("measured", "a tool", "7.0")
     assert [one.path for one in made.raw] == ["raw/trace.json", "raw/a.csv"]
 
 
-def test_a_tool_that_left_nothing_is_a_result(inputs, tmp_path, monkeypatch):
-    (tmp_path / "folder").mkdir()
-    file = Artefact(path="a.csv", bytes=5, sha256="0" * 64)
-    made = captured(inputs, tmp_path, monkeypatch, make_record().model_copy(update={"artefacts": (file,)}))
-    assert made.reason.startswith("a tool left no trace.json")
+def test_a_tool_that_left_nothing_is_a_result(captured):
+    assert captured(left("a.csv")).reason.startswith("a tool left no trace.json")
+
+
+def test_what_was_captured_stays_when_the_tool_is_gone(captured):
+    before = captured(left("trace.json"))
+    assert captured(left("trace.json"), found=Missing("the module is not loaded"), is_there=True) == before
 
 
 def test_a_timed_run_is_not_captured(tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 
 import pytest
 from unit.record_factory import make_record
@@ -9,33 +10,33 @@ from unit.record_factory import make_record
 from hpcai.errors import LaunchError
 from hpcai.measure import launcher, page_cache, provenance
 
-PLAN = make_record().plan
+RANKS = launcher.Ranks.of(make_record().plan)
 
 
 def test_unknown_launcher():
     with pytest.raises(LaunchError, match=r"'aprun': unknown; allowed: horovodrun, mpirun, srun"):
-        launcher.launch_command("aprun", PLAN, ["true"])
+        launcher.launch_command("aprun", RANKS, ["true"])
 
 
 def test_missing_launcher(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(LaunchError, match="srun: no such program on the PATH"):
-        launcher.launch_command("srun", PLAN, ["true"])
+        launcher.launch_command("srun", RANKS, ["true"])
 
 
 def test_horovodrun_is_the_environments_own(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    command = launcher.launch_command("horovodrun", PLAN, ["python", "-m", "x"])
+    command = launcher.launch_command("horovodrun", RANKS, ["python", "-m", "x"])
     assert command[:3] == [sys.executable, "-m", "hpcai.training.launch"]
-    assert command[3:] == ["-np", str(PLAN.point.ranks), "--gloo", "python", "-m", "x"]
-    several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 2})})
+    assert command[3:] == ["-np", str(RANKS.count), "--gloo", "python", "-m", "x"]
+    several = replace(RANKS, nodes=2)
     with pytest.raises(LaunchError, match="use the launcher mpirun or srun"):
         launcher.launch_command("horovodrun", several, ["true"])
 
 
 def test_mpirun_and_srun_name_the_layout(monkeypatch):
     monkeypatch.setattr(launcher, "_find", lambda name: name)
-    several = PLAN.model_copy(update={"point": PLAN.point.model_copy(update={"nodes": 3, "ranks_per_node": 2})})
+    several = replace(RANKS, nodes=3, ranks_per_node=2)
     assert "ppr:2:node" in launcher.launch_command("mpirun", several, ["true"])
     assert {"--nodes=3", "--ntasks=6", "--ntasks-per-node=2"} <= set(launcher.launch_command("srun", several, ["true"]))
 

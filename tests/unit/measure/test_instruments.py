@@ -1,6 +1,7 @@
 """Which tool looks into a profiled run: found, missing with a reason, and put around the ranks."""
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -67,6 +68,14 @@ def test_the_compute_capability_chooses_the_tool(programs, capability, kernels, 
     assert (timed.step_profiler, counted.step_profiler) == ("cuda", "cuda")
 
 
+def test_a_tool_that_is_named_needs_no_capability(programs):
+    named = {**GPU, "profilers": {"kernels": "tensorflow", "counters": "perf"}}
+    found = find_instrument(plan("kernels", **named))
+    assert (found.tool, found.step_profiler) == ("TensorFlow profiler", "tensorflow")
+    assert "HOROVOD_TIMELINE" in found.environment
+    assert "perf is not on the PATH" in find_instrument(plan("counters", **named)).reason
+
+
 def test_an_unknown_accelerator_is_not_guessed(programs):
     assert "nvidia-smi is not on the PATH" in find_instrument(plan("kernels", **GPU)).reason
     programs("nvidia-smi", "No devices were found", 6)
@@ -94,10 +103,14 @@ def test_darshan_is_found_by_setting_module_or_path(tmp_path):
 
 
 def test_darshan_watches_the_data_and_nothing_else(tmp_path):
-    prepare_darshan(tmp_path, [tmp_path / "data", tmp_path / "scratch+1"])
+    (tmp_path / "real").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "real")
+    prepare_darshan(tmp_path, [tmp_path / "data", tmp_path / "scratch+1", tmp_path / "with blank"])
     included = (tmp_path / "darshan.conf").read_text().splitlines()[-1]
-    assert included.startswith("NAME_INCLUDE ^(")
-    assert "scratch\\+1" in included
+    pattern = included.split(" ")[1]  # Darshan takes a blank for the end of the pattern
+    for opened in ("data/x", "real/x", "scratch+1/x", "with blank/x"):
+        assert re.match(pattern, f"{tmp_path}/{opened}"), opened
+    assert not re.match(pattern, f"{tmp_path}/other/x")
     assert len(list((tmp_path / "darshan").glob("*/*/*"))) == 2
 
 

@@ -16,11 +16,38 @@ def counters(folder, energy_uj=1000):
 
 
 def test_every_missing_meter_has_its_reason(tmp_path, monkeypatch):
-    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    meters, reasons = find_power_meters(tmp_path / "nothing")
-    assert {reason.split(":")[0] for reason in reasons} == {"NVML", "RAPL", "Slurm"} - {
-        {"nvml": "NVML", "rapl": "RAPL", "slurm": "Slurm"}[meter.instrument] for meter in meters
-    }
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    reasons = find_power_meters(tmp_path / "nothing")[1]
+    assert f"RAPL: no package below {tmp_path / 'nothing'}" in reasons
+    assert "Slurm: not inside a job" in reasons
+
+
+def test_slurm_tells_the_power_of_each_node_that_knows_it(tmp_path, monkeypatch):
+    scontrol = tmp_path / "scontrol"
+    lines = "NodeName=a CurrentWatts=n/s AveWatts=0\nNodeName=b CurrentWatts=250 AveWatts=0\nNodeName=c CurrentWatts=0"
+    scontrol.write_text(f"#!/bin/sh\ncat <<END\n{lines}\nEND\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b,c")
+    meter = next(meter for meter in find_power_meters(tmp_path / "nothing")[0] if meter.instrument == "slurm")
+    assert meter.sample() == [(0, ""), (1, 250_000), (2, "")]
+    scontrol.write_text("#!/bin/sh\necho NodeName=a CurrentWatts=n/s\n")
+    assert any("no plugin gathers energy" in reason for reason in find_power_meters(tmp_path / "nothing")[1])
+
+
+def test_a_meter_that_fails_once_leaves_a_gap(tmp_path):
+    answers = iter([[(0, 1)], OSError("busy"), [(0, 2)], *([[(0, 3)]] * 100)])
+
+    def sample():
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    with metered([Meter("nvml", ("monotonic_s", "index", "power_mw"), sample, period_s=0.01)], tmp_path):
+        time.sleep(0.1)
+    values = [row["power_mw"] for row in csv.DictReader((tmp_path / "power_nvml.csv").open())]
+    assert values[:2] == ["1", "2"]
 
 
 def test_packages_are_sampled_their_parts_are_not_and_the_platform_is_named(tmp_path):

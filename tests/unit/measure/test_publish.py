@@ -9,7 +9,7 @@ from unit.record_factory import make_record
 from hpcai.errors import ConfigError, RunRefusedError
 from hpcai.measure import publish
 from hpcai.metrics.validity import invalid_reasons
-from hpcai.records import read_record
+from hpcai.records import Artefact, Capture, read_record, write_json
 from hpcai.rules.judge import judge
 
 
@@ -60,8 +60,8 @@ def test_other_settings_are_refused(tmp_path, record):
     with pytest.raises(RunRefusedError, match=message):
         publish.published(folder, changed)
     with pytest.raises(ConfigError, match=message):
-        publish.refuse_changed({record.run_id: changed}, tmp_path)
-    publish.refuse_changed({record.run_id: record.plan}, tmp_path)
+        publish.refuse_changed([(tmp_path, {record.run_id: changed})])
+    publish.refuse_changed([(tmp_path, {record.run_id: record.plan})])
 
 
 def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):
@@ -74,6 +74,34 @@ def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):
     publish_run(folder, make_record())
     assert [attempt.attempt for attempt in publish.broken_attempts(folder)] == [first.attempt]
     assert publish.forget_breakdowns(tmp_path) == []
+
+
+def test_all_refused_runs_are_named_at_once(tmp_path, record):
+    changed = record.plan.model_copy(update={"rule_set": "hpc_2.0.0"})
+    for kind in ("timeline", "power"):
+        publish_run(tmp_path / kind / record.run_id, record)
+    kinds = [(tmp_path / kind, {record.run_id: changed}) for kind in ("timeline", "power")]
+    with pytest.raises(ConfigError, match="timeline") as refused:
+        publish.refuse_changed(kinds)
+    assert len(str(refused.value).splitlines()) == 2
+    moved = publish.discard_all(tmp_path, "other rules")
+    assert len(moved) == 2
+    publish.refuse_changed(kinds)
+    with pytest.raises(RunRefusedError, match="or one above such folders"):
+        publish.discard_all(tmp_path, "again")
+
+
+def test_profiles_without_a_tool_are_tried_again(tmp_path, record):
+    missing, there = tmp_path / "io" / record.run_id, tmp_path / "power" / record.run_id
+    publish_run(there, record)
+    for folder, raw in ((missing, ()), (there, (Artefact(path="raw/a", bytes=1, sha256="0"),))):
+        folder.mkdir(parents=True, exist_ok=True)
+        status, reason = ("measured", "") if raw else ("not_measured", "no tool")
+        capture = Capture(profile="io", run_id=record.run_id, tool="none", status=status, reason=reason, raw=raw)
+        write_json(capture, folder / publish.CAPTURE)
+    assert publish.forget_breakdowns(tmp_path) == [missing]
+    assert not (missing / publish.CAPTURE).exists()
+    assert (there / publish.CAPTURE).exists()
 
 
 def test_repeated_seed_is_refused(tmp_path, record):

@@ -3,7 +3,7 @@
 import pytest
 from unit.record_factory import make_provenance, make_record
 
-from hpcai.measure.supervise import last_error, machine_to_itself, read_epochs, record_attempt, scratch_folder
+from hpcai.measure.supervise import last_error, read_epochs, record_attempt, scratch_folder
 from hpcai.measure.watch import Ending
 
 PLAN = make_record().plan
@@ -56,21 +56,3 @@ def test_scratch_belongs_to_the_attempt(monkeypatch, tmp_path):
     assert scratch_folder(plan, "a1") == tmp_path / "x" / "a1"
     monkeypatch.delenv("TMPDIR")
     assert str(scratch_folder(plan, "a1")) == "/tmp/x/a1"
-
-
-def test_runs_wait_for_each_other(capsys):
-    import threading
-
-    inside = threading.Event()
-    with machine_to_itself(PLAN):
-
-        def other() -> None:
-            with machine_to_itself(PLAN):
-                inside.set()
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        assert not inside.wait(0.5)
-    thread.join(10)
-    assert inside.is_set()
-    assert "waits until another run on this machine has ended" in capsys.readouterr().err
