@@ -94,11 +94,18 @@ class _Translation:
 
     def __init__(self, texts: Texts) -> None:
         self._texts, self._codes = texts, list(range(len(texts.values)))
+        self.differs = False
 
-    def learn(self, added: list[object]) -> Codes:
-        """Return the codes after some texts were added; the last one stands for no text."""
-        self._codes += map(self._texts.code, added)
-        return np.array([*self._codes, NO_CODE], np.int32)
+    def learn(self, added: list[object]) -> None:
+        """Take up the texts that the other process added."""
+        for value in added:
+            code = self._texts.code(value)
+            self.differs |= code != len(self._codes)
+            self._codes.append(code)
+
+    def translate(self, codes: Codes) -> Codes:
+        """Return codes of this process; -1 remains."""
+        return np.array([*self._codes, NO_CODE], np.int32).take(codes, mode="wrap")
 
 
 def _read_together(
@@ -120,12 +127,11 @@ def _read_together(
                 yield read(offset)
                 continue
             events = report.events
-            name_codes, result_codes = names.learn(report.names), results.learn(report.results)
-            events.codes = np.where(
-                events.kinds == END,
-                result_codes.take(events.codes, mode="wrap"),
-                name_codes.take(events.codes, mode="wrap"),
-            )
+            names.learn(report.names)
+            results.learn(report.results)
+            if names.differs or results.differs:
+                of_name, of_result = names.translate(events.codes), results.translate(events.codes)
+                events.codes = np.where(events.kinds == END, of_result, of_name)
             yield events
 
 
@@ -139,7 +145,7 @@ def _report(read: Callable[[int], Events], offsets: Sequence[int], dictionary: D
 def _read_block(descriptor: int, offset: int, size_bytes: int, dictionary: Dictionary) -> Events:
     """Read one block: from the first event in its range up to the first event in the next one."""
     wanted = min(BLOCK_BYTES + LONGEST_EVENT, size_bytes - offset)
-    buffer = bytearray((wanted + 2 * MARGIN + 7) // 8 * 8)
+    buffer = bytearray(wanted + 2 * MARGIN)
     stop = MARGIN + os.preadv(descriptor, [memoryview(buffer)[MARGIN : MARGIN + wanted]], offset)
     low = _boundary(buffer, MARGIN, stop) if offset else buffer.index(b"{", MARGIN)
     is_last = offset + BLOCK_BYTES >= size_bytes

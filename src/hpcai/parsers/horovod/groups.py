@@ -139,9 +139,11 @@ class _Groups:
     def __init__(self, rows: Rows, roles: NDArray[np.uint8], initial: Flags) -> None:
         self.rows, self._count = rows, len(rows.kinds)
         self._begins = rows.kinds == BEGIN
-        named = np.where(self._begins, rows.codes, 0)
-        self._roles = roles.take(named, mode="clip") if len(roles) else named.astype(np.uint8)
-        self._roles[~self._begins] = _INNER
+        if len(roles):  # the code of an end is that of a result; _INNER is 0
+            self._roles = roles.take(rows.codes, mode="clip") * self._begins
+            self._initial = initial.take(rows.codes, mode="clip") & self._begins
+        else:
+            self._roles, self._initial = np.zeros(self._count, np.uint8), np.zeros(self._count, np.bool_)
         heads = self._roles != _INNER
         changes = rows.tensors[1:] != rows.tensors[:-1]
         heads[1:] |= changes
@@ -151,7 +153,6 @@ class _Groups:
         self.is_last = np.append(rows.tensors[self.starts[1:]] != rows.tensors[self.starts[:-1]], True)[
             : len(self.starts)
         ]
-        self._initial = self._begins & initial.take(named, mode="clip") if len(initial) else self._begins
         self._position = np.arange(self._count) - np.repeat(self.starts, self.sizes)
 
     def _any(self, flags: Flags) -> Flags:

@@ -18,22 +18,24 @@ from hpcai.parsers.horovod.events import (
     Events,
 )
 from hpcai.parsers.horovod.exact import Exact, read_exactly
-from hpcai.parsers.horovod.words import Codes, Places, Text, mix_texts, word
+from hpcai.parsers.horovod.words import LONGEST_TEXT, Codes, Places, Text, Words, mix_texts, read_numbers, word
 
-MARGIN = 24
-"""Bytes kept free before and behind the text, so that every word of it can be read."""
+MARGIN = LONGEST_TEXT + 24
+"""Bytes kept free before and behind the text, so that the words at every place in it can be read."""
 
 _COMMA, _BRACE, _BLANK, _T = b",} t"
 _TIME, _TENSOR, _NAMED = word(b', "ts": '), word(b', "pid":'), word(b', "name"')
 _END, _ANY = word(b'ph": "E"'), word(b'ph": "\0"')
-_OPEN, _OPEN_LINE = word(b',{"ph": '), word(b',\n{"ph":')
-_GLOBAL, _GLOBAL_END = word(b', "s": "'), word(b'": "g"},')
-_LASTS, _LASTS_END = word(b', "dur":'), word(b'ur": 0},')
+_OPENINGS = ((11, np.uint64(40), word(b',{"')), (12, np.uint64(32), word(b',\n{"')))
+"""What stands before the phase: its distance from the end of that, the bits that do not belong to it, and its bytes."""
+_GLOBAL, _GLOBAL_END = word(b', "s": "'), word(b'g"},')
+_LASTS, _LASTS_END = word(b', "dur":'), word(b" 0},")
+_FIRST, _FOUR = np.uint64(0xFF), np.uint64(0xFFFFFFFF)
 _WITHOUT_LETTER = ~word(b"\0\0\0\0\0\0\xff\0")
-_LETTER = np.uint64(48)
+_LETTER, _BYTE = np.uint64(48), np.uint64(8)
 _KINDS = np.full(256, NO_KIND, np.uint8)
 _KINDS[[ord(letter) for letter in PHASES]] = list(PHASES.values())
-_LONGEST_NAME, _LONGEST_RESULT = 64, 128
+_LONGEST_NAME, _LONGEST_RESULT, _LONGEST_TENSOR = 64, LONGEST_TEXT, 10
 Flags = NDArray[np.bool_]
 
 
@@ -63,9 +65,12 @@ def scan_block(buffer: bytearray, low: int, high: int, origin: int, dictionary: 
 
 @dataclass
 class _Found:
-    """Events in the making: places of the commas that delimit their parts, and whether all is well so far."""
+    """Events in the making: places of the commas that delimit their parts, and whether all is well so far.
 
-    text: Text
+    `words` are those from 16 bytes before the comma that precedes the time.
+    """
+
+    words: Words
     before: Places
     letter_end: Places
     time: Places
@@ -83,31 +88,25 @@ def _scan(text: Text, low: int, high: int, dictionary: Dictionary) -> tuple[Even
     """Return the events in the writer's own layout, and the places of the commas before and behind each."""
     found, plain = _find_events(text, low, high)
     named = np.flatnonzero(~plain)
-    parts = (found.letter_end.take(named), found.time.take(named), found.good.take(named))
+    parts = (found.before.take(named), found.letter_end.take(named), found.time.take(named), found.good.take(named))
     kinds = np.full(len(plain), END, np.uint8)
     codes = np.full(len(plain), NO_CODE, np.int32)
     kinds[named], codes[named], found.good[named] = _read_names(text, *parts, dictionary)
-    times, fits = text.numbers(found.time + 8, found.time_end)
+    times, fits = read_numbers(found.words[:, 3], found.words[:, 4], found.time_end - found.time - 8)
     found.good &= fits
     ends = found.tensor_end.copy()
     number_ends = found.tensor_end - 1
-    longer = np.flatnonzero(text.letters.take(number_ends, mode="clip") != _BRACE)
+    longer = np.flatnonzero(text.letters.take(number_ends) != _BRACE)
     number_ends[longer] += 1
     first, following = found.tensor_end.take(longer), found.following(longer)
     codes[longer], ends[longer], fits = _read_rest(text, first, following, kinds[longer], codes[longer], dictionary)
     found.good[longer] &= fits
-    tensors, fits = text.numbers(found.time_end + 9, number_ends)
-    fits &= text.letters.take(found.time_end + 8, mode="clip") == _BLANK
-    heads = text.words(found.time_end)
-    fits &= (heads == _TENSOR) & (tensors < LARGEST_TENSOR)
-    marks = np.flatnonzero(kinds == MARK)
-    fits[marks] = (heads[marks] == _GLOBAL) & (text.words(found.time_end[marks] + 4) == _GLOBAL_END)
-    tensors[marks] = NO_TENSOR
+    tensors, fits = _read_tensors(text, found.time_end, number_ends, kinds)
     found.good &= fits
-    events, good = Events(kinds, times, tensors.astype(np.int32), codes), found.good
+    events, good = Events(kinds, times, tensors, codes), found.good
     if good.all():
         return events, found.before, ends
-    events = Events(kinds[good], times[good], events.tensors[good], codes[good])
+    events = Events(kinds[good], times[good], tensors[good], codes[good])
     return events, found.before[good], ends[good]
 
 
@@ -116,40 +115,61 @@ def _find_events(text: Text, low: int, high: int) -> tuple[_Found, Flags]:
     commas = np.flatnonzero(text.letters[low - 1 : high] == _COMMA)
     commas += low - 1
     commas = np.concatenate([[low - 1], commas, np.full(3, high)])
-    at = np.flatnonzero(text.letters.take(commas + 3, mode="clip") == _T)
+    at = np.flatnonzero(text.letters[3:].take(commas) == _T)
     time = commas.take(at)
-    letters = text.words(time - 8)
-    plain = letters == _END
+    words = text.words(time - 16, 5)
+    plain = words[:, 1] == _END
     first = at - 2
     first += plain
     before = commas.take(first)
-    letter_end = commas.take(first + 1)
-    distance = letter_end - before
-    opening = text.words(before)
-    good = (distance == 11) & (opening == _OPEN)
-    if not good.all():
-        good |= (distance == 12) & (opening == _OPEN_LINE)
-    good &= text.words(time) == _TIME
+    good = words[:, 2] == _TIME
+    good &= _opens(words[:, 0], time - before, ~plain)
     behind = int(commas[len(commas) - 4])
-    found = _Found(text, before, letter_end, time, commas.take(at + 1), commas.take(at + 2), behind, good)
+    found = _Found(words, before, commas.take(first + 1), time, commas.take(at + 1), commas.take(at + 2), behind, good)
     return found, plain
 
 
+def _opens(words: Words, distance: Places, otherwise: Flags) -> Flags:
+    """Return where an event begins at a distance from the comma behind its phase, or where that does not matter.
+
+    The words end eight bytes before that comma.
+    """
+    (near, shift, opening), (far, shift_line, opening_line) = _OPENINGS
+    opens: Flags = (distance == near) & (words >> shift == opening) | otherwise
+    if not opens.all():
+        opens |= (distance == far) & (words >> shift_line == opening_line)
+    return opens
+
+
 def _read_names(
-    text: Text, first: Places, behind: Places, good: Flags, dictionary: Dictionary
+    text: Text, before: Places, first: Places, behind: Places, good: Flags, dictionary: Dictionary
 ) -> tuple[NDArray[np.uint8], Codes, Flags]:
     """Return kinds and names of the events that have one, and which of them are well-formed."""
-    letters = text.words(first - 8)
-    good = good & ((letters & _WITHOUT_LETTER) == _ANY) & (text.words(first) == _NAMED)
-    letters >>= _LETTER
-    letters &= np.uint64(0xFF)
+    words = text.words(first - 16, 3)
+    letters = words[:, 1]
+    good = good & _opens(words[:, 0], first - before, ~good)
+    good &= ((letters & _WITHOUT_LETTER) == _ANY) & (words[:, 2] == _NAMED)
+    letters = (letters >> _LETTER) & _FIRST
     kinds = _KINDS.take(letters.view(np.int64))
     length = behind - first
     good &= (length >= 13) & (length <= _LONGEST_NAME) & (kinds != NO_KIND)
-    mixed = mix_texts(text, np.where(good, np.minimum(first + 8, behind - 8), 0), np.where(good, behind, 8))
+    mixed = mix_texts(text, np.where(good, first + 8, 0), np.where(good, behind, 0))
     mixed ^= letters
     codes = dictionary.names.find(mixed, text.buffer, first - 2, behind)
     return kinds, codes, good & (codes >= 0)
+
+
+def _read_tensors(text: Text, first: Places, behind: Places, kinds: NDArray[np.uint8]) -> tuple[Codes, Flags]:
+    """Return the numbers of tensors and which are well-formed; marks have other text there, and none."""
+    words = text.words(first, 3)
+    start, length = words[:, 1], behind - first - 9
+    tensors, fits = read_numbers((start >> _BYTE) | (words[:, 2] << np.uint64(56)), words[:, 2] >> _BYTE, length)
+    fits &= (words[:, 0] == _TENSOR) & (start & _FIRST == _BLANK)
+    fits &= (length <= _LONGEST_TENSOR) & (tensors < LARGEST_TENSOR)
+    marks = np.flatnonzero(kinds == MARK)
+    fits[marks] = (words[marks, 0] == _GLOBAL) & (start[marks] & _FOUR == _GLOBAL_END)
+    tensors[marks] = NO_TENSOR
+    return tensors.astype(np.int32), fits
 
 
 def _read_rest(
@@ -158,7 +178,8 @@ def _read_rest(
     """Return codes and ends of the events in which more follows the tensor, and which are well-formed."""
     ready, result = kinds == READY, kinds == END
     ends = np.where(result, following, first + 11)
-    fits = ready & (text.words(first) == _LASTS) & (text.words(first + 4) == _LASTS_END)
+    words = text.words(first, 2)
+    fits = ready & (words[:, 0] == _LASTS) & (words[:, 1] & _FOUR == _LASTS_END)
     length = ends - first
     usable = result & (length >= 16) & (length <= _LONGEST_RESULT)
     rows = np.flatnonzero(usable)

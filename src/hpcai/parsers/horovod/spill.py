@@ -11,6 +11,8 @@ from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
 
 _MICROSECONDS = 1e6
 _NAME = pa.dictionary(pa.int32(), pa.string())
+_REPEATED = ["tensor", "activity", "bytes"]
+"""Columns of few values; a dictionary of times would only take memory."""
 SCHEMA = pa.schema(
     [
         ("tensor", _NAME),
@@ -46,7 +48,7 @@ def spill_timeline(path: Path, table: Path) -> Account:
     account = Account()
     temporary = table.with_name(f".{table.name}.part")
     try:
-        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
+        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd", use_dictionary=_REPEATED) as writer:
             for chunk in stream_timeline(path, account):
                 writer.write_batch(_batch(chunk, account))
         temporary.replace(table)

@@ -1,6 +1,5 @@
 """A Horovod timeline of any size as a stream of spans, ready marks and cycles, with an account of what is missing."""
 
-import ctypes
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from hpcai.parsers.horovod.order import Ordering
 from hpcai.parsers.horovod.words import Codes, Places
 
 BATCH_EVENTS = 48 << 10
+KEPT_BYTES = 16 << 20
 
 
 @dataclass
@@ -109,9 +109,9 @@ class Account:
     def _doubts(self) -> list[str]:
         """Return what may be a changed byte, or something newer than this reader."""
         found = [
-            f"{count} spans of the unknown activity {self.activity(code)}"
-            for code, count in sorted(self.used.items())
-            if self.activity(code) not in KNOWN
+            f"{count} spans of the unknown activity {name}"
+            for name, count in sorted((self.activity(code), count) for code, count in self.used.items())
+            if name not in KNOWN
         ]
         lost = sorted({tensor for tensor, _ in self.shapes} - set(self.tensor_names))
         if lost:
@@ -152,17 +152,12 @@ def stream_timeline(path: Path, account: Account) -> Iterator[Chunk]:
 
 
 def keep_freed_memory() -> None:
-    """Tell the C library to reuse what NumPy frees instead of returning it with each array.
+    """Have the C library reuse what NumPy frees instead of returning it to the system with each array.
 
-    Without it page faults take as long as the computation. Other C libraries than GNU's have no such call.
+    GNU's adapts its thresholds to the largest array that was freed so far: this one, which is never written to.
+    Without it page faults take as long as the pairing.
     """
-    trim, top_pad, mapped = -1, -2, -3
-    try:
-        adjust = ctypes.CDLL(None).mallopt
-    except (AttributeError, OSError):
-        return
-    for option, size_bytes in ((mapped, 8 << 20), (trim, 16 << 20), (top_pad, 4 << 20)):
-        adjust(option, size_bytes)
+    np.empty(KEPT_BYTES, np.uint8)
 
 
 def _pair(batch: list[Events], ordering: Ordering, pairing: Pairing, account: Account, *, is_last: bool) -> Chunk:
@@ -214,7 +209,9 @@ def _count(spans: Paired, account: Account) -> None:
     account.used.update({int(code): int(used[code]) for code in np.flatnonzero(used)})
     if WITH_RESULT in names:
         rows = np.flatnonzero(spans.activities == names.index(WITH_RESULT))
-        keys, counts = np.unique((spans.tensors[rows].astype(np.int64) << 32) | spans.results[rows], return_counts=True)
-        account.shapes.update(
-            {(int(key) >> 32, int(key) & 0xFFFFFFFF): int(n) for key, n in zip(keys, counts, strict=True)}
-        )
+        keys = (spans.tensors[rows].astype(np.int64) << 32) | spans.results[rows]
+        runs = np.flatnonzero(np.diff(keys, prepend=-1))  # the spans of a tensor follow each other
+        counts: Counter[int] = Counter()
+        for key, count in zip(keys[runs].tolist(), np.diff(runs, append=len(keys)).tolist(), strict=True):
+            counts[key] += count
+        account.shapes.update({(key >> 32, key & 0xFFFFFFFF): counts[key] for key in sorted(counts)})

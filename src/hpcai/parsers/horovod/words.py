@@ -1,6 +1,5 @@
 """Text of a Horovod timeline as 8-byte words: numbers and repeated texts of many events at once, without a loop."""
 
-import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -17,13 +16,23 @@ LONGEST_NUMBER = 16
 MOST_TEXTS = 1 << 16
 """Names, ranks and shapes of one file; beyond that the file is no timeline, and nothing more is learnt."""
 
-_WORD = np.uint64(64)
 _ZEROS, _HIGH, _OVER = (np.uint64(int(digit * 8, 16)) for digit in ("30", "80", "76"))
 _PAIRS, _QUADS, _ALL = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
-_MIX = tuple(np.uint64(value) for value in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F))
-_KEEP = np.array([2**64 - 2 ** (64 - 8 * min(digits, 8)) for digits in range(LONGEST_NUMBER + 1)], np.uint64)
-"""Which bytes of a word belong to a number of so many digits that ends with it."""
-_KEEP_HIGH = np.concatenate([_KEEP[:1].repeat(8), _KEEP[: LONGEST_NUMBER - 7]])
+_ONE_WORD, _TWO_WORDS, _FIRST = np.uint64(64), np.uint64(128), np.uint64(0xFF)
+LONGEST_TEXT = 128
+"""Bytes of a text that repeats; at least as many must follow every place in a block that is looked at."""
+_FACTORS = np.array(
+    [pow(0x9E3779B97F4A7C15, 2 * power + 1, 2**64) for power in range(LONGEST_TEXT // 8 + 1)], np.uint64
+)
+"""Odd, so that a difference within one word never vanishes."""
+_MASKS = np.array(
+    [
+        [2 ** (8 * min(max(length - 8 * number, 0), 8)) - 1 for number in range(LONGEST_TEXT // 8)]
+        for length in range(LONGEST_TEXT + 1)
+    ],
+    np.uint64,
+)
+"""Which bytes of its words belong to a text of so many bytes."""
 
 
 def word(text: bytes) -> np.uint64:
@@ -32,12 +41,12 @@ def word(text: bytes) -> np.uint64:
 
 
 class Text:
-    """A block of text, of which the eight bytes that begin at many places can be taken at once.
+    """A block of text, of which the bytes that begin at many places can be taken at once.
 
     Attributes
     ----------
     buffer
-        The text; its length is a multiple of 8.
+        The text.
     letters
         Its bytes.
     """
@@ -45,54 +54,60 @@ class Text:
     def __init__(self, buffer: bytearray) -> None:
         self.buffer = buffer
         self.letters = np.frombuffer(buffer, np.uint8)
-        self._aligned = np.frombuffer(buffer, "<u8")
-        self._following = self._aligned[1:]
 
-    def words(self, places: Places) -> Words:
-        """Return the eight bytes that begin at each place; two aligned words are faster than one that is not."""
-        index = places >> 3
-        shift = ((places & 7) << 3).view(np.uint64)
-        low = self._aligned.take(index, mode="clip")
-        low >>= shift
-        high = self._following.take(index, mode="clip")
-        np.subtract(_WORD, shift, out=shift)
-        high <<= shift  # NumPy defines a shift by 64 bits as 0
-        low |= high
-        return low
+    def words(self, places: Places, count: int) -> Words:
+        """Return the words of eight bytes that begin at each place, one row per place.
 
-    def numbers(self, first: Places, behind: Places) -> tuple[Places, NDArray[np.bool_]]:
-        """Return decimal numbers and which of them are well-formed.
-
-        Parameters
-        ----------
-        first, behind
-            Places of the first digits, and behind the last ones; 16 bytes must precede every number.
+        One copy of many bytes takes as long as one of eight.
         """
-        length = behind - first
-        good = (length > 0) & (length <= LONGEST_NUMBER)
-        value, bad = _eight_digits(self.words(behind - 8), _KEEP.take(length, mode="clip"))
-        if int(length.max(initial=0)) > 8:
-            high, high_bad = _eight_digits(self.words(behind - 16), _KEEP_HIGH.take(length, mode="clip"))
-            high *= np.uint64(100_000_000)
-            value += high
-            bad |= high_bad
-        if bad.any():
-            good &= bad == 0
-        leading_zero = self.letters.take(first, mode="clip") == 48
-        if leading_zero.any():
-            good &= ~(leading_zero & (length > 1))
-        return value.view(np.int64), good
+        size_bytes = 8 * count
+        windows: NDArray[np.void] = np.ndarray(
+            (len(self.buffer) - size_bytes + 1,), f"V{size_bytes}", self.buffer, strides=(1,)
+        )
+        return windows[places].view("<u8").reshape(-1, count)
 
 
-def _eight_digits(text: Words, keep: Words) -> tuple[Words, Words]:
-    """Return the value of up to eight digits at the end of each word, and bits where a byte is no digit."""
-    text ^= _ZEROS
-    text &= keep
+def read_numbers(first: Words, second: Words, length: Places) -> tuple[Places, NDArray[np.bool_]]:
+    """Return decimal numbers and which of them are well-formed.
+
+    Parameters
+    ----------
+    first, second
+        The eight bytes from the first digit on, and the eight behind them.
+    length
+        Number of digits.
+    """
+    good = (length > 0) & (length <= LONGEST_NUMBER)
+    first = first ^ _ZEROS
+    leading_zero = first & _FIRST == 0
+    if leading_zero.any():
+        good &= ~(leading_zero & (length > 1))
+    bits = length.astype(np.uint64)
+    bits <<= np.uint64(3)
+    low = first << (_ONE_WORD - bits)  # NumPy defines a shift by 64 bits and more as 0
+    if int(length.max(initial=0)) <= 8:
+        value, bad = _eight_digits(low)
+    else:
+        low |= (second ^ _ZEROS) << (_TWO_WORDS - bits)
+        low |= first >> (bits - _ONE_WORD)
+        value, bad = _eight_digits(low)
+        high, high_bad = _eight_digits(first << (_TWO_WORDS - bits))
+        high *= np.uint64(100_000_000)
+        value += high
+        bad |= high_bad
+    if bad.any():
+        good &= bad == 0
+    return value.view(np.int64), good
+
+
+def _eight_digits(text: Words) -> tuple[Words, Words]:
+    """Return the value of eight digits in each word, given as differences from 0, and bits where one is no digit."""
     bad = text + _OVER
     bad |= text
     bad &= _HIGH
+    other = np.empty_like(text)
     for factor, shift, mask in ((10, 8, _PAIRS), (100, 16, _QUADS), (10_000, 32, _ALL)):
-        other = text >> np.uint64(shift)
+        np.right_shift(text, np.uint64(shift), out=other)
         text *= np.uint64(factor)
         text += other
         text &= mask
@@ -100,23 +115,18 @@ def _eight_digits(text: Words, keep: Words) -> tuple[Words, Words]:
 
 
 def mix_texts(text: Text, first: Places, behind: Places) -> Words:
-    """Return one number per text of at least eight bytes, made of all its bytes.
-
-    The words of a text overlap at its end, so nothing that follows it takes part.
-    """
+    """Return one number per text of at most `LONGEST_TEXT` bytes, made of all its bytes and their number."""
     length = behind - first
-    mixed = length.astype(np.uint64)
-    last = behind - 8
-    for number in range(-(-int(length.max(initial=0)) // 8)):
-        place = first + 8 * number
-        mixed ^= text.words(np.minimum(place, last, out=place))
-        mixed *= _MIX[number % 2]
-        mixed ^= mixed >> np.uint64(29)
+    count = max(-(-int(length.max(initial=0)) // 8), 1)
+    words = text.words(first, count)
+    words &= _MASKS[:, :count].take(length, axis=0)
+    mixed: Words = words @ _FACTORS[:count]
+    mixed += length.view(np.uint64) * _FACTORS[-1]
     return mixed
 
 
 class Texts:
-    """Texts that repeat, known by their mixed words; several threads may look up and add.
+    """Texts that repeat, known by their mixed words.
 
     Attributes
     ----------
@@ -129,14 +139,9 @@ class Texts:
         self._parse = parse
         self._codes: dict[object, int] = {}
         self._table: tuple[Words, Codes] = (np.array([2**64 - 1], np.uint64), np.array([REFUSED], np.int32))
-        self._lock = threading.Lock()
 
     def code(self, value: object) -> int:
         """Return the code of a value that was read in another way."""
-        with self._lock:
-            return self._code(value)
-
-    def _code(self, value: object) -> int:
         if value not in self._codes:
             self._codes[value] = len(self.values)
             self.values.append(value)
@@ -157,15 +162,14 @@ class Texts:
         known, codes = self._table
         at = np.searchsorted(known, mixed)
         at[at == len(known)] = 0
-        return np.where(known[at] == mixed, codes[at], np.int32(UNKNOWN))
+        return np.where(known.take(at) == mixed, codes.take(at), np.int32(UNKNOWN))
 
     def _add(self, mixed: Words, found: list[object | None]) -> None:
-        with self._lock:
-            known, codes = self._table
-            if len(known) + len(mixed) > MOST_TEXTS:
-                return
-            new = np.array([REFUSED if value is None else self._code(value) for value in found], np.int32)
-            fresh = ~np.isin(mixed, known)
-            known, codes = np.concatenate([known, mixed[fresh]]), np.concatenate([codes, new[fresh]])
-            order = np.argsort(known)
-            self._table = known[order], codes[order]
+        known, codes = self._table
+        if len(known) + len(mixed) > MOST_TEXTS:
+            return
+        new = np.array([REFUSED if value is None else self.code(value) for value in found], np.int32)
+        fresh = ~np.isin(mixed, known)
+        known, codes = np.concatenate([known, mixed[fresh]]), np.concatenate([codes, new[fresh]])
+        order = np.argsort(known)
+        self._table = known[order], codes[order]

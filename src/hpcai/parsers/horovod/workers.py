@@ -1,21 +1,22 @@
 """Results computed in another process and handed back in order; whoever asks for one that never comes is told so."""
 
-import fcntl
+import mmap
 import os
 import pickle
-import select
 import signal
+import socket
 from collections.abc import Iterable
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import IO, Self
 
 MOST_WORKERS = 3
 """Beyond that the process that collects the results is the slowest."""
 PATIENCE_S = 60.0
 """A result takes milliseconds; a process that says nothing for so long is stuck, and is given up."""
-_SIZE_BYTES = 8
-_PIPE_BYTES = 1 << 20
+ROOMS, ROOM_BYTES = 8, 1 << 20
+"""How many results may wait, and how much of the arrays of each is shared; memory that is not used does not count."""
+_ALIGNED = 64
 
 
 def usable_cores() -> int:
@@ -24,31 +25,31 @@ def usable_cores() -> int:
 
 
 class Worker:
-    """A forked copy of this process that sends results through a pipe; it ends with the `with` block at the latest.
+    """A forked copy of this process that hands back results; it ends with the `with` block at the latest.
 
     A copy needs neither imports nor arguments, so it starts in milliseconds, also within a script that Snakemake runs.
 
     Parameters
     ----------
     results
-        What is iterated in the other process only.
+        What is iterated in the other process only: anything that can be pickled, in which arrays are cheap.
     """
 
     def __init__(self, results: Iterable[object]) -> None:
-        self._pipe, sending = os.pipe()
+        self._memory = mmap.mmap(-1, ROOMS * ROOM_BYTES)
+        self._taken = 0
+        here, there = socket.socketpair()
         try:
             self._process = os.fork()
         except OSError:  # no more processes: nothing will ever arrive
             self._process = 0
         else:
             if self._process == 0:
-                os.close(self._pipe)
-                _send_all(results, sending)
-        with suppress(AttributeError, OSError):  # other systems and small allowances: the sender waits more often
-            fcntl.fcntl(sending, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        os.close(sending)
-        self._poll = select.poll()
-        self._poll.register(self._pipe, select.POLLIN)
+                here.close()
+                _send_all(results, there, self._memory)
+        there.close()
+        here.settimeout(PATIENCE_S)
+        self._socket, self._stream = here, here.makefile("rb")
 
     def __enter__(self) -> Self:
         return self
@@ -56,31 +57,32 @@ class Worker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._pipe)
         self._end()
 
     def receive(self) -> object | None:
         """Return the next result, or None if the process failed, was killed or is stuck."""
-        size = self._read(_SIZE_BYTES)
-        packed = self._read(int.from_bytes(size, "little")) if size else None
-        if packed is None:
+        if self._stream.closed:
+            return None
+        try:
+            packed, sizes = pickle.load(self._stream)  # noqa: S301  written by our own copy
+            start = self._taken % ROOMS * ROOM_BYTES
+            room = memoryview(bytearray(memoryview(self._memory)[start : start + sum(map(_aligned, sizes))]))
+            self._socket.send(b"\0")
+        except (OSError, EOFError, pickle.UnpicklingError):
             self._end()
             return None
-        result: object = pickle.loads(packed)  # noqa: S301  written by our own copy
+        self._taken += 1
+        buffers, at = [], 0
+        for size in sizes:
+            buffers.append(room[at : at + size])
+            at += _aligned(size)
+        result: object = pickle.loads(packed, buffers=buffers)  # noqa: S301
         return result
-
-    def _read(self, size_bytes: int) -> bytearray | None:
-        buffer, at = bytearray(size_bytes), 0
-        while at < size_bytes:
-            ready = self._poll.poll(PATIENCE_S * 1000)
-            count = os.readv(self._pipe, [memoryview(buffer)[at:]]) if ready else 0
-            if count == 0:
-                return None
-            at += count
-        return buffer
 
     def _end(self) -> None:
         """End the process, whatever it does; nothing more arrives."""
+        self._stream.close()
+        self._socket.close()
         if self._process:
             with suppress(ProcessLookupError):
                 os.kill(self._process, signal.SIGKILL)
@@ -89,14 +91,34 @@ class Worker:
             self._process = 0
 
 
-def _send_all(results: Iterable[object], pipe: int) -> None:
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // _ALIGNED) * _ALIGNED
+
+
+def _send_all(results: Iterable[object], connection: socket.socket, memory: mmap.mmap) -> None:
     """Send results and end this process, without any of the clean-up that belongs to the one it is a copy of."""
     try:
-        with open(pipe, "wb") as stream:
-            for result in results:
-                packed = pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
-                stream.write(len(packed).to_bytes(_SIZE_BYTES, "little"))
-                stream.write(packed)
-                stream.flush()
+        stream = connection.makefile("wb")
+        for number, result in enumerate(results):
+            if number >= ROOMS and not connection.recv(1):
+                break
+            _send(result, stream, memoryview(memory)[number % ROOMS * ROOM_BYTES :][:ROOM_BYTES])
+        while connection.recv(_ALIGNED):  # a socket that is closed with bytes in it loses what was sent
+            pass
     finally:
         os._exit(0)
+
+
+def _send(result: object, stream: IO[bytes], room: memoryview) -> None:
+    """Put the arrays of a result into a room if they fit, and send the rest."""
+    buffers: list[pickle.PickleBuffer] = []
+    packed = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
+    sizes = [buffer.raw().nbytes for buffer in buffers]
+    if sum(map(_aligned, sizes)) > len(room):
+        packed, sizes = pickle.dumps(result, protocol=5), []
+    at = 0
+    for buffer, size in zip(buffers, sizes, strict=False):
+        room[at : at + size] = buffer.raw()
+        at += _aligned(size)
+    pickle.dump((packed, sizes), stream, protocol=5)
+    stream.flush()

@@ -1,14 +1,19 @@
 import json
+import os
+import signal
+import time
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
 from hpcai.errors import ParseError
 from hpcai.parsers.horovod import blocks as horovod_blocks
+from hpcai.parsers.horovod import workers as horovod_workers
 from hpcai.parsers.horovod.spill import spill_timeline
 from hpcai.parsers.horovod.stream import Account
 from hpcai.parsers.horovod.timeline import (
@@ -232,6 +237,147 @@ def test_blocks_of_any_size_give_the_same_spans(tmp_path, monkeypatch):
         read = read_timeline(path)
         assert rows(read.table) == expected
         assert read.is_whole
+
+
+def tables(path):
+    """Everything that is read from a file, to be compared."""
+    try:
+        read = read_timeline_tables(path)
+    except ParseError as error:
+        return str(error)
+    frames = (read.spans.table, read.ready, read.cycles, read.doubtful)
+    said = read.spans.reasons, read.spans.facts, read.spans.complete_records, read.spans.seen_records
+    return [frame.to_csv() for frame in frames], said
+
+
+def damaged(data):
+    """Yield a file whole, cut, with flipped bits, and with parts that are lost, doubled or foreign."""
+    yield data
+    yield from (part for _, part in cuts(data, 4))
+    yield from (part for _, part in flips(data, 6))
+    middle, far = len(data) // 2, len(data) // 2 + 1500
+    yield data[:middle] + data[far:]
+    yield data[:far] + data[middle:]
+    yield data[:middle] + b'{"\xff\x00},\n' * 200 + data[middle:]
+    yield data.replace(b"GLOO_ALLREDUCE", b"GLOP_ALLREDUCE").replace(b"[2, 4]", b"[2, 5]", 3)
+
+
+@pytest.mark.parametrize("block_bytes", [701, 4096])
+@pytest.mark.parametrize("start_us", [EPOCH_US, None])
+def test_other_processes_read_the_same_whatever_the_damage(tmp_path, monkeypatch, block_bytes, start_us):
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr("hpcai.parsers.horovod.stream.BATCH_EVENTS", 50)
+    for data in damaged(timeline(8, start_us=start_us).encode()):
+        path = write(tmp_path, data)
+        monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", block_bytes)
+        found = []
+        for count in (0, 1, 3):
+            monkeypatch.setattr(horovod_blocks, "count_workers", lambda _, count=count: count)
+            found.append(tables(path))
+        assert found[0] == found[1] == found[2]
+
+
+def test_names_that_processes_meet_in_another_order_keep_their_meaning(tmp_path, monkeypatch):
+    text = timeline(30)
+    for number in range(40):  # the same new names, in another order in each part of the file
+        name = f"NCCL_STEP_{number * 7 % 10}_{number % 3}"
+        text = text.replace("GLOO_ALLREDUCE", name, 2).replace("[2, 4]", f"[2, {3 + number % 4}]", 1)
+    path = write(tmp_path, text)
+    expected = tables(path)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 900)
+    for count in (0, 2, 3):
+        monkeypatch.setattr(horovod_blocks, "count_workers", lambda _, count=count: count)
+        assert tables(path) == expected
+
+
+def test_results_too_large_for_shared_memory_arrive(tmp_path, monkeypatch):
+    path = write(tmp_path, timeline(40))
+    expected = tables(path)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
+    monkeypatch.setattr(horovod_workers, "ROOM_BYTES", 1024)
+    assert tables(path) == expected
+
+
+ILL_FATED = {
+    "fails": lambda: 1 / 0,
+    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "is stuck": lambda: time.sleep(600),
+}
+
+
+@pytest.mark.parametrize("kind", ILL_FATED)
+def test_what_a_process_does_not_deliver_is_read_here(tmp_path, monkeypatch, kind):
+    path = write(tmp_path, timeline(40))
+    expected = tables(path)
+    here, before, read_block = os.getpid(), psutil.Process().children(), horovod_blocks._read_block
+
+    def read_or_die(descriptor, offset, *others):
+        if os.getpid() != here and offset > 30_000:
+            ILL_FATED[kind]()
+        return read_block(descriptor, offset, *others)
+
+    monkeypatch.setattr(horovod_workers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
+    monkeypatch.setattr(horovod_blocks, "_read_block", read_or_die)
+    assert tables(path) == expected
+    assert psutil.Process().children() == before
+
+
+def test_other_processes_read_all_but_the_first_block(tmp_path, monkeypatch):
+    here, read_here, read_block = os.getpid(), [], horovod_blocks._read_block
+
+    def watch(descriptor, offset, *others):
+        if os.getpid() == here:
+            read_here.append(offset)
+        return read_block(descriptor, offset, *others)
+
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
+    monkeypatch.setattr(horovod_blocks, "_read_block", watch)
+    read_timeline(write(tmp_path, timeline(200)))
+    assert read_here == [0]
+
+
+def test_without_more_processes_all_is_read_here(tmp_path, monkeypatch):
+    path = write(tmp_path, timeline(40))
+    expected = tables(path)
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
+
+    def refuse():
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert tables(path) == expected
+
+
+def test_no_process_outlives_a_stream_that_is_left_early(tmp_path, monkeypatch):
+    before = psutil.Process().children()
+    monkeypatch.setattr("hpcai.parsers.horovod.stream.BATCH_EVENTS", 50)
+    monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
+    monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
+    monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
+    pieces = iterate_tables(write(tmp_path, timeline(200)), Account())
+    for _ in range(4):
+        next(pieces)
+    assert len(psutil.Process().children()) == len(before) + 2
+    pieces.close()
+    assert psutil.Process().children() == before
+
+
+def test_only_large_files_on_several_cores_are_read_by_other_processes(monkeypatch):
+    for cores, expected in ((1, 0), (2, 2), (64, 3)):
+        monkeypatch.setattr(horovod_blocks, "usable_cores", lambda cores=cores: cores)
+        assert horovod_blocks.count_workers(200_000_000) == expected
+        assert horovod_blocks.count_workers(1_000_000) == 0
+    assert horovod_workers.usable_cores() >= 1
 
 
 def test_stream_and_parquet_equal_the_table(tmp_path, monkeypatch):
