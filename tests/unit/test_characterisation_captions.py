@@ -1,15 +1,20 @@
 """Captions of the characterisation, rendered as Snakemake renders them; any complaint of docutils is a failure."""
 
-import math
+import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
 from docutils.core import publish_parts
 from jinja2 import Environment
-from unit.view_factory import make_captures, make_empty_tables, make_rows, make_tables
+from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
+from hpcai.characterise.collect import summarise_views
+from hpcai.characterise.table_seven import characterisation_view
+from hpcai.characterise.views import VIEWS, as_view
 from hpcai.metrics.advice import advise
 from hpcai.plots.registry import CHARACTERISATION_FIGURES
 from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
@@ -21,33 +26,46 @@ NASTY = (
 )
 
 
-def make_views(tables: dict[str, Any]) -> dict[str, Any]:
-    """Return rows as the summary holds them: Python's own types, None for what was not measured."""
+TEXTS = (
+    "reason", "reasons", "tool", "rule_set", "scope", "method", "stage", "instrument", "sentence", "evidence", "topic",
+    "what", "status", "profile", "page_cache", "data", "source",
+)  # fmt: skip
+RAW_VIEWS = {"messages": ("communication", "links"), "lanes": ("lanes",), "phases": ("communication",)}
+"""Views that the raw files of a figure are named in, where that is not the view of its name."""
+WITHOUT_OVERLAP = ("messages",)
+"""Figures of communication that show no overlap, so they need not name its file."""
+
+
+def make_views(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
+    """Return the views as the workflow summarises them for the report."""
     names = ("communication", "phases", "kernels", "io", "links", "ceilings")
-    advice = advise(*(tables[name] for name in names))
-    views = {name: [clean(row) for row in table.to_dict("records")] for name, table in tables.items()}
-    return {**views, "advice": advice.to_dict("records"), "messages": [{"count": len(tables["messages"])}]}
+    views = {name: as_view(name, []) for name in VIEWS} | {"advice": advise(*(tables[name] for name in names))} | tables
+    summary: dict[str, Any] = json.loads(summarise_views(views))
+    return summary
 
 
-def clean(row: dict[Any, Any]) -> dict[Any, Any]:
-    return {key: None if is_missing(value) else value for key, value in row.items()}
-
-
-def is_missing(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def make_row(view: str, **values: object) -> pd.DataFrame:
+    """Return one row of a view, with values in columns that the view has."""
+    assert set(values) <= set(VIEWS[view])
+    point = {name: value for name, value in make_point().items() if name in VIEWS[view]}
+    return pd.DataFrame([{**dict.fromkeys(VIEWS[view]), **point, **values}])
 
 
 def make_nasty() -> dict[str, Any]:
-    tables = make_tables(2)
-    for name, column in (("communication", "reasons"), ("io", "reasons"), ("kernels", "tool"), ("links", "scope")):
-        tables[name][column] = NASTY
-    views = make_views({**tables, "captures": make_captures(NASTY)})
-    names = ("method", "instrument", "reasons", "memory_bandwidth_reason", "sentence", "source", "topic")
-    row = clean(make_rows("io").iloc[0].to_dict()) | dict.fromkeys(names, NASTY)
-    return views | {view: [row] for view in ("work", "power", "characterisation", "inconsistencies", "advice")}
+    texts = {view: dict.fromkeys({name for name in columns if is_text(name)}, NASTY) for view, columns in VIEWS.items()}
+    rows = {view: make_row(view, **own) for view, own in texts.items() if view != "lanes"}
+    return make_views({**make_tables(2), **rows, "captures": make_captures(NASTY)})
 
 
-VIEWS = {
+def is_text(column: str) -> bool:
+    return column in TEXTS or column.endswith(("_reason", "_method", "_source"))
+
+
+def is_source(column: str) -> bool:
+    return column == "source" or column.endswith("_source")
+
+
+STUDIES = {
     "one": lambda: make_views(make_tables(1)),
     "ten": lambda: make_views(make_tables(10)),
     "nothing": lambda: make_views(make_empty_tables(NASTY)),
@@ -67,9 +85,9 @@ def render(name: str, summary: dict[str, Any] | None, **wildcards: str) -> str:
     return " ".join(str(page).split())
 
 
-@pytest.fixture(scope="module", params=VIEWS)
+@pytest.fixture(scope="module", params=STUDIES)
 def views(request: pytest.FixtureRequest) -> Any:
-    return VIEWS[request.param]()
+    return STUDIES[request.param]()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,9 +123,84 @@ def test_numbers_are_those_of_the_views() -> None:
     chosen = render("communication", summary, benchmark="deepcam_tiny")
     assert "raw files: results/profiles/timeline/deepcam_tiny/fp32/n1x2/1/raw/timeline.json. The same table" in chosen
     assert "other 5.0 % of kernel time" in render("kernels", summary)
+    page = render("ceilings", summary)
+    assert "storage, read (read, shared, one file, 1 threads): 1.4 GB/s, median 1.26 GB/s, n = 5, spread 20 %" in page
+    assert "memory (NumPy copy, arrays of 1 GiB, 2 threads): 19 GB/s" in page
 
 
 @pytest.mark.parametrize("name", ["io", "kernels", "phases", "lanes", "messages", "communication", "power", "captures"])
 def test_reason_of_what_was_not_measured(name: str) -> None:
     summary = {"notice": "", "characterisation": make_views(make_empty_tables("the tool is not there"))}
     assert "the tool is not there" in render(name, summary)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in RAW_VIEWS or any(map(is_source, VIEWS[name]))])
+def test_caption_names_the_raw_files_of_its_view(name: str) -> None:
+    tables, wanted = make_empty_tables(), []
+    for view in RAW_VIEWS.get(name, (name,)):
+        columns = [column for column in VIEWS[view] if is_source(column)]
+        files = {column: f"results/{view}/{column}.raw" for column in columns}
+        tables[view] = make_row(view, **files)
+        wanted += [file for column, file in files.items() if column != "overlap_source" or name not in WITHOUT_OVERLAP]
+    summary = {"notice": "", "characterisation": make_views(tables)}
+    for wildcards in ({}, {"benchmark": "cosmoflow_tiny"}):
+        page = render(name, summary, **wildcards)
+        assert [file for file in wanted if file not in page] == []
+    if all("benchmark" in VIEWS[view] for view in RAW_VIEWS.get(name, (name,))):
+        assert ".raw" not in render(name, summary, benchmark="deepcam_tiny")
+
+
+@pytest.mark.parametrize("name", ["kernels", "lanes"])
+def test_row_of_several_raw_files_names_each_once(name: str) -> None:
+    rows = pd.concat([make_row(name, source=f"steps.xplane.pb, {other}") for other in ("a.json", "a.json", "b.json")])
+    views = make_views({**make_empty_tables(), name: rows})
+    page = render(name, {"notice": "", "characterisation": views})
+    assert "raw files: steps.xplane.pb, a.json, b.json." in page
+
+
+def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
+    tables = make_tables(1)
+    counters = make_row("counters", dram_rate_bytes_per_s=9e9, source="raw/ncu.csv")
+    view = characterisation_view({**tables, "counters": counters})
+    page = render(
+        "characterisation", {"notice": "", "characterisation": make_views({**tables, "characterisation": view})}
+    )
+    communication, io = tables["communication"].iloc[0], tables["io"].iloc[0]
+    assert "memory: bytes read from and written to DRAM over the time of the kernels" in page
+    assert "memory 9 GB/s (measured (hardware counters, n1x2))" in page
+    assert "network: bus bandwidth of the allreduce, 2 (n - 1) / n times" in page
+    assert f"network {communication['bus_bandwidth_bytes_per_s'] / 1e6:.3g} MB/s" in page
+    assert "I/O: mean over the worker processes" in page
+    assert f"I/O {io['bandwidth_sum_bytes_per_s'] / io['workers'] / 1e6:.3g} MB/s" in page
+    assert "raw/ncu.csv" in page
+    assert communication["source"] in page
+    assert "algorithm bandwidth" not in page
+    assert "delivered" not in page
+
+
+def test_work_says_how_it_was_counted_and_from_how_many_runs_the_rate_is() -> None:
+    row = make_row("work", method="formula", flop_per_sample=2e9, rate_flop_per_s=3e10, rate_n=5)
+    blank = row.assign(scale="n1x4", rate_flop_per_s=float("nan"), rate_n=0)
+    views = make_views({**make_empty_tables(), "work": pd.concat([row, blank])})
+    page = render("work", {"notice": "", "characterisation": views})
+    assert "formula: 2 GFLOP per sample, rate 30 GFLOP/s, n = 5" in page
+    assert "formula: 2 GFLOP per sample, rate not measured" in page
+    assert all(word in page for word in ("formula_sixfold", "optimized_hlo", "before optimisation", "filled up"))
+
+
+def test_kernels_say_what_was_not_read() -> None:
+    rows = [make_row("kernels", category=name, reasons="the trace ends early") for name in ("GEMM", "memcpy")]
+    views = make_views({**make_empty_tables(), "kernels": pd.concat(rows)})
+    page = render("kernels", {"notice": "", "characterisation": views})
+    assert page.count(": the trace ends early") == 1
+
+
+def test_copies_of_a_macro_are_equal_and_used() -> None:
+    # Snakemake renders a caption as a text of its own, which can import nothing.
+    copies: dict[str, set[str]] = {}
+    for name in NAMES:
+        template = (FOLDER / f"{name}.rst").read_text()
+        for found in re.finditer(r"{% macro (\w+)\(.*?{%- endmacro %}", template, re.DOTALL):
+            copies.setdefault(found[1], set()).add(found[0])
+            assert len(re.findall(rf"\b{found[1]}\(", template)) > 1, f"{name}: {found[1]} is not used"
+    assert {name: len(texts) for name, texts in copies.items()} == dict.fromkeys(copies, 1)

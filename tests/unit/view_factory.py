@@ -101,7 +101,7 @@ def _communication(point: dict[str, Any]) -> list[dict[str, Any]]:
             "exchange_per_step_s": 0.05 * share, "algorithm_bandwidth_bytes_per_s": 6.3e7,
             "bus_bandwidth_bytes_per_s": 6.3e7, "overlap_ratio": 0.4 if point["ranks"] == 2 else np.nan,
             "step_time_s": 0.05, "communication_share_ratio": share, "slowest_rank": 1,
-            "slowest_rank_last_ratio": 0.55, "cycle_time_s": 0.001, "coverage_ratio": 1.0, "reasons": "",
+            "slowest_rank_last_ratio": 0.55, "slowest_rank_negotiations": 40, "cycle_time_s": 0.001, "coverage_ratio": 1.0, "reasons": "",
         }
     ]  # fmt: skip
 
@@ -177,34 +177,44 @@ def make_ceilings() -> pd.DataFrame:
             for kind, backend in (("gemm", "TensorFlow"), ("gemm", "NumPy"), ("convolution", "TensorFlow")):
                 if backend != "NumPy" or number == 0:
                     value = rate * threads * (0.8 if kind == "convolution" else 1)
-                    rows.append((kind, precision, backend, "2048", threads, value, "FLOP/s", 6, 0.03))
+                    rows.append((kind, precision, backend, "", "2048", threads, value, "FLOP/s", 6, 0.03, 4))
     rows += [
-        ("memory", None, "NumPy", "copy of 1 GiB", 2, 1.9e10, "bytes/s", 10, 0.05),
-        ("storage_read", None, "read", "node-local, cold", 1, 1.4e9, "bytes/s", 5, 0.2),
-        ("storage_write", None, "write", "node-local, synced", 1, 0.6e9, "bytes/s", 5, np.nan),
-        ("allreduce", "fp32", "Horovod", "2 ranks, 64 MiB", 1, 2.0e9, "bytes/s", 20, 0.1),
+        ("memory", "", "NumPy copy", "", "arrays of 1 GiB", 2, 1.9e10, "B/s", 10, 0.05, 1),
+        ("memory", "", "NumPy add", "", "arrays of 1 GiB", 2, 2.1e10, "B/s", 10, 0.05, 1),
+        ("storage_read", "", "read", "node-local", "one file", 1, 3.0e9, "B/s", 5, 0.2, 2),
+        ("storage_read", "", "read", "shared", "one file", 1, 1.4e9, "B/s", 5, 0.2, 2),
+        ("storage_write", "", "write", "node-local", "one file", 1, 0.6e9, "B/s", 5, np.nan, 2),
+        ("allreduce", "fp32", "Horovod", "", "2 ranks, 64 MiB", 1, 2.0e9, "B/s", 20, 0.1, 12),
     ]
-    names = ("kind", "precision", "backend", "setting", "threads", "value", "unit", "n", "spread_ratio")
+    names = (
+        "kind", "precision", "backend", "place", "setting", "threads", "value", "unit", "n", "spread_ratio", "ways",
+    )  # fmt: skip
     table = pd.DataFrame(rows, columns=list(names)).assign(reason="", source="results/characterise/ceilings.json")
+    table["median"] = table["value"] * (1 - table["spread_ratio"].fillna(0) / 2)
     missing: dict[str, Any] = {"kind": "gemm", "precision": "fp64", "backend": "TensorFlow", "unit": "FLOP/s", "n": 0}
     missing["reason"] = "oneDNN has no kernel for it, and the fall-back took longer than the limit of the measurement"
     return pd.concat([table, pd.DataFrame([missing])], ignore_index=True)[list(COLUMNS["ceilings"])]
 
 
 def make_links(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
-    """Return a measured allreduce that follows latency and bandwidth exactly."""
-    rows = []
+    """Return a measured allreduce whose transfers follow latency and bandwidth exactly; whole calls take 1 ms more."""
+    rows: list[tuple[Any, ...]] = []
     for count in ranks:
-        for size in 4.0 ** np.arange(1, 13.5):
-            time = LATENCY_S * count / 2 + size / BANDWIDTH_BYTES_PER_S
-            rate = size / time
-            rows.append(("node", count, size, time, 0.9 * time, 1.4 * time, 20, rate, rate * 2 * (count - 1) / count))
+        for what, wait_s in (("transfer", 0.0), ("call", 1e-3)):
+            for size in 4.0 ** np.arange(1, 13.5):
+                time = wait_s + LATENCY_S * count / 2 + size / BANDWIDTH_BYTES_PER_S
+                bus = 2 * (count - 1) / count * size / time
+                rows.append((what, "node", count, size, time, 0.9 * time, 1.4 * time, 20, size / time, bus))
     return pd.DataFrame(rows, columns=list(COLUMNS["links"][:-1])).assign(source="results/characterise/allreduce.json")
 
 
 def make_link_fits(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
     """Return the fits of :func:`make_links`."""
-    rows = [("node", count, LATENCY_S * count / 2, 1e-6, BANDWIDTH_BYTES_PER_S, 1e8, 13, 0.1) for count in ranks]
+    rows = [
+        (what, "node", count, wait_s + LATENCY_S * count / 2, 1e-6, BANDWIDTH_BYTES_PER_S, 1e8, 13, 0.1)
+        for count in ranks
+        for what, wait_s in (("transfer", 0.0), ("call", 1e-3))
+    ]
     return pd.DataFrame(rows, columns=list(COLUMNS["link_fits"][:-2])).assign(
         reason="", source="results/characterise/allreduce.json"
     )

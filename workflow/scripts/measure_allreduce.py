@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked = snakemake.params
 ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_rank)
-with machine_to_itself(logging.getLogger(__name__).info):
+with machine_to_itself(logging.getLogger("hpcai.characterise").info):
     report = measure_allreduce(
         launch_command(snakemake.resources.launcher, ranks, []), ranks.cores_per_rank, asked.device
     )

@@ -1,36 +1,49 @@
 """Measures in a process of its own: libraries settle their threads when they start, and a crash takes no more along."""
 
 import argparse
+import logging
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of, time_way
 from hpcai.errors import ConfigError, LaunchError
+from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_rate
 
+logger = logging.getLogger(__name__)
 DeviceKind = Literal["cpu", "gpu"]
 LONGEST_CALL_S = 1.0
 """What would take longer for one call is emulated, or too large for this machine: its rate is known from less work."""
 FORETELLING = 3
 """Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""
-LONGEST_PROCESS_S = 300.0
+LONGEST_S = 600.0
+"""For one number of threads, with all the processes that crashes make necessary."""
+
+
+class _Plan(BaseModel):
+    """Written first: all ways that a process is going to try, so that what it does not come to is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    ways: tuple[str, ...]
 
 
 class _Trying(BaseModel):
-    """Written before a way is tried: the last one is what a crashed process has crashed on."""
+    """Written before a way is called, also again: the last one is what a crashed process has crashed on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     trying: str
 
 
-_LINE: TypeAdapter[Sample | NotMeasured | _Trying] = TypeAdapter(Sample | NotMeasured | _Trying)
+_Line = Sample | NotMeasured | _Trying | _Plan
+_LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,9 @@ class Options:
 
 
 def measure_apart(module: str, threads: Iterable[int], device: DeviceKind, repeats: int) -> CeilingReport:
-    """Measure with each number of threads in a process of its own.
+    """Measure with each number of threads in a process of its own, while nothing else is timed on this node.
+
+    A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
 
     Parameters
     ----------
@@ -74,12 +89,17 @@ def measure_apart(module: str, threads: Iterable[int], device: DeviceKind, repea
     LaunchError
         If a measuring process fails outside of what it measures.
     """
+    counts = sorted(set(threads))
+    counts = counts if device == "cpu" else counts[:1]
+    for count in counts:
+        _require_cores(count)
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
-    counts = sorted(set(threads))
-    for count in counts if device == "cpu" else counts[:1]:
-        _require_cores(count)
-        _measure_with(module, Options(count, device, repeats), samples, missing)
+    with machine_to_itself(logger.info):
+        for count in counts:
+            found = _measure_with(module, Options(count, device, repeats))
+            samples += found.samples
+            missing += found.missing.values()
     return report_of(samples, missing)
 
 
@@ -89,26 +109,74 @@ def _require_cores(threads: int) -> None:
         raise ConfigError(f"threads: found {threads}, expected at most {cores}, the cores that may be used here")
 
 
-def _measure_with(module: str, options: Options, samples: list[Sample], missing: list[NotMeasured]) -> None:
-    """Run processes until one comes to its end; each leaves out what crashed those before."""
-    crashed: dict[str, NotMeasured] = {}
+@dataclass
+class _Found:
+    """What the processes with one number of threads have told so far; ways by name."""
+
+    samples: list[Sample] = field(default_factory=list)
+    missing: dict[str, NotMeasured] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
+    trying: str = ""
+
+    def add(self, output: str) -> None:
+        """Add the lines of one process; only the last has a way that was tried last."""
+        self.trying = ""
+        for line in map(_LINE.validate_json, output.splitlines()):
+            if isinstance(line, Sample):
+                self.samples.append(line)
+            elif isinstance(line, NotMeasured):
+                self.missing[name_of(line)] = line
+            elif isinstance(line, _Plan):
+                self.planned = line.ways
+            else:
+                self.trying = line.trying
+
+
+def _measure_with(module: str, options: Options) -> _Found:
+    """Run processes until one comes to its end or time is up; each leaves out what crashed those before."""
+    until_s = time.monotonic() + LONGEST_S
+    found, crashed = _Found(), set[str]()
     while True:
         command = [sys.executable, "-m", module, "--threads", str(options.threads), "--device", options.device]
-        command += ["--repeats", str(options.repeats), *(f"--without={name}" for name in crashed)]
-        output, ending, errors = _run(command, options.threads)
-        lines = [_LINE.validate_json(line) for line in output.splitlines()]
-        tried = [line.trying for line in lines if isinstance(line, _Trying)]
-        if not ending or not tried or tried[-1] in crashed:
-            break
-        crashed[tried[-1]] = _crash(tried[-1], options.threads, f"the process {ending}: {errors[-300:].strip()}")
-    if ending:
-        raise LaunchError(f"{' '.join(command)}: {ending}, expected exit status 0: {errors[-2000:]}")
-    samples += [line for line in lines if isinstance(line, Sample)]
-    missing += [*crashed.values(), *(line for line in lines if isinstance(line, NotMeasured))]
+        command += ["--repeats", str(options.repeats), *(f"--without={name}" for name in sorted(crashed))]
+        process = _run(command, options.threads, max(0.0, until_s - time.monotonic()))
+        found.add(process.output)
+        if process.timed_out and found.planned:
+            _add_unreached(found, options.threads)
+            return found
+        if not process.ending:
+            return found
+        if process.timed_out or not found.trying or found.trying in crashed:
+            words = f"{process.ending}, expected exit status 0: {process.errors[-2000:]}"
+            raise LaunchError(f"{' '.join(command)}: {words}")
+        crashed.add(found.trying)
+        # What crashes in one call is no ceiling in another; the samples of all other ways count.
+        found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
+        reason = f"the process {process.ending}: {process.errors[-300:].strip()}"
+        found.missing[found.trying] = _not_measured(found.trying, options.threads, reason)
 
 
-def _run(command: Sequence[str], threads: int) -> tuple[str, str, str]:
-    """Return the whole lines of a process's output, how it ended (blank: well), and its errors."""
+def _add_unreached(found: _Found, threads: int) -> None:
+    """Say of all ways without a sample that time was up."""
+    known = {name_of(sample) for sample in found.samples} | set(found.missing)
+    where = f", in {found.trying.replace('|', ' ').strip()}" if found.trying else ""
+    reason = f"the measurement was ended after {LONGEST_S:g} s{where}"
+    for name in found.planned:
+        if name not in known:
+            found.missing[name] = _not_measured(name, threads, reason)
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process that has ended: its whole lines, how it ended (blank: well), and its errors."""
+
+    output: str
+    ending: str
+    errors: str
+    timed_out: bool = False
+
+
+def _run(command: Sequence[str], threads: int, limit_s: float) -> _Process:
     environment = {
         "TF_ENABLE_ONEDNN_OPTS": "1",
         **os.environ,
@@ -116,14 +184,19 @@ def _run(command: Sequence[str], threads: int) -> tuple[str, str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=LONGEST_PROCESS_S)
+        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=limit_s)
     except subprocess.TimeoutExpired as error:
-        output, errors = error.stdout or b"", error.stderr or b""
-        ending = f"was ended after {LONGEST_PROCESS_S:g} s"
-    else:
-        output, errors, ending = done.stdout, done.stderr, _say_ending(done.returncode)
-    whole = output[: output.rfind(b"\n") + 1]
-    return whole.decode(), ending, errors.decode(errors="replace")
+        ending = f"was ended after {LONGEST_S:g} s"
+        return _Process(_whole_lines(error.stdout or b""), ending, _words(error.stderr or b""), timed_out=True)
+    return _Process(_whole_lines(done.stdout), _say_ending(done.returncode), _words(done.stderr))
+
+
+def _whole_lines(output: bytes) -> str:
+    return output[: output.rfind(b"\n") + 1].decode()
+
+
+def _words(errors: bytes) -> str:
+    return errors.decode(errors="replace")
 
 
 def _say_ending(status: int) -> str:
@@ -132,13 +205,13 @@ def _say_ending(status: int) -> str:
     return f"was ended by {signal.Signals(-status).name}"
 
 
-def _crash(name: str, threads: int, reason: str) -> NotMeasured:
+def _not_measured(name: str, threads: int, reason: str) -> NotMeasured:
     kind, precision, backend, setting = name.split("|")
     fields = {"kind": kind, "precision": precision, "backend": backend, "setting": setting}
     return NotMeasured.model_validate({**fields, "threads": threads, "reason": reason})
 
 
-def name_of(way: Way) -> str:
+def name_of(way: Way | Sample | NotMeasured) -> str:
     """Return the name of a way between processes."""
     return "|".join((way.kind, way.precision, way.backend, way.setting))
 
@@ -181,33 +254,42 @@ def _settle_tensorflow(options: Options) -> None:
 
 def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:
     """Time every way once, and those that are not too slow again, in turn, so that a disturbance spreads over all."""
+    chosen = [way for way in ways if name_of(way) not in options.without]
+    yield _Plan(ways=tuple(map(name_of, chosen)))
     rates: dict[tuple[str, ...], float] = {}
     kept: list[Way] = []
-    for way in ways:
+    for way in chosen:
         family = (way.kind, way.precision, way.backend, way.family)
-        if name_of(way) in options.without:
-            continue
         if way.work > LONGEST_CALL_S * rates.get(family, float("inf")):
-            yield _missing(way, options.threads, _say_too_slow(way.work, rates[family]))
+            yield _missing(way, options.threads, _say_too_slow(way, rates[family]))
             continue
-        yield _Trying(trying=name_of(way))
-        try:
-            way.wait(way.run())  # compiles kernels and wakes up threads
-            samples = [time_way(way, options.threads) for _ in range(1 if family in rates else FORETELLING)]
-        except Exception as error:  # whatever a library raises for what it cannot do
-            yield _missing(way, options.threads, f"{type(error).__name__}: {_first_line(error)}")
-            continue
-        rates[family] = max(rates.get(family, 0.0), *(sample.value for sample in samples))
-        kept.append(way)
-        yield from samples
+        count = 1 if family in rates else FORETELLING
+        for line in _try(way, options.threads, count, warm_up=True):
+            yield line
+            if isinstance(line, Sample):
+                rates[family] = max(rates.get(family, 0.0), line.value)
+        if not isinstance(line, NotMeasured):
+            kept.append(way)
     for _ in range(options.repeats - 1):
         for way in kept:
-            yield time_way(way, options.threads)
+            yield from _try(way, options.threads, 1)
 
 
-def _say_too_slow(work_flop: float, rate_flop_per_s: float) -> str:
+def _try(way: Way, threads: int, count: int, *, warm_up: bool = False) -> Iterator[BaseModel]:
+    """Time one way so often, or say why not; it is announced, because its process may end with it."""
+    yield _Trying(trying=name_of(way))
+    try:
+        if warm_up:
+            way.wait(way.run())  # compiles kernels and wakes up threads
+        for _ in range(count):
+            yield time_way(way, threads)
+    except Exception as error:  # whatever a library raises for what it cannot do
+        yield _missing(way, threads, f"{type(error).__name__}: {_first_line(error)}")
+
+
+def _say_too_slow(way: Way, rate: float) -> str:
     return (
-        f"one call would take about {work_flop / rate_flop_per_s:.1f} s at {say_rate(rate_flop_per_s, 'FLOP/s')}, "
+        f"one call would take about {way.work / rate:.1f} s at {say_rate(rate, way.unit)}, "
         f"the best rate of less work of this kind; the limit is {LONGEST_CALL_S:g} s"
     )
 

@@ -113,7 +113,8 @@ def _with_epochs(io: pd.DataFrame, scales: pd.DataFrame) -> pd.DataFrame:
     """Fill in the time of an epoch from the timed runs of the same point."""
     known = scales[[*POINT, "epoch_mean_s"]].rename(columns={"epoch_mean_s": "epoch_s"})
     joined = io.drop(columns="epoch_s").merge(known, on=POINT, how="left")
-    joined["io_share_ratio"] = joined["io_epoch_s"].astype(float) / joined["epoch_s"].astype(float)
+    share = joined["io_epoch_s"].astype(float) / joined["epoch_s"].astype(float)
+    joined["io_share_ratio"] = share.mask(joined["data"] == "staging")  # once per run, not in every epoch
     return as_view("io", joined)
 
 

@@ -1,5 +1,6 @@
 """The bandwidth of memory on this machine: copies of arrays far larger than all caches, by one core and by all."""
 
+import logging
 import os
 import threading
 import time
@@ -15,8 +16,10 @@ from numpy.typing import NDArray
 from hpcai.characterise.apart import DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
 from hpcai.errors import ConfigError
+from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
+logger = logging.getLogger(__name__)
 MODULE = "hpcai.characterise.memory"
 REPEATS = 8
 CACHES = Path("/sys/devices/system/cpu")
@@ -72,7 +75,8 @@ def measure_memory(
     if device == "gpu":
         report = measure_apart(MODULE, threads, device, repeats)
     else:
-        report = _measure_here(sorted(set(threads)), repeats, array_bytes)
+        with machine_to_itself(logger.info):
+            report = _measure_here(sorted(set(threads)), repeats, array_bytes)
     return report.model_dump_json(indent=1) + "\n"
 
 
@@ -142,8 +146,8 @@ def _time_streams(cores: Sequence[int], numbers: int, repeats: int) -> list[Samp
             samples.append(
                 Sample(
                     kind="memory",
-                    backend="numpy",
-                    setting=f"{stream.name}, {8 * numbers >> 20} MiB",
+                    backend=f"numpy {stream.name}",
+                    setting=_say_size(8 * numbers),
                     threads=len(cores),
                     work=moved,
                     unit="B/s",
@@ -151,6 +155,10 @@ def _time_streams(cores: Sequence[int], numbers: int, repeats: int) -> list[Samp
                 )
             )
     return samples
+
+
+def _say_size(array_bytes: int) -> str:
+    return f"arrays of {array_bytes >> 20} MiB"
 
 
 def _stream_on(core: int, numbers: int, repeats: int, barrier: threading.Barrier) -> list[list[tuple[float, float]]]:
@@ -187,9 +195,10 @@ def accelerator_streams(device: DeviceKind, array_bytes: int = ARRAY_BYTES_GPU) 
     (block,) = random_tensors([(1, 1 << 20)], "fp32")()
     array = tf.tile(block, [rows, 1])
     run = call_with(lambda values: 2.0 * values, lambda: [array], "fp32")
-    setting = f"scale, {array_bytes >> 20} MiB"
-    moved = 2 * 4 * rows << 20
-    return [Way("memory", "", backend_of(device), setting, moved, run, calls=calls_of(device), wait=wait_for)]
+    backend, moved = f"{backend_of(device)} scale", 2 * 4 * rows << 20
+    return [
+        Way("memory", "", backend, _say_size(array_bytes), moved, run, calls=calls_of(device), wait=wait_for),
+    ]
 
 
 if __name__ == "__main__":

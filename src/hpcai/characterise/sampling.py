@@ -30,7 +30,7 @@ class Sample(_Part):
     work: float = Field(gt=0, description="Operations [FLOP], or bytes moved, as `unit` says.")
     unit: Literal["FLOP/s", "B/s"]
     duration_s: float = Field(gt=0)
-    page_cache: PageCache = Field(default="", description="Reads only: whether the data came from storage.")
+    page_cache: PageCache = Field(default="", description="Reads only: cold if the kernel counted the data as fetched.")
 
     @property
     def value(self) -> float:
@@ -114,6 +114,11 @@ class Way:
     wait: Callable[[object], object] = lambda result: result
     family: str = ""
 
+    @property
+    def unit(self) -> Literal["FLOP/s", "B/s"]:
+        """Unit of the way's rate."""
+        return "B/s" if self.kind == "memory" else "FLOP/s"
+
 
 def time_way(way: Way, threads: int) -> Sample:
     """Time one repetition; the caller has run the way once before."""
@@ -129,7 +134,7 @@ def time_way(way: Way, threads: int) -> Sample:
         setting=way.setting,
         threads=threads,
         work=way.work * way.calls,
-        unit="B/s" if way.kind == "memory" else "FLOP/s",
+        unit=way.unit,
         duration_s=duration_s,
     )
 

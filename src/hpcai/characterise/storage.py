@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import logging
 import mmap
 import os
 import tempfile
@@ -17,8 +18,10 @@ from typing import IO
 import numpy as np
 
 from hpcai.characterise.sampling import Kind, NotMeasured, PageCache, Sample, report_of
+from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
+logger = logging.getLogger(__name__)
 FILE_BYTES = 256 << 20
 STREAMS = (1, 4)
 REPEATS = 3
@@ -82,19 +85,29 @@ def measure_storage(
     repeats
         Repetitions for each number of streams.
     """
+    with machine_to_itself(logger.info):
+        samples, missing = _measure_places(places, (file_bytes, tuple(streams), repeats))
+    return report_of(samples, missing).model_dump_json(indent=1) + "\n"
+
+
+_Sizes = tuple[int, tuple[int, ...], int]
+"""Bytes of all files together, numbers of streams, repetitions."""
+
+
+def _measure_places(places: Mapping[str, str], sizes: _Sizes) -> tuple[list[Sample], list[NotMeasured]]:
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
     for place, folder in places.items():
         try:
             with _folder(folder) as path:
-                _measure_place(place, path, (file_bytes, tuple(streams), repeats), samples)
+                _measure_place(place, path, sizes, samples)
         except OSError as error:
             missing += _missing(place, f"{folder}: {_say(error)}")
         except _NoStorageError as error:
             missing += _missing(place, f"{folder}: {error}")
         else:
             missing += _missing_reads(place, folder, samples)
-    return report_of(samples, missing).model_dump_json(indent=1) + "\n"
+    return samples, missing
 
 
 class _NoStorageError(Exception):
@@ -116,7 +129,7 @@ def _folder(name: str) -> Iterator[Path]:
                 path.rmdir()
 
 
-def _measure_place(place: str, folder: Path, sizes: tuple[int, tuple[int, ...], int], samples: list[Sample]) -> None:
+def _measure_place(place: str, folder: Path, sizes: _Sizes, samples: list[Sample]) -> None:
     file_bytes, streams, repeats = sizes
     kind = file_system_of(folder)
     if kind in IN_MEMORY:
@@ -224,7 +237,10 @@ def storage_read_bytes() -> int | None:
 
 
 def page_cache_state(before: int | None, after: int | None, read_bytes: int) -> PageCache:
-    """Return whether a read came from storage, from what the kernel has counted before and after it."""
+    """Return whether a read came from storage, from what the kernel has counted before and after it.
+
+    Some file systems do not count at all: what they fetch from storage is taken for warm, which makes no ceiling.
+    """
     if before is None or after is None:
         return "unknown"
     return "cold" if after - before >= COLD_RATIO * read_bytes else "warm"
@@ -241,7 +257,8 @@ def _missing_reads(place: str, folder: str, samples: Sequence[Sample]) -> list[N
         return []
     warm = sum(sample.page_cache == "warm" for sample in reads)
     why = (
-        f"{warm} of {len(reads)} reads came from memory, although the page cache was to forget the files"
+        f"the kernel counted no fetch from storage in {warm} of {len(reads)} reads, although the page cache was to "
+        "forget the files: they came from memory, or this file system does not count"
         if warm
         else "the kernel does not tell whether reads came from storage or from memory"
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 import pandas as pd
 
 from hpcai.metrics.advice_exchange import Exchange, Finding, Row, advise_communication, number, or_not
+from hpcai.metrics.roofs import SHARED, STAGING, fastest_read
 from hpcai.metrics.words import name_category, say_bytes, say_share, say_time
 
 COLUMNS = ("topic", "benchmark", "variant", "scale", "sentence", "evidence")
@@ -35,11 +36,9 @@ METADATA_LARGE = 0.3
 """Share of metadata in all I/O time: then the number of files costs, not the number of bytes."""
 SMALL_READ_BYTES = 2.0**16
 """Mean read: at 1 ms latency and 1 GB/s of a shared file system, 64 KiB spend 15 times as long waiting as moving."""
-STAGING = "staging"
-"""The role of data that is read once, before the first epoch."""
 IN_PLACE = "fewer, larger files; packed shards can be read in place (staging place none with pack codec none)"
 STORAGE_FULL = 0.7
-"""Share of the measured storage rate: what remains is less than the spread between readers."""
+"""Share of the measured rate of shared storage: what remains is less than the spread between readers."""
 
 
 def advise(
@@ -70,7 +69,7 @@ def advise(
         exchange = Exchange(row, _of_run(phases, row), _link_of(links, row))
         rows += _take("communication", row, advise_communication(exchange))
     for _, part in io.groupby("run_id", sort=False) if len(io) else ():
-        rows += _take("io", part.iloc[0].to_dict(), advise_io(part, _best_read(ceilings)))
+        rows += _take("io", part.iloc[0].to_dict(), advise_io(part, fastest_read(ceilings, SHARED)))
     for _, part in kernels.groupby("run_id", sort=False) if len(kernels) else ():
         rows += _take("kernels", part.iloc[0].to_dict(), advise_kernels(part, ceilings))
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -97,13 +96,7 @@ def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
     return known.drop_duplicates("bytes").sort_values("bytes")
 
 
-def _best_read(ceilings: pd.DataFrame) -> float:
-    if ceilings.empty:
-        return math.nan
-    return float(ceilings.loc[ceilings["kind"] == "storage_read", "value"].max())
-
-
-def advise_io(io: pd.DataFrame, storage_bytes_per_s: float) -> Iterator[Finding]:
+def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:
     """Yield what the input of one run asks for.
 
     Parameters
@@ -111,15 +104,15 @@ def advise_io(io: pd.DataFrame, storage_bytes_per_s: float) -> Iterator[Finding]
     io
         The rows of the view ``io`` of one run: its training input, and where ``data`` says so, what it staged before.
         Staging is paid once, not in every epoch: nothing is said about it here.
-    storage_bytes_per_s
-        What the storage reaches; NaN if not measured.
+    shared_bytes_per_s
+        What shared storage reaches, which input that is not staged is read from; NaN if not measured.
     """
     staging = io["data"] == STAGING if "data" in io else pd.Series(False, index=io.index)
     for row in io[~staging].to_dict("records"):
-        yield from _advise_input(row, storage_bytes_per_s, staged=bool(staging.any()))
+        yield from _advise_input(row, shared_bytes_per_s, staged=bool(staging.any()))
 
 
-def _advise_input(row: Row, storage_bytes_per_s: float, *, staged: bool) -> Iterator[Finding]:
+def _advise_input(row: Row, shared_bytes_per_s: float, *, staged: bool) -> Iterator[Finding]:
     ratio = number(row, "io_epoch_s") / (number(row, "epoch_s") or math.nan)
     cache = str(row.get("page_cache"))
     evidence = f"io_epoch_s / epoch_s = {or_not(ratio)}, page_cache = {cache}"
@@ -135,13 +128,15 @@ def _advise_input(row: Row, storage_bytes_per_s: float, *, staged: bool) -> Iter
         yield Finding(
             f"Input needs {say_share(ratio)} of an epoch's time: hidden only while nothing disturbs it{cure}.", evidence
         )
-    yield from _find_small_reads(row)
+    if ratio >= INPUT_SMALL:
+        yield from _find_small_reads(row)
     rate = number(row, "bandwidth_parallel_bytes_per_s")
-    if ratio >= INPUT_LARGE and not staged and STORAGE_FULL <= rate / storage_bytes_per_s <= 1:
+    # Memory serves what lies in the page cache: only a cold read tells of the storage.
+    if cache == "cold" and ratio >= INPUT_LARGE and not staged and STORAGE_FULL <= rate / shared_bytes_per_s <= 1:
         yield Finding(
-            f"The readers get {say_share(rate / storage_bytes_per_s)} of what the storage reaches: "
+            f"The readers get {say_share(rate / shared_bytes_per_s)} of what shared storage reaches: "
             "more workers would not help, faster storage would (staging place node_local).",
-            f"bandwidth_parallel_bytes_per_s = {rate:.3g}, storage_read = {storage_bytes_per_s:.3g} B/s",
+            f"bandwidth_parallel_bytes_per_s = {rate:.3g}, storage_read, {SHARED} = {shared_bytes_per_s:.3g} B/s",
         )
     if ratio < INPUT_SMALL:
         if cache == "cold" or staged:

@@ -10,6 +10,13 @@ from hpcai.metrics.words import say_rate
 
 TOLERANCE_RATIO = 0.02
 """So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""
+EXCHANGE_TOLERANCE_RATIO = 0.1
+"""So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
+between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
+STAGING = "staging"
+"""The role of data that is read once, before the first epoch."""
+SHARED, NODE_LOCAL = "shared", "node-local"
+"""Places of storage, by the names that their ceilings have."""
 INCONSISTENCIES = ("what", "sample", "roof", "ratio", "sentence")
 
 
@@ -64,6 +71,26 @@ def _say_above(row: Mapping[Hashable, Any], tolerance_ratio: float) -> str:
     )
 
 
+def staged_runs(io: pd.DataFrame) -> set[str]:
+    """Return the ``run_id`` of all runs of the view ``io`` that read their training input where it was staged."""
+    if not {"data", "run_id"} <= set(io.columns):
+        return set()
+    return set(io.loc[io["data"] == STAGING, "run_id"])
+
+
+def place_of_reads(data: str, *, staged: bool) -> str:
+    """Return the storage that data of a role is read from: what a run stages first, it reads from shared storage."""
+    return NODE_LOCAL if staged and data != STAGING else SHARED
+
+
+def fastest_read(ceilings: pd.DataFrame, place: str) -> float:
+    """Return the fastest cold read that was measured at a place [bytes/s]; NaN where there is none."""
+    if ceilings.empty:
+        return float("nan")
+    own = ceilings[(ceilings["kind"] == "storage_read") & (ceilings["place"] == place)]
+    return float(own["value"].max())
+
+
 def refuse_above_peak(
     ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -86,6 +113,8 @@ def refuse_above_peak(
     pandas.DataFrame
         A row for each one refused, as of :func:`find_inconsistencies`.
     """
+    if ceilings.empty:
+        return ceilings, pd.DataFrame(columns=list(INCONSISTENCIES))
     keys = ["kind", "precision"]
     ordered = ceilings.reset_index(drop=True)
     blank = {"precision": ""}

@@ -1,5 +1,8 @@
 """Which kernels take the time (HPC AI500 V2.0, Fig. 10), and how well they use the processor and its memory."""
 
+from collections.abc import Hashable, Mapping
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -18,7 +21,7 @@ from hpcai.metrics.kernel_rules import (
     OTHER,
     POOLING,
 )
-from hpcai.metrics.words import name_category, say_rate
+from hpcai.metrics.words import name_category, say_rate, say_share
 from hpcai.plots import profiles, theme
 
 ORDER = (CONVOLUTION, GEMM, BATCH_NORM, POOLING, ELEMENTWISE, ARRANGEMENT, ALLREDUCE, MEMCPY, *FURTHER_CATEGORIES)
@@ -34,6 +37,8 @@ LEGEND = 1.9
 """Width of the legend, in inches."""
 NARROW = 0.05
 """A share below this is too narrow for its number."""
+NEARLY_ALL = 0.95
+"""A measure that stands on less of a category's time says how much."""
 NO_KERNELS = "no profiler of kernels ran"
 NO_COUNTERS = "it needs hardware counters of the processor"
 MEASURES = {
@@ -127,12 +132,13 @@ def _draw_measure(axes: Axes, runs: list[profiles.ProfiledRun], order: list[str]
     """Write the values as a table: a row for each run, a column for each category."""
     _clear(axes)
     for place, run in enumerate(runs):
-        own = run.part.dropna(subset=[column]).drop_duplicates("category").set_index("category")[column]
-        if own.empty:
+        known = run.part.dropna(subset=[column]).drop_duplicates("category")
+        own = {row["category"]: row for row in known.to_dict("records")}
+        if not own:
             axes.text(-0.4, place, "not measured", va="center", color="#666666", fontsize=8)
         for number, name in enumerate(order):
-            if len(own):
-                words = _say(column, float(own[name])) if name in own else "–"
+            if own:
+                words = _say(column, own[name]) if name in own else "–"
                 axes.text(number, place, words, ha="center", va="center", fontsize=8)
     # Long words would touch their neighbours.
     heads = [name.replace(" ", "\n").replace("-", "-\n") for name in order]
@@ -158,5 +164,8 @@ def _clear(axes: Axes) -> None:
     axes.grid(visible=False)
 
 
-def _say(column: str, value: float) -> str:
-    return f"{value:.2f}" if column == "instructions_per_cycle" else say_rate(value)
+def _say(column: str, row: Mapping[Hashable, Any]) -> str:
+    """Return a value, with the part of the category's time that it stands on, if that is not nearly all."""
+    value, counted = float(row[column]), float(row.get("counted_ratio", np.nan))
+    words = f"{value:.2f}" if column == "instructions_per_cycle" else say_rate(value)
+    return f"{words}\n(of {say_share(counted)})" if counted < NEARLY_ALL else words

@@ -1,6 +1,7 @@
 """How fast the training reads its samples, and how much of an epoch that takes."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,6 @@ TIMES = {
 CACHES = {"cold": "page cache cold", "warm": "page cache warm", "unknown": "page cache unknown"}
 CEILING_LINES: tuple[theme.LineStyle, ...] = ("--", ":", "-")
 CEILING_COLOUR = "#555555"
-MOST_CEILINGS = 3
 STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
 NO_READS = "no Darshan log of a profiled run holds reads of the dataset"
@@ -38,7 +38,7 @@ def plot_io(io: pd.DataFrame, ceilings: pd.DataFrame, captures: pd.DataFrame) ->
     io
         The three ``bandwidth_*_bytes_per_s``, ``io_epoch_s``, ``epoch_s``, ``workers`` and ``page_cache``.
     ceilings
-        What the storage reaches: rows of the kind ``storage_read``.
+        What the storage reaches: the fastest of the rows of kind ``storage_read`` of each ``place``.
     captures
         Why what was not captured was not.
     """
@@ -89,12 +89,16 @@ def _label(run: profiles.ProfiledRun) -> str:
 
 
 def _read_roofs(ceilings: pd.DataFrame) -> list[tuple[str, float]]:
-    """Return setting and rate of the fastest measured reads."""
+    """Return place and rate of the fastest measured read of each storage, the fastest first."""
     if ceilings.empty:
         return []
     reads = ceilings[ceilings["kind"] == "storage_read"].dropna(subset=["value"])
-    fastest = reads.sort_values("value", ascending=False).drop_duplicates("setting").head(MOST_CEILINGS)
-    return [(str(row["setting"]), float(row["value"])) for row in fastest.to_dict("records")]
+    fastest = reads.sort_values("value", ascending=False).drop_duplicates("place").head(len(CEILING_LINES))
+    return [(_join(row), float(row["value"])) for row in fastest.to_dict("records")]
+
+
+def _join(row: dict[Any, Any]) -> str:
+    return ", ".join(str(row[name]) for name in ("place", "setting") if row[name] and pd.notna(row[name]))
 
 
 def _draw_marks(axes: Axes, runs: list[profiles.ProfiledRun], columns: dict[str, tuple[str, str, str]]) -> None:

@@ -22,10 +22,10 @@ UNITS = {
 NOT_MEASURED = "not measured"
 BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
 """Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
-NAMING_COLUMNS = ("precision", "backend", "setting", "threads", "method")
+NAMING_COLUMNS = ("precision", "backend", "place", "setting", "threads", "method", "stage")
 """Columns that say what was measured: blank where they do not apply, as the precision of a disk."""
 EXPLAINING_COLUMNS = ("reason", "reasons", "raw", "source")
-"""Columns of texts that are blank where there is nothing to explain; so are all that end in ``_reason``."""
+"""Columns of texts that are blank where there is nothing to explain; so are those that such a word ends."""
 RUN_COLUMNS = (
     "run_id", "suite", "valid_for", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs",
     "quality_metric", "quality_unit", "best_quality", "quality_target",
@@ -61,22 +61,25 @@ CHARACTERISATION_COLUMNS = {
     "characterisation": (
         *POINT_COLUMNS, "memory_bandwidth_bytes_per_s", "memory_bandwidth_method", "memory_bandwidth_reason",
         "network_bandwidth_bytes_per_s", "network_bandwidth_method", "network_bandwidth_reason",
-        "io_bandwidth_bytes_per_s", "io_bandwidth_method", "io_bandwidth_reason",
+        "io_bandwidth_bytes_per_s", "io_bandwidth_method", "io_bandwidth_reason", "memory_bandwidth_source",
+        "network_bandwidth_source", "io_bandwidth_source",
     ),
     "work": (
-        *POINT_COLUMNS, "method", "flop_per_sample", "flop_per_step", "samples_per_step", "train_rate_samples_per_s",
-        "rate_flop_per_s", "ratio_to_formula", "reason", "source",
+        *POINT_COLUMNS, "method", "stage", "flop_per_sample", "flop_per_step", "samples_per_step",
+        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "reason", "source",
     ),
     "ceilings": (
-        "kind", "precision", "backend", "setting", "threads", "value", "unit", "n", "spread_ratio", "reason", "source",
+        "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",
+        "ways", "reason", "source",
     ),
     "links": (
-        "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
-        "bus_bandwidth_bytes_per_s", "source",
+        "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n",
+        "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "source",
     ),
     "kernels": (
         *POINT_COLUMNS, "category", "share_ratio", "calls", "total_s", "instructions_per_cycle", "dram_bytes",
-        "dram_rate_bytes_per_s", "tool", "rule_set", "source",
+        "dram_rate_bytes_per_s", "counted_ratio", "untimed_calls", "coverage_ratio", "reasons", "tool", "rule_set",
+        "source",
     ),
     "phases": (
         *POINT_COLUMNS, "phase", "share_ratio", "spans", "total_s", "mean_s", "median_s", "excluded_spans", "source",
@@ -86,7 +89,7 @@ CHARACTERISATION_COLUMNS = {
         "negotiation_s", "negotiation_share_ratio", "transfer_s", "algorithm_bandwidth_bytes_per_s",
         "bus_bandwidth_bytes_per_s", "bytes_per_step", "batch_bytes_mean", "batches", "operations", "steps",
         "slowest_rank", "slowest_rank_last_ratio", "slowest_rank_negotiations", "cycle_time_s", "coverage_ratio",
-        "reasons", "source",
+        "reasons", "source", "overlap_source",
     ),
     "io": (
         *POINT_COLUMNS, "data", "page_cache", "workers", "bandwidth_sum_bytes_per_s", "bandwidth_parallel_bytes_per_s",
@@ -94,7 +97,8 @@ CHARACTERISATION_COLUMNS = {
         "files", "read_time_s", "metadata_s", "dataset_epochs", "coverage_ratio", "reasons", "source",
     ),
     "power": (
-        *POINT_COLUMNS, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "reasons", "source",
+        *POINT_COLUMNS, "instrument", "energy_j", "mean_power_w", "duration_s", "samples", "coverage_ratio", "reasons",
+        "source",
     ),
     "advice": ("benchmark", "variant", "scale", "topic", "sentence", "evidence"),
     "inconsistencies": ("what", "sample", "roof", "ratio", "sentence"),
@@ -181,7 +185,7 @@ def _blank(column: str) -> str:
         return "default"
     if column in NAMING_COLUMNS:
         return "–"
-    return "" if column in EXPLAINING_COLUMNS or column.endswith("_reason") else NOT_MEASURED
+    return "" if column.rpartition("_")[2] in EXPLAINING_COLUMNS else NOT_MEASURED
 
 
 def _heading(column: str, kind: str) -> str:
@@ -205,7 +209,7 @@ def _is_text(values: pd.Series) -> bool:
 
 def _cell(value: object, text: bool, blank: str) -> str:
     if value is pd.NA or value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return f'<td class="none">{blank}</td>'
+        return f'<td class="{"text none" if text else "none"}">{blank}</td>'
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
     words = _digits(value) if isinstance(value, float) else str(value)

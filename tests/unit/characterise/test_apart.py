@@ -80,7 +80,7 @@ def test_every_call_is_announced_before_it_is_made():
     ways = [way(work, run=lambda work=work: calls.append((announced[-1], f"{work:g}"))) for work in (10.0, 20.0)]
     for line in sample_ways(ways, OPTIONS):
         if isinstance(line, apart._Trying):
-            announced.append(line.trying.rpartition("|")[2])
+            announced.append(line.trying.rpartition("|")[2])  # noqa: PERF401  the calls look at it meanwhile
     assert announced[1:] == ["10", "20"] * OPTIONS.repeats
     assert len(calls) > 2 * OPTIONS.repeats
     assert all(name == called for name, called in calls)

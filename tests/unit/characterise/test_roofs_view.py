@@ -26,10 +26,11 @@ def read(data: str, rate: float, page_cache: str = "cold", **point: Any) -> dict
 
 
 def storage(**rates: float) -> list[dict[str, Any]]:
+    known = {"kind": "storage_read", "unit": "B/s"}
     return [
-        {"kind": "storage_read", "place": place.replace("_", "-"), "value": rate, "unit": "B/s", "source": f"{place}.json"}
+        {**known, "place": place.replace("_", "-"), "value": rate, "source": f"{place}.json"}
         for place, rate in rates.items()
-    ]  # fmt: skip
+    ]
 
 
 FAST_LOCAL = storage(node_local=3e9, shared=2e8)

@@ -93,6 +93,9 @@ def test_one_group_waits_for_ranks_and_not_for_messages() -> None:
         (2, 0.60, 1000, False),
         (8, 0.40, 1000, False),
         (4, 0.70, 10, False),
+        (2, 0.70, 20, False),
+        (2, 0.90, 10, False),
+        (2, 1.00, 10, True),
         (4, 0.70, np.nan, False),
         (4, np.nan, 1000, False),
     ],
@@ -102,14 +105,20 @@ def test_straggler(ranks: int, ratio: float, seen: float, found: bool) -> None:
     words = sentences(communication=table)
     assert len(words) == found
     if found:
-        assert words[0].startswith(f"Rank 3 is last in 70 % of 1000 negotiations ({100 / ranks:.0f} % would be even)")
+        last = (
+            f"Rank 3 is last in {ratio * seen:.0f} of {seen} moments of negotiation ({100 / ranks:.0f} % would be even)"
+        )
+        assert words[0].startswith(last)
 
 
 def test_latency_bound_messages_are_compared_with_the_link() -> None:
     table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=6.3e7, bytes_per_step=4.1e4)
     (words,) = sentences(communication=table, links=make_links([2]))
-    assert words.startswith("Messages are latency-bound: 4 KiB move at 63 MB/s, 3 % of the bandwidth that this link ")
-    assert "at 1 MiB; larger messages: leave fusion_bytes blank" in words
+    # 4096 bytes over 40 µs + 4096 bytes / (2.1 GB/s), of the best of all sizes.
+    assert words.startswith(
+        "Messages are latency-bound: for 4 KiB this link reaches 97.6 MB/s, 5 % of what it reaches "
+    )
+    assert "for 1 MiB; larger messages: leave fusion_bytes blank" in words
     assert "fusion_bytes 64 KiB" in words
     words = sentences(communication=table.assign(negotiation_share_ratio=0.3), links=make_links([2]))
     assert "fusion_bytes 64 KiB" in words[0]
@@ -137,6 +146,18 @@ def test_large_messages_far_below_the_link_are_held_up() -> None:
     table = communication(batch_bytes_mean=4.0**11, algorithm_bandwidth_bytes_per_s=2.0e8)
     (words,) = sentences(communication=table, links=make_links([2]))
     assert words.startswith("Batches of 4 MiB move at 10 % of what the link reaches at this size")
+
+
+def test_small_messages_far_below_the_link_are_held_up_too() -> None:
+    table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=1e7, bytes_per_step=4.1e4)
+    words = sentences(communication=table, links=make_links([2]))
+    assert words[1].startswith("Batches of 4 KiB move at 10 % of what the link reaches at this size")
+
+
+def test_whole_calls_are_no_measure_of_batches() -> None:
+    links = make_links([2])
+    table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=1e6)
+    assert sentences(communication=table, links=links[links["what"] == "call"]) == []
 
 
 def test_well_used_link_asks_for_fewer_bytes() -> None:
@@ -230,16 +251,26 @@ def test_warm_cache_is_no_all_clear() -> None:
 
 def test_full_storage_needs_no_more_workers() -> None:
     table = io(io_epoch_s=13.0, epoch_s=10.0, bandwidth_parallel_bytes_per_s=1.2e9)
-    words = sentences(io=table, ceilings=make_ceilings())
-    assert words[1].startswith("The readers get 86 % of what the storage reaches")
+    words = sentences(io=table, ceilings=make_ceilings())  # node-local storage there is twice as fast
+    assert words[1].startswith("The readers get 86 % of what shared storage reaches")
+    assert len(sentences(io=table.assign(page_cache="warm"), ceilings=make_ceilings())) == 1
+    no_shared = make_ceilings().query("place != 'shared'")
+    assert len(sentences(io=table, ceilings=no_shared)) == 1
     assert len(sentences(io=table)) == 1
     assert len(sentences(io=table.assign(bandwidth_parallel_bytes_per_s=9e9), ceilings=make_ceilings())) == 1
 
 
 def test_metadata_and_small_reads() -> None:
-    words = sentences(io=io(metadata_s=5.0, read_time_s=5.0, opens=100, files=90, read_bytes=4e6, reads=1000))
+    small: dict[str, Any] = {"read_bytes": 4e6, "reads": 1000, "opens": 100, "files": 90}
+    small |= {"metadata_s": 5.0, "read_time_s": 5.0}
+    words = sentences(io=io(io_epoch_s=2.0, epoch_s=10.0, **small))
     assert words[0].startswith("Opening and looking up files takes 50 % of the I/O time (100 opens of 90 files)")
     assert words[1].startswith("Reads are small, 3.91 KiB on average")
+    # Input that takes no time is no reason to change its files, nor is input of which that is not known.
+    assert sentences(io=io(io_epoch_s=0.003, epoch_s=10.0, **small)) == [
+        "Nothing to gain: input needs 0.03 % of an epoch's time."
+    ]
+    assert sentences(io=io(**small)) == []
 
 
 def test_data_arrangement() -> None:

@@ -10,7 +10,6 @@ from unit.parsers.artefacts import sample
 from hpcai.metrics import communication, spans
 from hpcai.metrics.communication import (
     Conditions,
-    SlowestRank,
     Totals,
     algorithm_bandwidth,
     bus_bandwidth,
@@ -20,9 +19,8 @@ from hpcai.metrics.communication import (
     overlap_ratio,
     phase_table,
     share_of,
-    slowest_rank,
 )
-from hpcai.metrics.communication_steps import communication_summary, find_steps, step_lanes
+from hpcai.metrics.communication_steps import communication_summary, find_steps, spans_of_steps, step_lanes
 from hpcai.parsers.horovod.timeline import read_timeline_tables
 
 KERAS = "horovod/keras_nccl_8ranks.json"
@@ -185,7 +183,6 @@ def test_nothing_measured_gives_no_number():
     assert math.isnan(algorithm_bandwidth(merge_batches(nothing)))
     assert find_steps(nothing).empty
     assert step_lanes(nothing, None, find_steps(nothing)).empty
-    assert slowest_rank(no_ready()) is None
     assert math.isnan(cycle_time(no_cycles()))
     row = communication_summary(nothing, no_ready(), no_cycles(), Conditions(1))
     numbers = [value for value in row.values() if isinstance(value, float)]
@@ -200,14 +197,26 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
     assert math.isnan(bus_bandwidth(10.0, 1))
 
 
-def test_slowest_rank_counts_whole_negotiations():
-    rows = (
-        [("a", rank) for rank in (0, 1, 2)] + [("a", rank) for rank in (1, 0, 2)] + [("b", rank) for rank in (2, 0, 1)]
+def test_a_negotiation_belongs_to_the_steps_if_its_operation_does():
+    # Another rank asked 150 us before the first step of this one; the second step's operation has no step.
+    found = pd.concat([steps(3), table([("a", "BROADCAST", -900, 10, np.nan)])], ignore_index=True)
+    early = windows(2).assign(start_s=np.arange(2) * 1e-3 + 50e-6)
+    kept = spans_of_steps(found, early)
+    assert kept["activity"].value_counts().to_dict() == dict.fromkeys(
+        ("NEGOTIATE_ALLREDUCE", "ALLREDUCE", "MEMCPY_IN_FUSION_BUFFER", "NCCL_ALLREDUCE"), 4
     )
-    rows += [("b", 0), ("b", 1)]
-    ready = pd.DataFrame(rows, columns=["tensor", "rank"]).assign(time_s=np.arange(len(rows)))
-    assert slowest_rank(ready) == SlowestRank(rank=2, last_ratio=pytest.approx(2 / 3), negotiations=3)
-    assert slowest_rank(ready[ready["rank"] == 1]) is None
+    pd.testing.assert_frame_equal(spans_of_steps(kept, early), kept)
+    late = windows(2).assign(start_s=np.arange(2) * 1e-3 + 150e-6)  # the third one's negotiation begins in the second
+    assert (spans_of_steps(found, late)["start_s"] < 2e-3).all()
+    row = communication_summary(found, no_ready(), no_cycles(), Conditions(2, windows=early))
+    assert row["negotiation_s"] == pytest.approx(53e-6 + 103e-6)  # clipped at the first step
+    assert row["negotiation_share_ratio"] == pytest.approx(0.5)  # of whole spans
+
+
+def test_a_negotiation_without_an_operation_counts_by_its_own_begin():
+    found = steps(2)
+    found = found[(found["activity"] != "ALLREDUCE") | (found["start_s"] < 1e-3)]
+    assert len(spans_of_steps(found, windows(2))) == len(found)
 
 
 def test_overlap_is_the_share_of_transfer_behind_computation():

@@ -3,11 +3,12 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.link import fit_link
+from hpcai.metrics.link import fit_link, rate_at
 
 SIZES = [4.0 * 4**power for power in range(13)]
 
@@ -86,3 +87,28 @@ def test_missing_times_are_left_out():
 def test_sizes_and_times_belong_together():
     with pytest.raises(ValueError, match="3 sizes and 2 times"):
         fit_link([1.0, 2.0, 3.0], [1.0, 2.0])
+
+
+def test_one_short_message_that_was_fast_does_not_move_the_line():
+    seconds = times(3e-3, 1e9)
+    seconds[0] = 1e-4  # the line may not follow it and leave the twelve others 30 times slower
+    fit = fit_link(SIZES, seconds)
+    assert fit.latency_s == pytest.approx(3e-3, rel=0.05)
+    assert fit.bandwidth_bytes_per_s == pytest.approx(1e9, rel=0.05)
+    assert fit.misfit_ratio > 20
+
+
+def test_the_rate_at_a_size_lies_between_those_measured():
+    rows = [
+        ("transfer", "node", 2, 100, 1e-3), ("transfer", "node", 2, 10_000, 1e-3), ("call", "node", 2, 100, 1.0),
+        ("transfer", "node", 4, 100, 1.0), ("transfer", "network", 2, 100, 2e-3),
+    ]  # fmt: skip
+    links = pd.DataFrame(rows, columns=["what", "scope", "ranks", "bytes", "time_min_s"]).assign(time_s=9.0)
+    assert rate_at(links, "transfer", 2, 100) == pytest.approx(1e5)
+    assert rate_at(links, "transfer", 2, 1000) == pytest.approx(1e6)  # the middle on logarithmic scales
+    assert rate_at(links, "transfer", 2, 10_000) == pytest.approx(1e7)
+    assert rate_at(links, "call", 2, 100) == pytest.approx(100)
+    assert rate_at(links, "transfer", 2, 100, scope="network") == pytest.approx(5e4)
+    for what, ranks, size in (("transfer", 2, 99), ("transfer", 2, 1e5), ("transfer", 8, 100), ("call", 2, math.nan)):
+        assert math.isnan(rate_at(links, what, ranks, size))
+    assert math.isnan(rate_at(pd.DataFrame(), "call", 2, 4))

@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.roofs import TOLERANCE_RATIO, declared_peaks, find_inconsistencies, refuse_above_peak
+from hpcai.metrics.roofs import (
+    TOLERANCE_RATIO,
+    declared_peaks,
+    fastest_read,
+    find_inconsistencies,
+    place_of_reads,
+    refuse_above_peak,
+    staged_runs,
+)
 
 COLUMNS = ["what", "roof", "value", "unit", "source"]
 
@@ -119,6 +127,39 @@ def test_without_declared_peaks_everything_stays():
     kept, refused = refuse_above_peak(measured, declared_peaks(machine()))
     pd.testing.assert_frame_equal(kept, measured)
     assert refused.empty
+
+
+def test_no_ceilings_at_all_is_no_error():
+    nothing = pd.DataFrame(columns=["kind", "precision"], dtype=float)
+    kept, refused = refuse_above_peak(nothing, declared_peaks(machine()))
+    assert kept.empty
+    assert refused.empty
+
+
+@pytest.mark.parametrize(
+    ("data", "staged", "place"),
+    [
+        ("staging", True, "shared"),
+        ("training input", True, "node-local"),
+        ("training input", False, "shared"),
+    ],
+)
+def test_where_data_are_read_from(data, staged, place):
+    assert place_of_reads(data, staged=staged) == place
+
+
+def test_the_fastest_read_is_of_one_place():
+    rows = [("storage_read", "shared", 2e8), ("storage_read", "shared", 1e8), ("storage_read", "node-local", 3e9)]
+    table = pd.DataFrame([*rows, ("storage_write", "shared", 9e9)], columns=["kind", "place", "value"])
+    assert fastest_read(table, "shared") == 2e8
+    assert math.isnan(fastest_read(table, "elsewhere"))
+    assert math.isnan(fastest_read(pd.DataFrame(), "shared"))
+
+
+def test_staged_runs_are_those_that_staged():
+    io = pd.DataFrame({"run_id": ["a", "a", "b"], "data": ["staging", "training input", "training input"]})
+    assert staged_runs(io) == {"a"}
+    assert staged_runs(pd.DataFrame()) == set()
 
 
 def test_an_accelerator_is_one_device_whatever_its_host_threads():

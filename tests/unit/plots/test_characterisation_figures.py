@@ -118,6 +118,16 @@ def test_counters_that_were_not_read_are_said_in_words() -> None:
     assert sum(word.startswith("not measured") for word in said) == 2
 
 
+def test_counters_of_few_kernels_say_of_how_much_time_they_are() -> None:
+    kernels = make_tables(1)["kernels"].assign(counted_ratio=1.0)
+    kernels.loc[kernels["category"] == "GEMM", "counted_ratio"] = 0.4
+    figure = draw_figure("kernels", {"kernels": kernels, "captures": pd.DataFrame()})
+    figure.draw_without_rendering()
+    said = [text.get_text() for text in figure.axes[1].texts]
+    assert [words for words in said if "of" in words] == ["1.12\n(of 40 %)"]
+    assert overlaps(visible_texts(figure)) == []
+
+
 def test_phases_fill_the_bar_and_the_whole_operation_is_not_added_to_its_parts() -> None:
     figure = draw_figure("phases", make_tables(2))
     assert list(widths(figure).values()) == pytest.approx([100.0, 100.0])
@@ -180,7 +190,7 @@ def test_every_distinct_batch_is_a_mark_beside_the_measured_allreduce() -> None:
     tables = make_tables(2)
     figure = draw_figure("messages", tables)
     assert 0.8 * len(tables["messages"]) < points(figure, "batches") <= len(tables["messages"])
-    assert points(figure, "link") == 2 * len(tables["links"])
+    assert points(figure, "link") == 2 * (tables["links"]["what"] == "transfer").sum()
     repeated = dict(tables, messages=pd.concat([tables["messages"]] * 5))
     assert points(draw_figure("messages", repeated), "batches") == points(figure, "batches")
 
@@ -194,9 +204,10 @@ def test_messages_without_a_measured_allreduce() -> None:
 
 def test_fit_is_the_line_of_latency_and_bandwidth() -> None:
     figure = draw_figure("links", make_tables(1))
-    (line,) = [line for line in figure.axes[0].lines if line.get_gid() == "fit"]
-    sizes, times = (np.asarray(values, dtype=float) for values in line.get_data())
-    assert times == pytest.approx(40e-6 + sizes / 2.1e9)
+    lines = [line for line in figure.axes[0].lines if line.get_gid() == "fit"]
+    for line, latency_s in zip(lines, (1040e-6, 40e-6), strict=True):
+        sizes, times = (np.asarray(values, dtype=float) for values in line.get_data())
+        assert times == pytest.approx(latency_s + sizes / 2.1e9)
 
 
 def test_one_size_of_message_can_be_drawn() -> None:
@@ -216,7 +227,7 @@ def test_io_marks_say_whether_the_cache_was_cold() -> None:
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert "page cache cold" in labels[0]
     assert "page cache warm" in labels[1]
-    assert len([line for line in figure.axes[0].lines if line.get_gid() == "ceiling"]) == 1
+    assert len([line for line in figure.axes[0].lines if line.get_gid() == "ceiling"]) == 2  # of each place
 
 
 def test_io_with_one_definition_and_no_epoch_time() -> None:
@@ -249,6 +260,16 @@ def test_ceilings_show_the_fastest_of_each_bar() -> None:
     assert sorted(bars) == sorted(tables["ceilings"].query("unit == 'FLOP/s'")["value"].dropna())
 
 
+def test_ceilings_of_memory_and_of_places_of_storage_are_bars_of_their_own() -> None:
+    figure = draw_figure("ceilings", make_tables(1))
+    labels = [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    for words in ("memory\nNumPy copy", "memory\nNumPy add", "storage, read, node-local\n", "storage, read, shared\n"):
+        assert sum(label.startswith(words) for label in labels) == 1
+    notes = [text.get_text() for text in figure.axes[1].texts]
+    assert any(note == "19 GB/s, n = 10, spread 5 %" for note in notes)
+    assert any(note.endswith("best of 2 ways") for note in notes)
+
+
 def test_ceiling_that_was_not_measured_says_why() -> None:
     figure = draw_figure("ceilings", make_tables(1))
     notes = [text.get_text() for text in figure.axes[0].texts]
@@ -278,13 +299,15 @@ def test_every_view_has_a_page_with_units() -> None:
     tables = make_tables(1)
     for name in CHARACTERISATION_COLUMNS:
         assert set(CHARACTERISATION_COLUMNS[name]) <= set(VIEWS[name]), name
+        sources = {column for column in VIEWS[name] if column == "source" or column.endswith("_source")}
+        assert sources <= {*CHARACTERISATION_COLUMNS[name], *(["source"] if name == "captures" else [])}, name
         page = to_html(tables.get(name, pd.DataFrame()), name, "", SHOWN_COLUMNS[name])
         assert "<h1>" in page
     assert '<span class="unit">[bytes/s]</span>' in to_html(tables["io"], "I/O", "", SHOWN_COLUMNS["io"])
 
 
 def test_blank_texts_are_not_called_not_measured() -> None:
-    captures = make_captures().assign(reason=None, raw=None)
-    assert "not measured</td>" not in to_html(captures[["tool", "reason", "raw"]], "Captures")
+    captures = make_captures().assign(reason=None, raw=None, overlap_source=None)
+    assert "not measured</td>" not in to_html(captures[["tool", "reason", "raw", "overlap_source"]], "Captures")
     row = make_rows("ceilings", make_point(), kind="memory", value=1e9)
     assert "–</td>" in to_html(row[["kind", "precision", "value"]], "Ceilings")
