@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     retry.add_argument("runs", type=Path, nargs="?", default=Path("results"), help="by default all runs and profiles")
     retry.set_defaults(run=_retry)
 
-    discard = commands.add_parser("discard", help="put runs aside (moved, not deleted), so that they are measured again")
+    discard = commands.add_parser(
+        "discard", help="put runs aside (moved, not deleted), so that they are measured again"
+    )
     discard.add_argument("folder", type=Path, help="of a run, or above several, such as results/profiles/io")
     discard.add_argument("--reason", required=True)
     discard.set_defaults(run=_discard)

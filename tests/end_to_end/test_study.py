@@ -123,7 +123,8 @@ def test_ceilings_are_measured_with_their_spread(study):
     assert (measured["n"] >= 1).all()
     assert ceilings.loc[ceilings["value"].isna(), "reason"].str.len().gt(5).all()
     links = table(study, "links")
-    assert links["bytes"].is_monotonic_increasing
+    assert set(links["what"]) == {"call", "transfer"}
+    assert all(own["bytes"].is_monotonic_increasing for _, own in links.groupby("what"))
     assert set(table(study, "link_fits")["ranks"]) == {2}
 
 

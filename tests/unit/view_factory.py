@@ -101,7 +101,8 @@ def _communication(point: dict[str, Any]) -> list[dict[str, Any]]:
             "exchange_per_step_s": 0.05 * share, "algorithm_bandwidth_bytes_per_s": 6.3e7,
             "bus_bandwidth_bytes_per_s": 6.3e7, "overlap_ratio": 0.4 if point["ranks"] == 2 else np.nan,
             "step_time_s": 0.05, "communication_share_ratio": share, "slowest_rank": 1,
-            "slowest_rank_last_ratio": 0.55, "slowest_rank_negotiations": 40, "cycle_time_s": 0.001, "coverage_ratio": 1.0, "reasons": "",
+            "slowest_rank_last_ratio": 0.55, "slowest_rank_negotiations": 40, "cycle_time_s": 0.001,
+            "coverage_ratio": 1.0, "reasons": "",
         }
     ]  # fmt: skip
 

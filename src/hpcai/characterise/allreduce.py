@@ -1,4 +1,7 @@
-"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the Horovod that trains."""
+"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the Horovod that trains.
+
+The ranks record Horovod's timeline, as profiled runs do: it tells how long the transfer within each call took.
+"""
 
 import os
 import re
@@ -15,15 +18,19 @@ import pandas as pd
 
 from hpcai.characterise.apart import DeviceKind
 from hpcai.characterise.ceilings import COLUMNS
-from hpcai.errors import RecordError
-from hpcai.metrics.link import AllreduceReport, fit_link
+from hpcai.errors import ParseError, RecordError
+from hpcai.metrics.communication import is_allreduce_transfer
+from hpcai.metrics.link import CALL, TRANSFER, AllreduceReport, AllreduceSample, fit_link
 from hpcai.metrics.words import say_bytes
+from hpcai.parsers.horovod.timeline import read_timeline
 from hpcai.records import read_part
+from hpcai.training.allreduce_bench import WARM_UP, tensor_name
 
 PROGRAM = (sys.executable, "-m", "hpcai.training.allreduce_bench")
 LIMIT_S = 120
 GRACE_S = 10.0
 LINK_COLUMNS = (
+    "what",
     "scope",
     "ranks",
     "bytes",
@@ -61,7 +68,8 @@ def measure_allreduce(
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "allreduce.json"
-        command = [*launch, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s)]
+        timeline = Path(folder) / "timeline.json"
+        command = [*launch, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--record", str(timeline)]
         command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
         problem = _run(command, Path(folder) / "output.log", limit_s)
         try:
@@ -69,6 +77,7 @@ def measure_allreduce(
         except (RecordError, OSError) as error:
             problem = problem or f"the launcher ended well, but the ranks' report is not there: {error}"
             report = AllreduceReport()
+        report = add_transfers(report, timeline)
     if problem:
         report = report.model_copy(update={"not_measured": (*report.not_measured, problem)})
     return report.model_dump_json(indent=1) + "\n"
@@ -126,20 +135,61 @@ def bus_factor(ranks: int) -> float:
     return 2 * (ranks - 1) / ranks
 
 
+def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
+    """Return a report with the time of each transfer from the timeline of its ranks, or why there is none.
+
+    The repetitions of a size have one name, those that warm up come first: a size whose transfers are not as many as
+    its allreduces gets none.
+    """
+    if not report.samples:
+        return report
+    try:
+        spans = read_timeline(timeline).table
+    except ParseError as error:
+        return report.model_copy(update={"transfers_missing": (f"no transfer was timed: {error}",)})
+    moved = spans[is_allreduce_transfer(spans["activity"])].sort_values("start_s", kind="stable")
+    times_s = {str(name): own.to_list() for name, own in moved.groupby("tensor", observed=True)["duration_s"]}
+    samples: list[AllreduceSample] = []
+    missing: list[str] = []
+    for size in dict.fromkeys(sample.size_bytes for sample in report.samples):
+        own = [sample for sample in report.samples if sample.size_bytes == size]
+        found = times_s.get(tensor_name(size), [])
+        if len(found) != WARM_UP + len(own):
+            missing.append(f"{size} bytes: {len(found)} transfers in the timeline, expected {WARM_UP + len(own)}")
+            samples += own
+            continue
+        # The timeline counts microseconds: a transfer of 0 is one that is too short for it.
+        pairs = zip(own, found[WARM_UP:], strict=True)
+        samples += [sample.model_copy(update={"transfer_s": time_s or None}) for sample, time_s in pairs]
+    return report.model_copy(update={"samples": tuple(samples), "transfers_missing": tuple(missing)})
+
+
 def link_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the rows of the view of links: one for each message size; none if nothing was measured."""
-    sizes: dict[int, list[float]] = {}
-    for sample in report.samples:
-        sizes.setdefault(sample.size_bytes, []).append(sample.duration_s)
-    rows = [_link_row(report, size, times_s) for size, times_s in sorted(sizes.items())]
+    """Return the rows of the view of links: for each size one of the transfer and one of the whole call."""
+    rows = [
+        _link_row(report, what, size, times_s)
+        for what in (TRANSFER, CALL)
+        for size, times_s in sorted(_times_of(report, what).items())
+    ]
     return pd.DataFrame(rows, columns=list(LINK_COLUMNS)).assign(source=source)
 
 
-def _link_row(report: AllreduceReport, size_bytes: int, times_s: Sequence[float]) -> dict[str, object]:
+def _times_of(report: AllreduceReport, what: str) -> dict[int, list[float]]:
+    """Return the times that were measured of each size."""
+    sizes: dict[int, list[float]] = {}
+    for sample in report.samples:
+        time_s = sample.duration_s if what == CALL else sample.transfer_s
+        if time_s is not None:
+            sizes.setdefault(sample.size_bytes, []).append(time_s)
+    return sizes
+
+
+def _link_row(report: AllreduceReport, what: str, size_bytes: int, times_s: Sequence[float]) -> dict[str, object]:
     if report.ranks is None:
         raise RecordError("allreduce report: found samples without a number of ranks; measure again")
     time_s = float(np.median(times_s))
     return {
+        "what": what,
         "scope": scope_of(report),
         "ranks": report.ranks,
         "bytes": size_bytes,
@@ -152,19 +202,29 @@ def _link_row(report: AllreduceReport, size_bytes: int, times_s: Sequence[float]
     }
 
 
-def link_fit_row(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the row of the view of link fits: numbers, or NaN and the reason."""
+def link_fit_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
+    """Return the rows of the view of link fits, of the transfer and of the whole call: numbers, or NaN and why."""
     links = link_rows(report, source)
-    fit = fit_link(list(links["bytes"]), list(links["time_s"]))
-    numbers = {name: value for name, value in asdict(fit).items() if name != "reason"}
-    reason = "; ".join(filter(None, [*report.not_measured, fit.reason]))
     ranks = np.nan if report.ranks is None else report.ranks
-    return pd.DataFrame([{"scope": scope_of(report), "ranks": ranks, **numbers, "reason": reason, "source": source}])
+    rows = []
+    for what in (TRANSFER, CALL):
+        own = links[links["what"] == what]
+        fit = fit_link(list(own["bytes"]), list(own["time_s"]))
+        missing = report.transfers_missing if what == TRANSFER else ()
+        reason = "; ".join(filter(None, [*report.not_measured, *missing, fit.reason]))
+        row = {"what": what, "scope": scope_of(report), "ranks": ranks, **asdict(fit), "reason": reason}
+        rows.append({**row, "source": source})
+    return pd.DataFrame(rows)
 
 
 def allreduce_ceiling(report: AllreduceReport, source: str) -> pd.DataFrame:
-    """Return the row of the view of ceilings: the best bus bandwidth of any size, or why there is none."""
+    """Return the row of the view of ceilings: the best bus bandwidth of any size, or why there is none.
+
+    That of transfers, which holds those of trainings; of whole calls where the transfers were not timed.
+    """
     links = link_rows(report, source)
+    timed = TRANSFER if (links["what"] == TRANSFER).any() else CALL
+    links = links[links["what"] == timed].reset_index(drop=True)
     base: dict[str, object] = {"kind": "allreduce", "precision": "", "backend": "horovod", "unit": "B/s"}
     if links.empty:
         reason = "; ".join(report.not_measured) or "no message size was timed"
@@ -176,7 +236,8 @@ def allreduce_ceiling(report: AllreduceReport, source: str) -> pd.DataFrame:
     median = moved / float(best["time_s"])
     row = {
         **base,
-        "setting": f"{best['scope']}, {best['ranks']} ranks, {say_bytes(int(best['bytes']))}, bus bandwidth",
+        "setting": f"{best['scope']}, {best['ranks']} ranks, {say_bytes(int(best['bytes']))}, "
+        f"bus bandwidth of the {timed}",
         "value": fastest,
         "median": median,
         "n": int(best["n"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.characterise.allreduce import allreduce_ceiling, link_fit_row, link_rows
+from hpcai.characterise.allreduce import allreduce_ceiling, link_fit_rows, link_rows
 from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.roofs_view import inconsistencies_view
 from hpcai.characterise.sampling import CeilingReport
@@ -125,5 +125,5 @@ def _machine_views(measured: Measured) -> Views:
     return {
         "ceilings": join_views("ceilings", [*ceilings, *(allreduce_ceiling(*report) for report in reports)]),
         "links": join_views("links", [link_rows(*report) for report in reports]),
-        "link_fits": join_views("link_fits", [link_fit_row(*report) for report in reports]),
+        "link_fits": join_views("link_fits", [link_fit_rows(*report) for report in reports]),
     }

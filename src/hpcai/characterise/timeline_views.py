@@ -1,6 +1,6 @@
 """How the ranks of a profiled run exchanged their gradients, from Horovod's timeline and the steps of rank 0."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -8,33 +8,38 @@ from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import as_view
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import Conditions, merge_batches, phase_table
-from hpcai.metrics.communication_steps import communication_summary, step_lanes
-from hpcai.parsers.horovod.timeline import Timeline, read_timeline_tables
+from hpcai.metrics.communication_steps import communication_summary, spans_of_steps, step_lanes
+from hpcai.parsers.horovod.stream import Account
+from hpcai.parsers.horovod.timeline import Timeline, iterate_tables, reading_of
 
 TIMELINE = "timeline.json"
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """A timeline with the steps of its run, which are put on the timeline's clock.
+    """What a timeline says about the steps of its run, which are put on the timeline's clock.
 
     Attributes
     ----------
     timeline
-        All that was read.
+        Spans of the steps, with ready marks, cycles and doubtful intervals that touch them.
     origin_s
         Zero of the timeline's clock, in seconds since the epoch.
     steps
         ``start_s, duration_s`` of the training steps.
-    spans, messages
-        Spans that begin within the steps, and their transfers, each fused batch once.
+    messages
+        Transfers of the spans, each fused batch once.
     """
 
     timeline: Timeline
     origin_s: float
     steps: pd.DataFrame
-    spans: pd.DataFrame
     messages: pd.DataFrame
+
+    @property
+    def spans(self) -> pd.DataFrame:
+        """Spans that belong to the steps."""
+        return self.timeline.spans.table
 
     @property
     def transfer(self) -> str:
@@ -43,7 +48,7 @@ class Traffic:
 
 
 def traffic_of(profile: Profile, first_step: int = 0) -> Traffic:
-    """Read the timeline of a profiled run.
+    """Read the timeline of a profiled run, piece by piece: memory grows with the steps, not with the file.
 
     Parameters
     ----------
@@ -57,16 +62,43 @@ def traffic_of(profile: Profile, first_step: int = 0) -> Traffic:
     ParseError
         If it is damaged throughout, or does not say when it began.
     """
-    path = profile.file(TIMELINE)
-    timeline = read_timeline_tables(path)
-    start_us = timeline.spans.facts["start_epoch_us"]
-    if not isinstance(start_us, int):
-        raise ParseError(f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer")
-    steps = profile.steps().iloc[first_step:].assign(start_s=lambda known: known["start_s"] - start_us / 1e6)
-    spans = timeline.spans.table
-    end_s = (steps["start_s"] + steps["duration_s"]).max()
-    spans = spans[(spans["start_s"] >= steps["start_s"].min()) & (spans["start_s"] < end_s)]
-    return Traffic(timeline, start_us / 1e6, steps, spans, merge_batches(spans, timeline.doubtful))
+    path, account = profile.file(TIMELINE), Account()
+    known = profile.steps().iloc[first_step:]
+    pieces = []
+    for piece in iterate_tables(path, account):
+        if account.start_epoch_us is None:  # the first event of the file
+            raise ParseError(
+                f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer"
+            )
+        steps = known.assign(start_s=known["start_s"] - account.start_epoch_us / 1e6)
+        pieces.append(
+            _near(piece, float(steps["start_s"].min()), float((steps["start_s"] + steps["duration_s"]).max()))
+        )
+    spans = spans_of_steps(_join([piece.spans.table for piece in pieces]), steps)
+    ready, cycles, doubtful = (
+        pd.concat([getattr(piece, name) for piece in pieces], ignore_index=True)
+        for name in ("ready", "cycles", "doubtful")
+    )
+    spans = spans.sort_values("start_s", kind="stable", ignore_index=True)
+    timeline = Timeline(reading_of(path, account, spans), ready, cycles, doubtful)
+    return Traffic(timeline, float(account.start_epoch_us or 0) / 1e6, steps, merge_batches(spans, doubtful))
+
+
+def _near(piece: Timeline, low_s: float, high_s: float) -> Timeline:
+    """Return what of a piece shares a moment with the steps."""
+    spans, ready, cycles, doubtful = piece.spans.table, piece.ready, piece.cycles, piece.doubtful
+    spans = spans[(spans["start_s"] + spans["duration_s"] >= low_s) & (spans["start_s"] < high_s)]
+    return Timeline(
+        replace(piece.spans, table=spans.astype({"tensor": object, "activity": object})),
+        ready[ready["time_s"].between(low_s, high_s)],
+        cycles[cycles["time_s"].between(low_s, high_s)],
+        doubtful[(doubtful["end_s"] >= low_s) & (doubtful["start_s"] < high_s)],
+    )
+
+
+def _join(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return tables of spans as one, their names as categories again."""
+    return pd.concat(tables, ignore_index=True).astype({"tensor": "category", "activity": "category"})
 
 
 def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:

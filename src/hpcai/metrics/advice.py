@@ -87,13 +87,14 @@ def _of_run(frame: pd.DataFrame, row: Row) -> pd.DataFrame:
 
 
 def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
-    """Return the allreduce that was measured with the run's ranks inside a node, or between nodes."""
+    """Return the transfers that were measured with the run's ranks inside a node, or between nodes."""
     if links.empty:
         return links
     scope = "network" if number(row, "nodes") > 1 else "node"
-    own = links[(links["scope"] == scope) & (links["ranks"] == number(row, "ranks"))]
+    at_scale = (links["scope"] == scope) & (links["ranks"] == number(row, "ranks"))
+    own = links[at_scale & (links["what"] == "transfer")]
     known = own[(own["bytes"] > 0) & (own["algorithm_bandwidth_bytes_per_s"] > 0)]
-    return known.drop_duplicates("bytes").sort_values("bytes")
+    return known.sort_values("bytes")
 
 
 def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:

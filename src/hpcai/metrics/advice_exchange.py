@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from hpcai.metrics.link import TRANSFER
 from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
 
 COMMUNICATION_SMALL = 0.05
@@ -23,11 +25,11 @@ ONE_GROUP = 2
 """Batches per step when all gradients travel as one group: they, and the loss."""
 STRAGGLER_EXCESS = 0.4
 """How far one rank is last beyond its even share: 0 = as often as others, 1 = always; 70 % of two, 48 % of eight."""
-FEWEST_NEGOTIATIONS = 50
-"""One of two fair ranks is last in 70 % of 20 negotiations by chance once in 9 times, in 70 % of 50 once in 150."""
+CHANCE_SMALL = 0.01
+"""A rank that is last so often is no straggler if among fair ranks one would be in more than one of a hundred runs."""
 HALF = 0.5
 """Hockney's half-performance length: shorter messages spend more time on latency than on their bytes. Also the share
-of the measured allreduce below which a run's transfer is held up by something else than the link."""
+of the measured transfer below which a run's transfers are held up by something else than the link."""
 OVERLAP_SMALL, HIDDEN = 0.3, 0.9
 """Share of transfers behind computation: the backward pass, two thirds of a step, could hide more than 0.3 of them;
 from 0.9 on the last batch, which has nothing to hide behind, is what remains."""
@@ -52,7 +54,7 @@ class Exchange:
     row: Row
     phases: pd.DataFrame
     link: pd.DataFrame
-    """The measured allreduce of as many ranks in the same scope, by size; empty where there is none."""
+    """The measured allreduce of as many ranks in the same scope; empty where there is none."""
 
     @property
     def batches(self) -> float:
@@ -64,13 +66,25 @@ class Exchange:
         """Whether all gradients are known to travel together."""
         return self.batches <= ONE_GROUP
 
+    @cached_property
+    def transfers(self) -> pd.Series:
+        """Usual bandwidth [bytes/s] of the measured transfers by their size: what the batches of a run compare with."""
+        if self.link.empty:
+            return pd.Series(dtype=float)
+        own = self.link[self.link["what"] == TRANSFER].set_index("bytes").sort_index()
+        return own["algorithm_bandwidth_bytes_per_s"].astype(float)
+
+    @property
+    def best(self) -> float:
+        """The highest of them; NaN if none was measured."""
+        return float(self.transfers.max()) if len(self.transfers) else math.nan
+
     def reaches(self, size: float) -> float:
-        """Return the bandwidth [bytes/s] of the measured allreduce for messages of ``size`` bytes; NaN outside."""
-        sizes = self.link["bytes"].to_numpy(dtype=float) if len(self.link) else np.array([])
+        """Return the bandwidth [bytes/s] of measured transfers of ``size`` bytes; NaN outside of those measured."""
+        sizes = self.transfers.index.to_numpy(dtype=float)
         if not len(sizes) or not sizes[0] <= size <= sizes[-1]:
             return math.nan
-        rates = self.link["algorithm_bandwidth_bytes_per_s"].to_numpy(dtype=float)
-        return float(np.exp(np.interp(math.log(size), np.log(sizes), np.log(rates))))
+        return float(np.exp(np.interp(math.log(size), np.log(sizes), np.log(self.transfers.to_numpy(dtype=float)))))
 
 
 def number(row: Row, name: str) -> float:
@@ -109,16 +123,27 @@ def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
     row = exchange.row
     ranks, last = number(row, "ranks"), number(row, "slowest_rank_last_ratio")
     seen = number(row, "slowest_rank_negotiations")
-    if not (ranks > 1 and seen >= FEWEST_NEGOTIATIONS):
+    if not (ranks > 1 and seen > 0 and math.isfinite(last)):
         return
-    if (last - 1 / ranks) / (1 - 1 / ranks) >= STRAGGLER_EXCESS - 1e-9:
+    times = round(last * seen)
+    excess = (last - 1 / ranks) / (1 - 1 / ranks)
+    if excess >= STRAGGLER_EXCESS - 1e-9 and _chance(times, int(seen), int(ranks)) <= CHANCE_SMALL:
         rank = number(row, "slowest_rank")
         name = f"Rank {rank:.0f}" if math.isfinite(rank) else "One rank"
         yield Finding(
-            f"{name} is last in {say_share(last)} of {seen:.0f} negotiations ({say_share(1 / ranks)} would be even): "
+            f"{name} is last in {times} of {seen:.0f} moments of negotiation ({say_share(1 / ranks)} would be even): "
             "a straggler; look at its cores, its device and its input before the network.",
             f"slowest_rank_last_ratio = {last:.3f}, slowest_rank_negotiations = {seen:.0f}",
         )
+
+
+def _chance(times: int, moments: int, ranks: int) -> float:
+    """Return how probable it is at most that among fair ranks any one is last so often (binomial)."""
+    if times <= 0:
+        return 1.0
+    each = [math.lgamma(moments + 1) - math.lgamma(k + 1) - math.lgamma(moments - k + 1) for k in range(moments + 1)]
+    odds = (each[k] - k * math.log(ranks) + (moments - k) * math.log(1 - 1 / ranks) for k in range(times, moments + 1))
+    return min(1.0, ranks * sum(map(math.exp, odds)))
 
 
 def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
@@ -157,13 +182,12 @@ def _say_fusion(exchange: Exchange) -> str:
 
 def _find_latency(exchange: Exchange) -> Iterator[Finding]:
     size = number(exchange.row, "batch_bytes_mean")
-    best = _best_rate(exchange.link)
-    here = exchange.reaches(size) if size > 0 else math.nan
+    rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
+    best, here = exchange.best, exchange.reaches(size) if size > 0 else math.nan
+    here = max(here, rate)  # the run may have shown that the link does better; an unknown rate changes nothing
     if not here / best < HALF:
         return
-    rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
-    rate = rate if rate > 0 else here
-    full = exchange.link.loc[exchange.link["algorithm_bandwidth_bytes_per_s"] >= 0.9 * best, "bytes"].iloc[0]
+    full = float(exchange.transfers.index[exchange.transfers >= 0.9 * best][0])
     if exchange.grouped:
         cure = "fewer exchanges: raise accumulation or global_batch"
     elif number(exchange.row, "negotiation_share_ratio") >= NEGOTIATION_LARGE:
@@ -171,24 +195,21 @@ def _find_latency(exchange: Exchange) -> Iterator[Finding]:
     else:
         cure = f"larger messages: {_say_fusion(exchange)}"
     yield Finding(
-        f"Messages are latency-bound: {say_bytes(size)} move at {say_rate(rate)}, {say_share(rate / best)} of the "
-        f"bandwidth that this link reaches at {say_bytes(float(full))}; {cure}.",
-        f"batch_bytes_mean = {size:.0f}; measured allreduce [B/s]: {here:.3g} at this size, {best:.3g} at its best",
+        f"Messages are latency-bound: for {say_bytes(size)} this link reaches {say_rate(here)}, "
+        f"{say_share(here / best)} of what it reaches for {say_bytes(full)}; {cure}.",
+        f"batch_bytes_mean = {size:.0f}; measured transfers of the allreduce [B/s]: {exchange.reaches(size):.3g} at "
+        f"this size, {best:.3g} at their best; algorithm_bandwidth_bytes_per_s of the run = {or_not(rate)}",
     )
-
-
-def _best_rate(link: pd.DataFrame) -> float:
-    return float(link["algorithm_bandwidth_bytes_per_s"].max()) if len(link) else math.nan
 
 
 def _find_held_up(exchange: Exchange) -> Iterator[Finding]:
     size, rate = (number(exchange.row, name) for name in ("batch_bytes_mean", "algorithm_bandwidth_bytes_per_s"))
     here = exchange.reaches(size) if size > 0 else math.nan
-    if here / _best_rate(exchange.link) >= HALF and rate / here < HALF:
+    if rate / here < HALF:
         yield Finding(
             f"Batches of {say_bytes(size)} move at {say_share(rate / here)} of what the link reaches at this size: "
             "something else holds them up, such as cores that are busy computing.",
-            f"algorithm_bandwidth_bytes_per_s = {rate:.3g}, measured allreduce at this size = {here:.3g} B/s",
+            f"algorithm_bandwidth_bytes_per_s = {rate:.3g}, measured transfer of this size = {here:.3g} B/s",
         )
 
 
@@ -209,7 +230,7 @@ def _find_volume(exchange: Exchange) -> Iterator[Finding]:
     """Say that the link is used well, and yet is what the step waits for."""
     row = exchange.row
     share, size = number(row, "communication_share_ratio"), number(row, "batch_bytes_mean")
-    rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), _best_rate(exchange.link)
+    rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), exchange.best
     if share >= COMMUNICATION_LARGE and rate / best >= HALF:
         yield Finding(
             f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of the link's bandwidth: "

@@ -30,25 +30,6 @@ Key = tuple[str, int]
 Pieces = dict[Key, list[Intervals]]
 
 
-@dataclass(frozen=True)
-class SlowestRank:
-    """The rank for which the others waited most often.
-
-    Attributes
-    ----------
-    rank
-        Its number.
-    last_ratio
-        Share of the negotiations in which it was ready last.
-    negotiations
-        Negotiations in which every rank was seen to be ready.
-    """
-
-    rank: int
-    last_ratio: float
-    negotiations: int
-
-
 def is_negotiation(activities: pd.Series) -> Flags:
     """Return which spans are negotiations: from the first rank's request until all ranks are ready."""
     return _matches(activities, lambda name: name.startswith(NEGOTIATION))
@@ -246,30 +227,6 @@ def bus_bandwidth(algorithm_bandwidth_bytes_per_s: float, ranks: int) -> float:
         n.
     """
     return algorithm_bandwidth_bytes_per_s * 2 * (ranks - 1) / ranks if ranks > 1 else _NAN
-
-
-def slowest_rank(ready: pd.DataFrame) -> SlowestRank | None:
-    """Return the rank that is most often ready last; None if no negotiation shows all ranks.
-
-    Horovod's cache answers repeated negotiations without ready marks, so that often only first ones are seen.
-
-    Parameters
-    ----------
-    ready
-        ``tensor, rank, time_s``, in the order of the file.
-    """
-    ranks = ready["rank"].nunique()
-    if ranks < 2:
-        return None
-    keys = ["file", "tensor"] if "file" in ready else ["tensor"]
-    turn = ready.groupby([*keys, "rank"], observed=True).cumcount()
-    groups = ready.assign(turn=turn).groupby([*keys, "turn"], observed=True)
-    table = groups["rank"].agg(["count", "last"])
-    last = table.loc[table["count"] == ranks, "last"]
-    if last.empty:
-        return None
-    counts = last.value_counts().sort_index()
-    return SlowestRank(int(counts.idxmax()), float(counts.max() / len(last)), len(last))
 
 
 def cycle_time(cycles: pd.DataFrame) -> float:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hpcai.metrics import communication as parts
 from hpcai.metrics.spans import covered_length, merge_intervals
+from hpcai.metrics.stragglers import slowest_rank
 
 LANES = (
     (("NEGOTIATE_",), "negotiation"),
@@ -20,6 +21,8 @@ LANES = (
 COMPUTATION = "computation"
 NO_WINDOWS = pd.DataFrame({"start_s": [], "duration_s": []}, dtype=float)
 _NAN = math.nan
+_TICK_S = 0.5e-6
+"""Half of the timeline's unit: sums of times are not exact."""
 
 
 def find_steps(spans: pd.DataFrame) -> pd.DataFrame:
@@ -102,12 +105,13 @@ def communication_summary(
 ) -> dict[str, object]:
     """Return one row of the communication view for a run.
 
-    Only spans that begin within the steps count, except for the slowest rank and the cycle time. ``negotiation_s``,
-    ``transfer_s`` and ``exchange_per_step_s`` are times during which at least one tensor was negotiated, was
-    transferred by an allreduce, or was negotiated or in an operation; the share of negotiation is that of the summed
-    spans (Table 12). Where the steps are not known they are found, and the first one, which sets everything up, is
-    left out. The effective bandwidth is that of the allreduce messages, total bytes over total time;
-    ``step_time_s`` is the mean, of which ``communication_share_ratio`` is a share.
+    Only `spans_of_steps` count. ``negotiation_s``, ``transfer_s`` and ``exchange_per_step_s`` are times during which at
+    least one tensor was negotiated, was transferred by an allreduce, or was negotiated or in an operation; what of a
+    negotiation lies before the first step is no time of a step. The share of negotiation is that of the summed spans,
+    whole ones (Table 12). The slowest rank is that of negotiations that begin within the steps. Where the steps are not
+    known they are found, and the first one, which sets everything up, is left out. The effective bandwidth is that of
+    the allreduce messages, total bytes over total time; ``step_time_s`` is the mean, of which
+    ``communication_share_ratio`` is a share.
 
     Parameters
     ----------
@@ -117,14 +121,16 @@ def communication_summary(
         What is known besides.
     """
     windows = find_steps(spans).iloc[1:] if conditions.windows is None else conditions.windows
-    spans = _within(spans, windows)
+    spans = spans_of_steps(spans, windows)
     messages = parts.merge_batches(spans, conditions.doubtful)
     phases = parts.phase_table(spans)
     negotiations, operations = parts.is_negotiation(spans["activity"]), parts.is_operation(spans["activity"])
     steps = len(windows)
     exchange_s = covered_length(*_intervals(windows), *_intervals(spans[negotiations | operations]))
     algorithm = parts.algorithm_bandwidth(messages)
-    slowest = parts.slowest_rank(ready)
+    cycle_s = parts.cycle_time(cycles)
+    begun = spans["start_s"] >= windows["start_s"].min() if steps else True
+    slowest = slowest_rank(ready, spans[negotiations & begun], conditions.ranks, cycle_s)
     whole_sizes = bool(len(messages)) and bool(messages["bytes"].notna().all())
     return {
         "steps": steps,
@@ -132,7 +138,7 @@ def communication_summary(
         "batches": len(messages),
         "batch_bytes_mean": float(messages["bytes"].mean()) if len(messages) else _NAN,
         "bytes_per_step": float(messages["bytes"].sum()) / steps if steps and whole_sizes else _NAN,
-        "negotiation_s": _covered(spans[negotiations]),
+        "negotiation_s": _covered(spans[negotiations], windows),
         "negotiation_share_ratio": parts.negotiation_share(phases),
         "transfer_s": float(messages["duration_s"].sum()) if len(messages) else _NAN,
         "exchange_per_step_s": exchange_s / steps if steps else _NAN,
@@ -141,22 +147,55 @@ def communication_summary(
         "overlap_ratio": parts.overlap_ratio(messages, conditions.computation),
         "step_time_s": float(windows["duration_s"].mean()) if steps else _NAN,
         "communication_share_ratio": parts.share_of(exchange_s, float(windows["duration_s"].sum())),
-        "slowest_rank": slowest.rank if slowest else None,
-        "slowest_rank_last_ratio": slowest.last_ratio if slowest else _NAN,
-        "slowest_rank_negotiations": slowest.negotiations if slowest else 0,
-        "cycle_time_s": parts.cycle_time(cycles),
+        "slowest_rank": slowest.rank,
+        "slowest_rank_last_ratio": slowest.last_ratio,
+        "slowest_rank_negotiations": slowest.moments,
+        "cycle_time_s": cycle_s,
         "coverage_ratio": conditions.coverage_ratio,
         "reasons": "; ".join(conditions.reasons),
     }
 
 
-def _within(spans: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
-    """Return the spans that begin between the first and the last step; all if no step is known."""
-    if windows.empty:
+def spans_of_steps(spans: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    """Return the spans that belong to the steps, from the first to the last; all if no step is known.
+
+    A negotiation belongs to them if its operation begins within them, be it that another rank asked for it before;
+    everything else by its own begin.
+
+    Parameters
+    ----------
+    spans
+        Spans of a timeline.
+    windows
+        ``start_s, duration_s`` of the steps.
+    """
+    if windows.empty or spans.empty:
         return spans
     start, end = _intervals(windows)
-    kept: pd.DataFrame = spans.loc[(spans["start_s"] >= start.min()) & (spans["start_s"] < end.max())]
+    begin_s = _begin_of_operation(spans)
+    kept: pd.DataFrame = spans.loc[(begin_s >= start.min()) & (begin_s < end.max())]
     return kept
+
+
+def _begin_of_operation(spans: pd.DataFrame) -> NDArray[np.float64]:
+    """Return when each span begins; for a negotiation, when the operation begins that follows on it."""
+    begin_s = spans["start_s"].to_numpy(float).copy()
+    asks = parts.is_negotiation(spans["activity"])
+    keys = ["file", "tensor"] if "file" in spans else ["tensor"]
+    columns = [*keys, "start_s", "duration_s"]
+    named = spans[columns].assign(tensor=pd.factorize(spans["tensor"])[0], place=np.arange(len(spans)))
+    done = named[parts.is_operation(spans["activity"])].assign(begin_s=named["start_s"]).sort_values("begin_s")
+    asked = named[asks].assign(end_s=lambda table: table["start_s"] + table["duration_s"] - _TICK_S)
+    pairs = pd.merge_asof(
+        asked.sort_values("end_s", kind="stable"),
+        done[[*keys, "begin_s"]],
+        left_on="end_s",
+        right_on="begin_s",
+        by=keys,
+        direction="forward",
+    ).dropna(subset=["begin_s"])
+    begin_s[pairs["place"].to_numpy()] = pairs["begin_s"].to_numpy(float)
+    return begin_s
 
 
 def _intervals(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -164,9 +203,11 @@ def _intervals(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.flo
     return start, start + table["duration_s"].to_numpy(float)
 
 
-def _covered(table: pd.DataFrame) -> float:
-    """Return how long at least one of some spans lasts [s]; NaN if there are none."""
+def _covered(table: pd.DataFrame, windows: pd.DataFrame) -> float:
+    """Return how long at least one of some spans lasts within the steps [s]; NaN if there are none."""
     if table.empty:
         return _NAN
-    start, end = merge_intervals(*_intervals(table))
-    return float((end - start).sum())
+    if windows.empty:
+        start, end = merge_intervals(*_intervals(table))
+        return float((end - start).sum())
+    return covered_length(*_intervals(windows), *_intervals(table))

@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+CALL, TRANSFER = "call", "transfer"
+"""What is timed: all that a training step waits for (agreeing, Horovod's next cycle, the transfer, the way back), or
+the transfer alone, which is what a timeline tells of a training's batches."""
 FEWEST_SIZES = 4
 """Two parameters and their errors need more sizes than three to say anything."""
 LEAST_SPAN_RATIO = 100.0
@@ -17,15 +21,21 @@ HUBER_LIMIT = 1.345
 ROUNDS = 50
 
 _NAN = float("nan")
+Floats = NDArray[np.float64]
 
 
 class AllreduceSample(BaseModel):
-    """One allreduce, from the moment when all ranks were there to the end on the slowest."""
+    """One allreduce: the whole call, and the transfer therein."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     size_bytes: int = Field(gt=0, description="Of the tensor of each rank.")
-    duration_s: float = Field(gt=0, description="Maximum over ranks.")
+    duration_s: float = Field(
+        gt=0, description="From the moment when all ranks were there to the end on the slowest rank."
+    )
+    transfer_s: float | None = Field(
+        default=None, gt=0, description="In the communication library, on rank 0, by Horovod's timeline."
+    )
 
 
 class AllreduceReport(BaseModel):
@@ -38,6 +48,7 @@ class AllreduceReport(BaseModel):
     device: str = ""
     samples: tuple[AllreduceSample, ...] = Field(default=(), description="Without those that warm up.")
     not_measured: tuple[str, ...] = Field(default=(), description="One sentence for everything that is missing.")
+    transfers_missing: tuple[str, ...] = Field(default=(), description="Why samples lack the time of their transfer.")
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,8 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
     Returns
     -------
     LinkFit
-        The line (alpha-beta model; Hockney, Parallel Computing 20, 1994) whose residuals relative to the times are
-        smallest, so that a short message counts as much as a long one; times far from the line count less (Huber).
+        The line (alpha-beta model; Hockney, Parallel Computing 20, 1994) from which the logarithms of the times are
+        least far, so that a short message counts as much as a long one; times far from the line count less (Huber).
         Without a sensible line all numbers are NaN and the reason says why.
     """
     if len(sizes_bytes) != len(times_s):
@@ -93,8 +104,7 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
         return _no_fit(len(pairs), unfit)
     # Both unknowns in units of their own: message sizes span eight orders of magnitude.
     scale_bytes = float(sizes.max())
-    design = np.stack([np.ones_like(sizes), sizes / scale_bytes], axis=1) / times[:, np.newaxis]
-    (alpha_s, slope_s), covariance = _solve(design)
+    (alpha_s, slope_s), covariance = _solve(sizes / scale_bytes, times)
     errors_s = np.sqrt(np.diag(covariance))
     if alpha_s <= 0 or slope_s <= 0:
         name, value, error = (
@@ -110,15 +120,42 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
         bandwidth_bytes_per_s=float(bandwidth),
         bandwidth_error_bytes_per_s=float(bandwidth * errors_s[1] / slope_s),
         n=len(pairs),
-        misfit_ratio=float(np.abs(1 - design @ (alpha_s, slope_s)).max()),
+        misfit_ratio=float(np.abs(1 - (alpha_s + slope_s * sizes / scale_bytes) / times).max()),
     )
+
+
+def rate_at(links: pd.DataFrame, what: str, ranks: int, size_bytes: float, scope: str | None = None) -> float:
+    """Return the best algorithm bandwidth of the measured allreduce for a message of some size [bytes/s].
+
+    Interpolated on logarithmic scales between the measured sizes, from the fastest repetition of each; NaN outside
+    the measured sizes, where nothing is known. Times `2 (n - 1) / n` it is the bus bandwidth.
+
+    Parameters
+    ----------
+    links
+        View of links.
+    what
+        `CALL` or `TRANSFER`.
+    ranks, size_bytes
+        Ranks that exchange, and the size of the tensor or batch of each.
+    scope
+        ``node`` or ``network``; None takes the faster of them.
+    """
+    if links.empty:
+        return _NAN
+    own = links[(links["what"] == what) & (links["ranks"] == ranks) & (links["time_min_s"] > 0) & (links["bytes"] > 0)]
+    times = (own if scope is None else own[own["scope"] == scope]).groupby("bytes")["time_min_s"].min()
+    sizes = times.index.to_numpy(dtype=float)
+    if not (len(sizes) and sizes[0] <= size_bytes <= sizes[-1]):
+        return _NAN
+    return float(np.exp(np.interp(math.log(size_bytes), np.log(sizes), np.log(sizes / times.to_numpy(dtype=float)))))
 
 
 def _is_measured(size_bytes: float, time_s: float) -> bool:
     return math.isfinite(size_bytes) and math.isfinite(time_s) and size_bytes > 0 and time_s > 0
 
 
-def _why_not(sizes_bytes: NDArray[np.float64]) -> str:
+def _why_not(sizes_bytes: Floats) -> str:
     different = len(np.unique(sizes_bytes))
     if different < FEWEST_SIZES:
         return f"{different} message sizes with a time, at least {FEWEST_SIZES} are needed"
@@ -132,20 +169,34 @@ def _no_fit(n: int, reason: str) -> LinkFit:
     return LinkFit(_NAN, _NAN, _NAN, _NAN, n, _NAN, reason)
 
 
-def _solve(design: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the unknowns of ``design @ unknowns = 1`` by Huber's iteration, and their covariance."""
-    freedom = len(design) - design.shape[1]
-    weights = np.ones(len(design))
-    unknowns = np.zeros(design.shape[1])
+def _solve(shares: Floats, times_s: Floats) -> tuple[Floats, Floats]:
+    """Return alpha and the time of the largest message beyond it, by Gauss-Newton and Huber, and their covariance.
+
+    Residuals are logarithms of measured over modelled time: relative to the measured time alone, a line far below all
+    points would never be more than 100 % off.
+
+    Parameters
+    ----------
+    shares
+        Message sizes over the largest one.
+    times_s
+        Their times [s].
+    """
+    columns = np.stack([np.ones_like(shares), shares], axis=1)
+    modelled_s, weights = times_s, np.ones(len(times_s))
+    unknowns = np.zeros(2)
     for _ in range(ROUNDS):
-        before = unknowns
-        root = np.sqrt(weights)
-        unknowns = np.linalg.lstsq(design * root[:, np.newaxis], root, rcond=None)[0]
-        residuals = np.abs(1 - design @ unknowns)
+        before, residuals = unknowns, np.log(times_s / modelled_s)
+        design, root = columns / modelled_s[:, np.newaxis], np.sqrt(weights)
+        unknowns = np.linalg.lstsq(design * root[:, np.newaxis], root * (1 + residuals), rcond=None)[0]
+        # A line through the points may leave the realm of the logarithm on its way.
+        modelled_s = np.maximum(columns @ unknowns, modelled_s / 10)
+        residuals = np.abs(np.log(times_s / modelled_s))
         # The median is not moved by the outliers that it shall find; 0.6745 makes it a standard deviation.
         deviation = float(np.median(residuals)) / 0.6745
         if deviation < 1e-12 or np.allclose(unknowns, before, rtol=1e-10, atol=0):
             break
         weights = np.minimum(1.0, HUBER_LIMIT * deviation / np.maximum(residuals, 1e-300))
-    variance = float(np.sum(weights * residuals**2)) / freedom
+    design = columns / modelled_s[:, np.newaxis]
+    variance = float(np.sum(weights * residuals**2)) / (len(times_s) - 2)
     return unknowns, variance * np.linalg.inv((design * weights[:, np.newaxis]).T @ design)

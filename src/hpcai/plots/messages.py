@@ -8,11 +8,14 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hpcai.metrics.words import say_rate, say_time
+from hpcai.metrics.link import CALL, TRANSFER
+from hpcai.metrics.words import say_rate, say_share, say_time
 from hpcai.plots import communication, profiles, theme
 
 DISTINCT = 100
 """Marks in a factor of ten that can be told apart: batches closer than that are drawn once."""
+KEY = ["what", "scope", "ranks"]
+"""What sets measured allreduces apart."""
 LEGEND = 1.8
 """Width that a legend with the fits needs beside two panels, in inches."""
 NO_LINKS = "the allreduce was not measured: it needs two ranks"
@@ -28,7 +31,7 @@ def plot_messages(
     messages
         One row per merged batch: ``bytes`` and ``algorithm_bandwidth_bytes_per_s``.
     links, link_fits
-        The measured allreduce by size, and the fitted line of latency and bandwidth.
+        The measured allreduce by size, and the fitted line of latency and bandwidth; those of transfers are drawn.
     captures
         Why what was not captured was not.
     """
@@ -36,7 +39,9 @@ def plot_messages(
         known = _positive(messages, "bytes", "algorithm_bandwidth_bytes_per_s")
         if known.empty:
             return theme.empty_figure("Messages", profiles.say_why_not(captures, "timeline", communication.NO_MESSAGES))
-        curves = _positive(links, "bytes", "algorithm_bandwidth_bytes_per_s")
+        # Batches are timed without what a whole call waits for.
+        curves = _positive(_transfers(links), "bytes", "algorithm_bandwidth_bytes_per_s")
+        link_fits = _transfers(link_fits)
         parts = theme.panels(known)
         figure, grid = theme.panel_grid(len(parts), height=3.3)
         if len(parts) > 1:
@@ -66,10 +71,12 @@ def plot_messages(
 def plot_links(links: pd.DataFrame, link_fits: pd.DataFrame) -> Figure:
     """Draw the time and the bus bandwidth of the measured allreduce against the size of its message.
 
+    Whole calls and the transfers within them each have a line.
+
     Parameters
     ----------
     links
-        ``bytes``, ``time_s`` (median), ``time_min_s``, ``time_max_s``, ``bus_bandwidth_bytes_per_s``.
+        ``what``, ``bytes``, ``time_s`` (median), ``time_min_s``, ``time_max_s``, ``bus_bandwidth_bytes_per_s``.
     link_fits
         The fitted line: time = ``latency_s`` + bytes / ``bandwidth_bytes_per_s``; without one a ``reason``.
     """
@@ -101,6 +108,11 @@ def plot_links(links: pd.DataFrame, link_fits: pd.DataFrame) -> Figure:
         return figure
 
 
+def _transfers(table: pd.DataFrame) -> pd.DataFrame:
+    own: pd.DataFrame = table if table.empty else table[table["what"] == TRANSFER]
+    return own
+
+
 def _say_why_not(fits: pd.DataFrame) -> str:
     return profiles.say_reasons(fits.rename(columns={"reason": "reasons"}), NO_LINKS)
 
@@ -122,24 +134,26 @@ def _thin(messages: pd.DataFrame) -> pd.DataFrame:
     return distinct
 
 
-LinkStyles = dict[tuple[str, int], tuple[theme.Colour, str]]
-"""By scope and ranks."""
+LinkKey = tuple[str, str, int]
+"""What was timed, scope and ranks."""
+LinkStyles = dict[LinkKey, tuple[theme.Colour, str]]
+LINK_WORDS = {TRANSFER: "allreduce, transfer", CALL: "allreduce, whole call"}
 
 
-def _each_link(links: pd.DataFrame) -> list[tuple[tuple[str, int], pd.DataFrame]]:
-    """Split the measured allreduce by scope and ranks."""
+def _each_link(links: pd.DataFrame) -> list[tuple[LinkKey, pd.DataFrame]]:
+    """Split the measured allreduce by what was timed, scope and ranks."""
     if links.empty:
         return []
-    return [((str(key[0]), int(str(key[1]))), own) for key, own in links.groupby(["scope", "ranks"])]
+    return [((str(key[0]), str(key[1]), int(str(key[2]))), own) for key, own in links.groupby(KEY)]
 
 
 def _link_styles(links: pd.DataFrame, fits: pd.DataFrame) -> LinkStyles:
     """Return the look of each measured allreduce: shades of grey and markers apart from those of the runs."""
-    frames = [frame[["scope", "ranks"]] for frame in (links, fits) if len(frame)]
+    frames = [frame[KEY] for frame in (links, fits) if len(frame)]
     if not frames:
         return {}
-    keys = pd.concat(frames).drop_duplicates().sort_values(["scope", "ranks"]).itertuples(index=False, name=None)
-    looks = [("#222222", "1"), ("#777777", "2"), ("#8c4a00", "3"), ("#00507a", "4")]
+    keys = pd.concat(frames).drop_duplicates().sort_values(KEY).itertuples(index=False, name=None)
+    looks = [("#222222", "1"), ("#8c4a00", "2"), ("#777777", "3"), ("#00507a", "4")]
     return {key: looks[number % len(looks)] for number, key in enumerate(keys)}
 
 
@@ -163,24 +177,22 @@ def _draw_fitted_times(axes: Axes, links: pd.DataFrame, fits: pd.DataFrame, styl
             axes.plot(sizes, times, color=styles[key][0], linestyle="--", linewidth=1.0, gid="fit")
 
 
-def _fits_of(fits: pd.DataFrame, key: tuple[str, int]) -> list[dict[Any, Any]]:
+def _fits_of(fits: pd.DataFrame, key: LinkKey) -> list[dict[Any, Any]]:
     if fits.empty:
         return []
-    own = fits[(fits["scope"] == key[0]) & (fits["ranks"] == key[1])]
+    own = fits[(fits[KEY] == list(key)).all(axis=1)]
     return own.dropna(subset=["latency_s", "bandwidth_bytes_per_s"]).to_dict("records")
 
 
 def _link_legend(links: pd.DataFrame, fits: pd.DataFrame, styles: LinkStyles) -> dict[str, Artist]:
     entries: dict[str, Artist] = {}
-    measured = set(zip(links["scope"], links["ranks"], strict=True)) if len(links) else set()
-    for key, (colour, marker) in styles.items():
-        if key not in measured:
-            continue
-        where = f"{theme.count_word(int(key[1]), 'rank')}, {key[0]}"
-        entries[f"allreduce of\n{where},\nwhole call"] = theme.key_line(colour, marker)
+    for key, _ in _each_link(links):
+        words = f"{LINK_WORDS.get(key[0], key[0])},\n{theme.count_word(key[2], 'rank')}, {key[1]}"
         for fit in _fits_of(fits, key):
-            words = (
-                f"its fit ({where}):\n{say_time(fit['latency_s'])} + size /\n({say_rate(fit['bandwidth_bytes_per_s'])})"
-            )
-            entries[words] = theme.key_line(colour, style="--")
+            words += f"; fitted:\n{say_time(fit['latency_s'])} + size /\n({say_rate(fit['bandwidth_bytes_per_s'])})"
+            if fit["misfit_ratio"] > 0:
+                words += f",\nat most {say_share(fit['misfit_ratio'])} off"
+        entries[words] = theme.key_line(*styles[key])
+    if any(_fits_of(fits, key) for key, _ in _each_link(links)):
+        entries["dashed: the line\nthat was fitted"] = theme.key_line("#444444", style="--")
     return entries

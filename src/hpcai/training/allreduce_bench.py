@@ -32,6 +32,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.allreduce_bench", description="Time allreduces.")
     parser.add_argument("--output", type=Path, required=True, help="JSON file that rank 0 writes")
+    parser.add_argument("--record", type=Path, help="file in which rank 0 records Horovod's timeline")
     parser.add_argument("--sizes", type=_sizes, default=SIZES, help="message sizes in bytes, separated by commas")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="most timed repetitions of each size")
     parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="time for all sizes together")
@@ -39,6 +40,11 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--cores-per-rank", type=int, default=1)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     return parser.parse_args(arguments)
+
+
+def tensor_name(size_bytes: int) -> str:
+    """Return what tensors of a size are called, also in the timeline."""
+    return f"allreduce.{size_bytes}"
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -54,6 +60,8 @@ def main() -> None:
     # Whatever becomes of launcher and other ranks, no rank waits for ever: the signal ends the process.
     signal.alarm(options.limit_s)
     local_rank = local_rank_of(os.environ)
+    if options.record:
+        os.environ["HOROVOD_TIMELINE"] = str(options.record)  # read when Horovod starts
     cores = pin_to_own_cores(local_rank, options.cores_per_rank)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     from hpcai.training import collective  # TensorFlow may start its threads only now
@@ -102,7 +110,7 @@ def _slowest(values: "tf.Tensor", count: int) -> Iterator[tuple[float, bool]]:  
     from hpcai.training import collective
 
     for _ in range(count):
-        duration_s, total = collective.time_sum(values, f"allreduce.{len(values)}")
+        duration_s, total = collective.time_sum(values, tensor_name(len(values) * NUMBER_BYTES))
         numbers = total.numpy()
         own = np.array([duration_s, float((numbers != numbers[0]).any()), numbers[0]])
         every = collective.gather(own, "allreduce.times")

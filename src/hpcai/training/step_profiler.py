@@ -27,7 +27,7 @@ class StepProfiler(Protocol):
 
 
 class _Window:
-    """Calls ``open_window`` once before the first profiled step, and ``close_window`` at the end of its epoch's steps."""
+    """Calls ``open_window`` before the first profiled step, and ``close_window`` at the end of its epoch's steps."""
 
     def __init__(self, open_window: Callable[[], None], close_window: Callable[[], None]) -> None:
         self._open_window, self._close_window, self._is_open = open_window, close_window, False

@@ -10,7 +10,7 @@ from hpcai.characterise.allreduce import (
     add_transfers,
     allreduce_ceiling,
     bus_factor,
-    link_fit_row,
+    link_fit_rows,
     link_rows,
     measure_allreduce,
 )
@@ -77,7 +77,7 @@ def test_ranks_that_fail_are_a_reason_and_no_number(launch, options, reason):
     assert report.samples == ()
     assert reason in report.not_measured[0]
     assert link_rows(report, "x").empty
-    fits = link_fit_row(report, "x")
+    fits = link_fit_rows(report, "x")
     assert fits["latency_s"].isna().to_list() == [True, True]
     assert fits["reason"].str.contains(reason, regex=False).all()
     ceiling = allreduce_ceiling(report, "x")
@@ -110,7 +110,7 @@ def test_the_bus_carries_twice_all_but_the_own_part():
 
 
 def test_the_fit_recovers_the_link():
-    rows = link_fit_row(report_of(2e-3, 3e9), "a.json").to_dict("records")
+    rows = link_fit_rows(report_of(2e-3, 3e9), "a.json").to_dict("records")
     for row, what, latency_s in zip(rows, ("transfer", "call"), (2e-4, 2e-3), strict=True):
         assert row["latency_s"] == pytest.approx(latency_s)
         assert row["bandwidth_bytes_per_s"] == pytest.approx(3e9)
@@ -145,7 +145,7 @@ def test_transfers_are_those_of_the_same_repetitions(tmp_path):
     assert found.transfers_missing == ("16 bytes: 4 transfers in the timeline, expected 5",)
     links = link_rows(found, "a.json")
     assert list(zip(links["what"], links["bytes"], strict=True)) == [("transfer", 4), ("call", 4), ("call", 16)]
-    transfer, call = link_fit_row(found, "a.json")["reason"]
+    transfer, call = link_fit_rows(found, "a.json")["reason"]
     assert "16 bytes: 4 transfers" in transfer
     assert "16 bytes" not in call
 
