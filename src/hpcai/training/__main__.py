@@ -10,7 +10,6 @@ import signal  # noqa: E402
 import socket  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
-import traceback  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from hpcai.config.load import read_plan  # noqa: E402
@@ -18,6 +17,7 @@ from hpcai.data.stage import clean_stage  # noqa: E402
 from hpcai.errors import HpcaiError  # noqa: E402
 from hpcai.records import Placement  # noqa: E402
 from hpcai.training.affinity import local_rank_of, pin_to_own_cores  # noqa: E402
+from hpcai.training.ending import leave, run_and_leave  # noqa: E402
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -83,26 +83,10 @@ def _clean_when_told_to_end(scratch: Path, local_rank: int) -> None:
         except HpcaiError as error:  # another rank may still be writing; the supervisor cleans up once more
             print(f"scratch: {error}", file=sys.stderr)
         finally:
-            _leave(128 + number)
+            leave(128 + number)
 
     threading.Thread(target=wait, name="signals", daemon=True).start()
 
 
-def _leave(status: int) -> None:
-    """End at once: taking down TensorFlow and Horovod in order may wait for ranks that are no longer there."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except HpcaiError as error:
-        # As Python itself names it, so that the supervisor finds the reason among the launcher's own messages.
-        print(f"{type(error).__module__}.{type(error).__qualname__}: {error}", file=sys.stderr)
-        _leave(1)
-    except BaseException:
-        traceback.print_exc()
-        _leave(1)
-    _leave(0)
+    run_and_leave(main)

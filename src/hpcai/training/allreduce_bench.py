@@ -6,16 +6,14 @@ The tensors are summed through the same module, and so the same Horovod, that ex
 import argparse
 import os
 import signal
-import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcai.config.machine import Device
-from hpcai.errors import HpcaiError
 from hpcai.metrics.link import AllreduceReport, AllreduceSample
 from hpcai.records import write_json
 from hpcai.training.affinity import local_rank_of, pin_to_own_cores
+from hpcai.training.ending import run_and_leave
 
 NUMBER_BYTES = 4
 SIZES = tuple(4 * 4**power for power in range(13))
@@ -117,20 +115,5 @@ def _slowest(values: "tf.Tensor", count: int) -> Iterator[tuple[float, bool]]:  
         yield float(every[:, 0].max()), bool(every[:, 1].any() or (every[:, 2] != len(every)).any())
 
 
-def _leave(status: int) -> None:
-    """End at once: taking down Horovod in order may wait for ranks that are no longer there."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
 if __name__ == "__main__":
-    try:
-        main()
-    except HpcaiError as error:
-        print(f"{type(error).__module__}.{type(error).__qualname__}: {error}", file=sys.stderr)
-        _leave(1)
-    except BaseException:
-        traceback.print_exc()
-        _leave(1)
-    _leave(0)
+    run_and_leave(main)

@@ -1,0 +1,36 @@
+"""How a rank's program ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+from hpcai.errors import LaunchError
+from hpcai.training.ending import run_and_leave
+
+def main():
+    print("working")
+    {}
+
+run_and_leave(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("statement", "status", "said"),
+    [
+        ("pass", 0, ""),
+        ("raise LaunchError('no such device')", 1, "hpcai.errors.LaunchError: no such device"),
+        ("raise ValueError('a defect')", 1, "ValueError: a defect"),
+        ("raise SystemExit(2)", 2, ""),
+        ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),
+    ],
+)
+def test_a_rank_ends_with_its_status_and_its_reason(statement, status, said):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(statement)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == status
+    assert done.stdout == "working\n"
+    assert said in done.stderr
