@@ -29,7 +29,11 @@ LINKS = """
 {% for cat, res in categories|dictsort %}
 .. _{{ cat.name }}: javascript:app.showCategory('{{ cat.name|urlencode }}')
 {% endfor %}
+{% for res in files %}
+.. _{{ res.target }}: javascript:app.showResultInfo('{{ res.path|urlencode }}')
+{% endfor %}
 """
+"""What Snakemake puts behind every text of the report: our own names must not hide the ones that it uses."""
 
 
 class Category:
