@@ -166,7 +166,7 @@ def test_well_used_link_asks_for_fewer_bytes() -> None:
     )
     (words,) = sentences(communication=table, links=make_links([2]))
     assert "compression fp16" in words
-    assert "40 % of the step at 81 % of the link's bandwidth" in words
+    assert "40 % of the step at 81 % of what the machine's allreduce reaches" in words
 
 
 def test_copies_of_the_fusion_buffer() -> None:
