@@ -233,9 +233,9 @@ def _find_volume(exchange: Exchange) -> Iterator[Finding]:
     rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), exchange.best
     if share >= COMMUNICATION_LARGE and rate / best >= HALF:
         yield Finding(
-            f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of what the machine's allreduce reaches: "
-            "move fewer bytes; compression fp16 halves them, accumulation or a larger global_batch exchanges them less "
-            "often.",
+            f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of what the machine's "
+            "allreduce reaches: move fewer bytes; compression fp16 halves them, accumulation or a larger global_batch "
+            "exchanges them less often.",
             f"communication_share_ratio = {share:.3f}, algorithm_bandwidth_bytes_per_s = {rate:.3g} of {best:.3g}, "
             f"batch_bytes_mean = {or_not(size)}",
         )
