@@ -136,7 +136,8 @@ def test_nothing_is_left_behind(campaign):
 
 
 def test_retry_keeps_the_failed_attempt(campaign):
-    done = subprocess.run(["hpcai", "retry"], cwd=campaign.directory, capture_output=True, text=True, check=True)
+    command = ["hpcai", "retry", "results/runs"]
+    done = subprocess.run(command, cwd=campaign.directory, capture_output=True, text=True, check=True)
     assert "2 runs to repeat" in done.stdout
     assert campaign.dry_run("measure") == {"train": 2, "measure": 1}
     # What was published goes back, so that the other tests find the campaign as it was.
