@@ -2,6 +2,7 @@ import errno
 import io
 import os
 import tarfile
+import time
 import zlib
 from collections import namedtuple
 
@@ -143,7 +144,12 @@ def test_shards_of_other_data_are_refused(tmp_path, dataset):
 
 
 def test_staging_shows_that_it_goes_on(tmp_path, dataset, monkeypatch):
+    def slow_decoder(*limits):
+        time.sleep(0.05)  # else all may be done before anybody looks
+        return MemberDecoder(*limits)
+
     monkeypatch.setattr(unpacker, "_PROGRESS_S", 0.001)
+    monkeypatch.setattr(unpacker, "MemberDecoder", slow_decoder)
     packed, calls = pack(dataset, tmp_path), []
     preflight(packed, tmp_path / "node", 0, 1, "whole")
     stage_shards(packed, tmp_path / "packed", tmp_path / "node", 0, 1, 0, 1, "whole", 1, lambda: calls.append(1))
