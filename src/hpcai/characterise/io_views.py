@@ -13,6 +13,7 @@ from hpcai.data.pack import read_pack
 from hpcai.errors import ParseError
 from hpcai.metrics.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
+from hpcai.parsers.reading import Reading
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
     logs = profile.files(".darshan")
     seen, workers = [], []
     for data in _folders(profile):
-        root = _root(logs, data.folder)
-        reading = read_darshan_logs(logs, root)
+        root, reading = _read(logs, data.folder)
         files = read_darshan_files(logs, root).table
         module = data_module(reading.table)
         setting = IoSetting(
@@ -52,11 +52,14 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
     return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
 
 
-def _root(logs: list[Path], folder: Path) -> str:
-    """Return the folder as the ranks named it, with links or without: the one below which something was read."""
+def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
+    """Return the folder as the ranks named it, with links or without, and what was read below it."""
     names = list(dict.fromkeys(str(path) for path in (folder.absolute(), folder.resolve())))
-    read = (name for name in names if read_darshan_logs(logs, name).table["is_worker"].fillna(value=False).any())
-    return next(read, names[0])
+    for name in names:
+        reading = read_darshan_logs(logs, name)
+        if name == names[-1] or reading.table["is_worker"].fillna(value=False).any():
+            break
+    return name, reading
 
 
 def _folders(profile: Profile) -> list[Data]:

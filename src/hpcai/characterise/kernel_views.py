@@ -10,7 +10,6 @@ import pandas as pd
 from hpcai.characterise.profile import Profile
 from hpcai.characterise.timeline_views import TIMELINE, Traffic, lanes_view, traffic_of
 from hpcai.characterise.views import as_view
-from hpcai.config.study import WARM_STEPS
 from hpcai.errors import ParseError
 from hpcai.metrics.communication import overlap_ratio
 from hpcai.metrics.kernels import categorise, kernel_breakdown, top_kernels
@@ -27,12 +26,17 @@ TOP = 25
 
 @dataclass(frozen=True)
 class Kernels:
-    """A table of kernels, the artefacts that it stands on, and how whole they are."""
+    """A table of kernels, the artefacts that it stands on, and how whole they are.
+
+    ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
+    """
 
     table: pd.DataFrame
     sources: tuple[Path, ...]
     coverage_ratio: float
     reasons: tuple[str, ...]
+    operations: pd.DataFrame | None = None
+    traffic: Traffic | None = None
 
     @classmethod
     def of(cls, table: pd.DataFrame, *readings: Reading) -> "Kernels":
@@ -64,7 +68,7 @@ def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str,
     return {
         "kernels": as_view("kernels", profile.with_identity(shares, source)),
         "kernel_names": as_view("kernel_names", profile.with_identity(names, source)),
-        **_together(profile),
+        **_together(profile, kernels),
     }
 
 
@@ -76,8 +80,9 @@ def _tensorflow(profile: Profile) -> Kernels:
     )
     if not profile.has(TIMELINE):
         return Kernels.of(kernels, reading)
-    traffic = _profiled_traffic(profile)
-    return Kernels.of(pd.concat([kernels, _transfers(traffic)]), reading, traffic.timeline.spans)
+    traffic = traffic_of(profile, profile.profiled_steps())
+    both = Kernels.of(pd.concat([kernels, _transfers(traffic)]), reading, traffic.timeline.spans)
+    return replace(both, operations=operations, traffic=traffic)
 
 
 def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
@@ -91,15 +96,6 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     return found
 
 
-def _profiled_traffic(profile: Profile) -> Traffic:
-    """Return the exchange of the steps whose kernels were profiled."""
-    traffic = traffic_of(profile, WARM_STEPS)
-    steps = traffic.steps.iloc[: len(profile.profiled_steps())]
-    last = steps.iloc[-1]
-    inside = traffic.messages["start_s"] < last["start_s"] + last["duration_s"]
-    return replace(traffic, steps=steps, messages=traffic.messages[inside])
-
-
 def _transfers(traffic: Traffic) -> pd.DataFrame:
     """Return what Horovod's own thread did, as kernels: TensorFlow's profiler sees only that it was asked to."""
     batches = traffic.messages
@@ -107,12 +103,11 @@ def _transfers(traffic: Traffic) -> pd.DataFrame:
     return pd.DataFrame([{**row, "total_s": batches["duration_s"].sum()}])
 
 
-def _together(profile: Profile) -> dict[str, pd.DataFrame]:
+def _together(profile: Profile, kernels: Kernels) -> dict[str, pd.DataFrame]:
     """Return what needs both views of the same steps, on the wall clock: lanes and overlap."""
-    if not (profile.has(OPERATIONS) and profile.has(TIMELINE)):
+    operations, traffic = kernels.operations, kernels.traffic
+    if operations is None or traffic is None:
         return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
-    traffic = _profiled_traffic(profile)
-    operations = _inside(read_tensorflow_profile(profile.file(OPERATIONS)).table, profile.profiled_steps())
     computing = operations[~categorise(operations["name"]).isin(NOT_COMPUTING)]
     busy = computing[["name", "start_s", "duration_s"]].assign(start_s=computing["start_s"] - traffic.origin_s)
     transfer_s = traffic.messages["duration_s"].sum()
@@ -121,7 +116,7 @@ def _together(profile: Profile) -> dict[str, pd.DataFrame]:
         "transfer_s": transfer_s,
         "steps": len(traffic.steps),
     }
-    overlap = profile.with_identity(pd.DataFrame([row]), f"{profile.file(OPERATIONS)}, {profile.file(TIMELINE)}")
+    overlap = profile.with_identity(pd.DataFrame([row]), ", ".join(map(str, kernels.sources)))
     return {"overlap": as_view("overlap", overlap), "lanes": lanes_view(profile, traffic, busy)}
 
 

@@ -47,15 +47,15 @@ class Traffic:
         return str(self.messages["activity"].iloc[0]) if len(self.messages) else "allreduce"
 
 
-def traffic_of(profile: Profile, first_step: int = 0) -> Traffic:
+def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
     """Read the timeline of a profiled run, piece by piece: memory grows with the steps, not with the file.
 
     Parameters
     ----------
     profile
         The run.
-    first_step
-        Steps before this one are left out.
+    known
+        Steps that count, as `Profile.steps` returns them.
 
     Raises
     ------
@@ -63,7 +63,6 @@ def traffic_of(profile: Profile, first_step: int = 0) -> Traffic:
         If it is damaged throughout, or does not say when it began.
     """
     path, account = profile.file(TIMELINE), Account()
-    known = profile.steps().iloc[first_step:]
     pieces = []
     for piece in iterate_tables(path, account):
         if account.start_epoch_us is None:  # the first event of the file
@@ -106,7 +105,7 @@ def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
 
     Only what happened during the training steps counts: not the broadcasts before, not the evaluation after.
     """
-    traffic = traffic_of(profile)
+    traffic = traffic_of(profile, profile.steps())
     reading = traffic.timeline.spans
     conditions = Conditions(
         ranks=profile.plan.point.ranks,
@@ -138,4 +137,4 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
     """
     busy = computation.rename(columns={"name": "activity"}) if computation is not None else None
     lanes = step_lanes(traffic.spans, busy, traffic.steps)
-    return as_view("lanes", profile.with_identity(lanes, profile.file(TIMELINE)))
+    return as_view("lanes", profile.with_identity(lanes, traffic.timeline.spans.source))

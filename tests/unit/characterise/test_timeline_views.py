@@ -42,7 +42,7 @@ def test_what_lies_outside_the_steps_does_not_count(tmp_path):
     text = timeline_text(START_S - 1.0)  # two of four steps lie before the first training step
     profile = make_profile(tmp_path / "p", "timeline", {"timeline.json": text}, ranks_per_node=2)
     assert timeline_views(profile)["communication"]["batches"].to_list() == [2]
-    traffic = traffic_of(profile)
+    traffic = traffic_of(profile, profile.steps())
     assert len(traffic.spans) == 2 * 2 * 5
     assert len(traffic.timeline.ready) == 2 * 2 * 2
     assert traffic.timeline.spans.complete_records == 2 * len(traffic.spans)

@@ -34,7 +34,6 @@ FORMATS: dict[bytes, tuple[str, ...]] = {
 }
 """Modules by their index, for each version of the format; indices moved when modules were put in between."""
 LARGEST_REGION_BYTES = 1 << 30
-CHUNK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
