@@ -17,6 +17,7 @@ from hpcai.units import to_si
         ("1.2 TFLOP/s", "FLOP/s", 1.2e12),
         ("312 TFLOP/s", "FLOP/s", 312e12),
         ("30 min", "s", 1800.0),
+        ("1.2 kW", "W", 1200.0),
         (3.5, "s", 3.5),
     ],
 )

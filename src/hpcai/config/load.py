@@ -2,33 +2,33 @@
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from hpcai.config.machine import Machine
+from hpcai.config.published import Published
+from hpcai.config.reading import Model, Problems, Words, read_yaml, shorten, validate
 from hpcai.config.runs import Point, ProfileKind, RunPlan, RunRow, derive_seed
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
 
-Model = TypeVar("Model", bound=BaseModel)
 INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch", "accumulation", "batchnorm_group")
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A checked study: the study file, its machine, its benchmarks and its run table."""
+    """A checked study: the study file, its machine, its benchmarks, its run table, and files of published results."""
 
     study: Study
     machine: Machine
     benchmarks: dict[str, Benchmark]
     rows: tuple[RunRow, ...]
+    published: tuple[Path, ...] = ()
 
     @property
     def datasets(self) -> dict[str, Benchmark]:
@@ -78,25 +78,6 @@ class Campaign:
         return plan.model_copy(update={"seed": seed})
 
 
-@dataclass
-class Problems:
-    """Collects the errors of all files."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, file: str, key: str, found: object, allowed: str) -> None:
-        """Note one error."""
-        place = f"{file}: {key}" if key else file
-        self.lines.append(f"{place}: found {_short(found)}; allowed: {allowed}")
-
-    def raise_if_any(self) -> None:
-        """Raise one ConfigError with all lines."""
-        if self.lines:
-            count = len(self.lines)
-            head = f"the configuration has {count} error{'s' if count > 1 else ''}; correct and start again:"
-            raise ConfigError("\n  ".join([head, *self.lines]))
-
-
 def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
     """Check a study and the files it names.
 
@@ -105,7 +86,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     study
         Content of the study file.
     config_dir
-        Folder with machines/, benchmarks/ and runs/; the study's `config_dir` goes before it.
+        Folder with machines/, benchmarks/, runs/ and published/; the study's `config_dir` goes before it.
     study_file
         Name of the study file in messages.
 
@@ -125,11 +106,14 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
         name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
     }
     rows = _read_runs(folder / "runs" / f"{checked.runs}.tsv", problems)
+    published = tuple(folder / "published" / f"{name}.yaml" for name in checked.published)
+    for path in published:
+        _read_model(Published, path, problems)
     problems.raise_if_any()
     present = {name: benchmark for name, benchmark in benchmarks.items() if benchmark}
     if machine is None:
         raise AssertionError("a machine without errors is a machine")
-    campaign = Campaign(checked, machine, present, tuple(row for _, row in rows))
+    campaign = Campaign(checked, machine, present, tuple(row for _, row in rows), published)
     _check_datasets(present, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
     problems.raise_if_any()
@@ -148,57 +132,8 @@ def load_study_file(path: Path) -> Campaign:
     data = read_yaml(path, problems)
     problems.raise_if_any()
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: found {_short(data)}; allowed: the keys of a study, see config/study.yaml")
+        raise ConfigError(f"{path}: found {shorten(data)}; allowed: the keys of a study, see config/study.yaml")
     return load_campaign(data, path.parent, str(path))
-
-
-def read_yaml(path: Path, problems: Problems) -> object:
-    """Read a YAML file in which no key stands twice."""
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
-    except FileNotFoundError:
-        others = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        problems.add(
-            str(path), "", _Words("no such file"), f"one of {', '.join(others) or 'none yet'} in {path.parent}"
-        )
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problems.add(str(path), "", _Words(" ".join(str(error).split())), "a YAML file with each key once")
-    return None
-
-
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """PyYAML silently lets the last of two equal keys win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice."""
-        counts = Counter(self.construct_object(key, deep=True) for key, _ in node.value)
-        for key, count in counts.items():
-            if count > 1:
-                raise yaml.YAMLError(f"the key {key!r} stands {count} times, near line {node.start_mark.line + 1}")
-        return super().construct_mapping(node, deep)
-
-
-def validate(model: type[Model], data: object, file: str, problems: Problems) -> Model | None:
-    """Return the checked model, or None after noting every error with its dotted key."""
-    try:
-        checked: Model = TypeAdapter(model).validate_python(data)
-    except ValidationError as error:
-        for detail in error.errors():
-            key = ".".join(str(part) for part in detail["loc"])
-            found = _Words("an unknown key") if detail["type"] == "extra_forbidden" else detail["input"]
-            if detail["type"] == "missing":
-                found = _Words("nothing")
-            problems.add(file, key, found, _allowed(detail))
-        return None
-    return checked
-
-
-def _allowed(detail: Mapping[str, Any]) -> str:
-    if detail["type"] == "extra_forbidden":
-        return "the keys of config/schema.json; check the spelling"
-    if detail["type"] == "missing":
-        return "this key is required"
-    return str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
 
 
 def _read_benchmark(path: Path, problems: Problems) -> Any:  # noqa: ANN401  one of the union `Benchmark`
@@ -208,7 +143,7 @@ def _read_benchmark(path: Path, problems: Problems) -> Any:  # noqa: ANN401  one
         return None
     workload = data.get("workload") if isinstance(data, dict) else None
     if not isinstance(workload, str) or workload not in BENCHMARKS:
-        problems.add(str(path), "workload", workload or _Words("nothing"), f"one of {', '.join(BENCHMARKS)}")
+        problems.add(str(path), "workload", workload or Words("nothing"), f"one of {', '.join(BENCHMARKS)}")
         return None
     return _checked_model(BENCHMARKS[workload], data, path, problems)
 
@@ -231,12 +166,12 @@ def _checked_model(model: type[Model], data: object, path: Path, problems: Probl
 
 def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
     if not path.is_file():
-        problems.add(str(path), "", _Words("no such file"), "a run table, see config/runs/default.tsv")
+        problems.add(str(path), "", Words("no such file"), "a run table, see config/runs/default.tsv")
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
     numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
     if len(numbered) < 2:
-        problems.add(str(path), "", _Words(f"{len(numbered)} lines"), "a header line and at least one run")
+        problems.add(str(path), "", Words(f"{len(numbered)} lines"), "a header line and at least one run")
         return []
     header = next(csv.reader([numbered[0][1]], delimiter="\t"))
     rows = []
@@ -251,7 +186,7 @@ def _read_row(header: list[str], line: str, place: str, problems: Problems) -> R
     cells = next(csv.reader([line], delimiter="\t"))
     if len(cells) > len(header):
         problems.add(
-            place, "", _Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
+            place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
         )
         return None
     data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
@@ -342,14 +277,3 @@ def read_plan(path: Path) -> RunPlan:
         return RunPlan.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error
-
-
-class _Words(str):
-    """Our own words for what was found, shown without quotes."""
-
-    __slots__ = ()
-
-
-def _short(value: object) -> str:
-    text = str(value) if isinstance(value, _Words) else repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."

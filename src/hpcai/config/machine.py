@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
-from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds
+from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -40,6 +40,13 @@ class Links(Settings):
 
     intra_node: Link | None = None
     network: Link | None = None
+
+
+class DeclaredPower(Settings):
+    """Power of one node while it trains, for machines whose power cannot be measured."""
+
+    node_power_w: Watts
+    source: Text = Field(min_length=1, description="Where the number was read: a document or a meter, with its date.")
 
 
 class Storage(Settings):
@@ -80,6 +87,9 @@ class Machine(Settings):
     cores_per_rank: Count = Field(description="Cores that each rank may use, the same at every scale.")
     device: Device
     links: Links = Links()
+    power: DeclaredPower | None = Field(
+        default=None, description="For scores per watt where no power was measured; absent = not declared."
+    )
     storage: Storage
     profilers: Profilers = Profilers()
 

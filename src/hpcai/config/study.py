@@ -50,6 +50,14 @@ class Study(Settings):
     measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
     profile_steps: ProfiledSteps = Field(default=8, description="Training steps of a profiled run.")
     power_steps: Count = Field(default=100, description="Training steps of a run whose power is sampled.")
+    published: tuple[Name, ...] = Field(
+        default=(),
+        description="Files published/NAME.yaml of the configuration folder: results to rank and draw besides.",
+    )
+    compare_with: tuple[SafePath, ...] = Field(
+        default=(),
+        description="Results folders of earlier studies, the oldest first: the history; the last is compared with.",
+    )
     limits: Limits = Limits()
     submission: Submission = Submission()
 
@@ -57,6 +65,8 @@ class Study(Settings):
     def _staging_rule(self) -> "Study":
         if not self.time_staging and self.rule_set != "hpc_3.0.0":
             raise ValueError(f"time_staging: rule set {self.rule_set} demands true (staging is on the clock)")
-        if len(set(self.benchmarks)) != len(self.benchmarks):
-            raise ValueError("benchmarks: each name once")
+        for key in ("benchmarks", "published", "compare_with"):
+            names = getattr(self, key)
+            if len(set(names)) != len(names):
+                raise ValueError(f"{key}: each name once")
         return self

@@ -4,6 +4,11 @@ An empty cell was not measured and not declared. `origin` says whose result a ro
 of published results (`config/published/`); `result` is its name there. `source` names the raw file.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
 TRIAL_COLUMNS = (
     "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
     "precision", "compression", "train_rate_samples_per_s", "flop_per_sample", "flop_method", "rate_flop_per_s",
@@ -12,7 +17,10 @@ TRIAL_COLUMNS = (
     "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped", "reason",
     "record_path", "work_source", "power_source",
 )  # fmt: skip
-"""One row for each timed run, failed ones included (table `run_scores`)."""
+"""One row for each timed run, failed ones included (table `run_scores`).
+
+`dropped` is "highest" or "lowest" for the two trials that the score leaves out, and blank for all others.
+"""
 SCORE_COLUMNS = (
     "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant", "scale", "nodes",
     "ranks", "precision", "compression", "global_batch_samples", "n", "n_scored", "runs_by_rule",
@@ -28,6 +36,41 @@ SCORE_COLUMNS = (
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 
 `method` is measured or declared. `rate_flop_per_s` and `valid_rate_flop_per_s` (VFLOPS) are the scores by the suite's
-procedure (extremes dropped), the bounds 95 % intervals over all trials; `dataset` is the name of the dataset with its
-source, such as "imagenet (official)" or "images_tiny (generated)": results on different ones are never ranked together.
+procedure (extremes dropped), the bounds 95 % intervals over all `n` trials that trained to their end, of which
+`n_scored` are kept; `dataset` is the name of the dataset with its source, such as "imagenet (official)" or
+"images_tiny (generated)": results on different ones are never ranked together.
 """
+MACHINE_COLUMNS = (*SCORE_COLUMNS, "chosen_because")
+"""One row for each machine, benchmark and dataset: its best result, and why it was chosen (table `machine_scores`)."""
+
+COUNTS = ("nodes", "ranks", "repetition", "global_batch_samples", "n", "n_scored", "runs_by_rule")
+"""Whole numbers where no row lacks one."""
+TEXTS = (
+    "run_id", "suite", "workload", "benchmark", "variant", "scale", "outcome", "precision", "compression",
+    "flop_method", "quality_metric", "power_method", "dropped", "reason", "record_path", "work_source", "power_source",
+    "method", "origin", "result", "machine", "dataset", "peak_source", "valid_for", "label", "score_method", "source",
+    "chosen_because",
+)  # fmt: skip
+"""Columns of text; all others but the counts are real numbers."""
+
+
+def score_frame(rows: Iterable[Mapping[Any, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a table of scores, with the same columns and types whatever the rows lack.
+
+    Parameters
+    ----------
+    rows
+        Values by column; what a row lacks is empty: blank for texts, NaN for numbers.
+    columns
+        `TRIAL_COLUMNS`, `SCORE_COLUMNS` or `MACHINE_COLUMNS`, also with columns of numbers behind them.
+    """
+    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
+    for name in columns:
+        if name in TEXTS:
+            # An object column of blanks alone would become a column of nulls in Parquet.
+            frame[name] = frame[name].astype("object").where(frame[name].notna(), "").map(str)
+            continue
+        frame[name] = pd.to_numeric(frame[name]).astype("float64")
+        if name in COUNTS and frame[name].notna().all():
+            frame[name] = frame[name].astype("int64")
+    return frame

@@ -136,29 +136,6 @@ def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n, method)
 
 
-def bootstrap_interval(values: Iterable[float], level: float = LEVEL, seed: int = 1, draws: int = 5000) -> Estimate:
-    """Return the arithmetic mean with its percentile bootstrap interval, for values that are far from normal.
-
-    Parameters
-    ----------
-    values
-        One value per run [any unit]; NaN is left out.
-    level
-        Confidence level of the interval, between 0 and 1.
-    seed, draws
-        Seed and number of the resamples: equal arguments give equal results.
-    """
-    measured = finite(values)
-    n = len(measured)
-    method = f"arithmetic mean, {level:.0%} percentile bootstrap interval ({draws} draws)"
-    if n < 2:
-        note = "one run: no interval" if n else NOT_MEASURED
-        return Estimate(float(measured[0]) if n else _NAN, _NAN, _NAN, n, method, note)
-    picks = np.random.default_rng(seed).integers(0, n, size=(draws, n))
-    low, high = np.quantile(measured[picks].mean(axis=1), [0.5 - level / 2, 0.5 + level / 2])
-    return Estimate(float(measured.mean()), float(low), float(high), n, method)
-
-
 def ratio_interval(numerator: Iterable[float], denominator: Iterable[float], level: float = LEVEL) -> Estimate:
     """Return the ratio of two independent means of positive values, with an interval.
 

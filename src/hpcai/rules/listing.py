@@ -37,6 +37,9 @@ def _suite(table: SuiteRules) -> Iterator[str]:
     results = table.results
     runs = ", ".join(f"{workload} {count}" for workload, count in results.runs.items())
     yield from _filled(f"{results.word}s of a result: {runs}; {results.score} ({results.section})", "  ")
+    exponents = ", ".join(f"{workload} {exponent}" for workload, exponent in results.exponents.items())
+    defined = f"FLOPS x (quality / target)^n with n: {exponents}" if exponents else "not defined by this suite"
+    yield from _filled(f"VFLOPS: {defined}", "  ")
     for name, topic in table.topics.items():
         yield ""
         yield from _topic(topic)

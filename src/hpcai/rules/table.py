@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Name, Settings, Text
 from hpcai.config.benchmark import Suite
-from hpcai.config.load import Problems, read_yaml, validate
+from hpcai.config.reading import Problems, read_yaml, validate
 from hpcai.rules.requirement import Requirement
 
 FOLDER = Path(__file__).parent
@@ -60,6 +60,9 @@ class ResultRules(Settings):
     """How many runs make a result, and what is reported of them."""
 
     runs: dict[Name, Count] = Field(description="Runs of a result, by workload.")
+    exponents: dict[Name, Count] = Field(
+        default={}, description="n of VFLOPS = FLOPS x (quality / target)^n, by workload; none: VFLOPS is not defined."
+    )
     more: Literal["window", "welcome"] = Field(description="More runs: a window of them counts, or all do.")
     counts: Literal["all", "finished"] = Field(
         description="Which runs count: all, of which few may have failed; or those that trained to their end."
@@ -85,6 +88,7 @@ class SuiteRules(Settings):
     def _is_consistent(self) -> "SuiteRules":
         ids = [rule.id for rule in self.rules]
         _require(len(set(ids)) == len(ids), "each id of a rule once")
+        _require(self.results.exponents.keys() <= self.results.runs.keys(), "exponents: unknown workloads")
         for name, topic in self.topics.items():
             _require(topic.levels.keys() == self.levels.keys(), f"topic {name}: one entry per level")
         for rule in self.rules:

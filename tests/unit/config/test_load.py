@@ -55,6 +55,9 @@ BAD_VALUES = [
     (STUDY, "submission.division", "half", r"submission.division: found 'half'; allowed: 'closed' or 'open'"),
     (STUDY, "submission.org", "", r"submission.org: found ''; allowed: .*at least 1"),
     (STUDY, "title", "two\nlines", r"title: found .*; allowed: a single line"),
+    (MACHINE, "power", {"node_power_w": "0 W", "source": "meter"}, r"power.node_power_w: found .*; allowed: greater"),
+    (MACHINE, "power", {"node_power_w": "3 J", "source": "meter"}, r"power.node_power_w: found .*3 J.*'250 W'"),
+    (MACHINE, "power", {"node_power_w": "300 W"}, r"power.source: found .*; allowed: .*required"),
     (MACHINE, "nodes", 0, r"laptop.yaml: nodes: found 0"),
     (MACHINE, "cores_per_rank", 3, r"ranks_per_node x cores_per_rank = 6 is more than cores_per_node = 2"),
     (MACHINE, "memory_bytes", "24 GB/s", r"memory_bytes: found .*24 GB/s.*'24 GiB'"),
@@ -306,6 +309,7 @@ def test_digest_ignores_what_does_not_change_a_run(folder):
     change(folder, STUDY, "title", "another title")
     change(folder, STUDY, "limits.run_s", "7 min")
     change(folder, MACHINE, "title", "another title")
+    change(folder, MACHINE, "power", {"node_power_w": "0.3 kW", "source": "meter, 2026-01-02"})
     assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest == before.digest
     change(folder, BENCHMARK, "recipe.base_learning_rate", 0.011)
     assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest != before.digest

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.statistics import (
-    bootstrap_interval,
     mean_interval,
     median,
     olympic_mean,
@@ -49,7 +48,7 @@ def test_nothing_can_be_dropped(times: list[float]) -> None:
 
 
 def test_no_run_is_not_measured() -> None:
-    for estimate in (olympic_mean([]), mean_interval([math.nan]), bootstrap_interval([]), ratio_interval([], [1.0])):
+    for estimate in (olympic_mean([]), mean_interval([math.nan]), ratio_interval([], [1.0])):
         assert math.isnan(estimate.value)
         assert estimate.n == 0
         assert estimate.note == "not measured"
@@ -72,12 +71,6 @@ def test_t_interval_golden() -> None:
     assert estimate.value == 14.5
     assert (estimate.low, estimate.high) == (pytest.approx(14.5 - half), pytest.approx(14.5 + half))
     assert math.isnan(mean_interval([5.0]).low)
-
-
-def test_bootstrap_is_deterministic_and_near_the_t_interval() -> None:
-    first, second = bootstrap_interval(MINUTES), bootstrap_interval(MINUTES)
-    assert first == second
-    assert first.low == pytest.approx(mean_interval(MINUTES).low, abs=0.7)
 
 
 def test_intervals_cover_what_they_promise() -> None:

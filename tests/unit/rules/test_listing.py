@@ -23,6 +23,8 @@ def test_all_rules_are_printed_with_their_sections():
     assert "looks at recipe.momentum: 0.875" in text
     assert "never kept here: a re-implementation for TensorFlow 2" in text
     assert "where plan.rule_set: hpc_1.0.0 or hpc_2.0.0" in text
+    assert "VFLOPS: FLOPS x (quality / target)^n with n: image_classification 5, extreme_weather 10" in text
+    assert "VFLOPS: not defined by this suite" in text
     assert all(len(line) <= WIDTH for line in lines)
 
 

@@ -93,6 +93,12 @@ def test_runs_by_the_rules():
     }
 
 
+def test_exponents_of_vflops():
+    # HPC AI500 V2.0, 4.2; MLPerf HPC knows no VFLOPS.
+    found = {suite: table.results.exponents for suite, table in TABLES.items()}
+    assert found == {"hpc_ai500": {"image_classification": 5, "extreme_weather": 10}, "mlperf_hpc": {}}
+
+
 @pytest.mark.parametrize("suite", SUITES)
 def test_words_for_deviations_can_be_made_and_do_not_hold_our_mark(suite):
     for rule in TABLES[suite].rules:
@@ -114,6 +120,7 @@ def test_words_for_deviations_can_be_made_and_do_not_hold_our_mark(suite):
         (lambda data: data["rules"][0].update(settings={"a.b": {"equals": 1}}), "settings or declared, not both"),
         (lambda data: data["rules"][0].update(section=""), "at least 1 character"),
         (lambda data: data["rules"][0].update(workloads=["cosmoflow"]), "unknown workloads"),
+        (lambda data: data["results"].update(exponents={"cosmoflow": 5}), "exponents: unknown workloads"),
         (lambda data: data["topics"]["framework"]["levels"].pop("free"), "one entry per level"),
         (lambda data: data["topics"]["hardware"]["levels"].update(free="fixed"), "no rule for free"),
         (lambda data: data["rules"][1].update(settings={"a.b": {"equals": 1, "at_least": 1}}), "one of the keys free"),

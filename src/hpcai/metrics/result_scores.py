@@ -1,0 +1,265 @@
+"""Scores of every result by the procedure of HPC AI500 V2.0, and the best result of each machine and benchmark."""
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.machine import Machine, Precision
+from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, score_frame
+from hpcai.metrics.statistics import FEWEST_TO_DROP, mean_interval, variation_ratio
+from hpcai.metrics.trial_scores import BASES, POINT, score_basis
+from hpcai.metrics.validity import join_reasons, split_reasons
+from hpcai.records import RunRecord
+from hpcai.rules.table import rules_of
+
+DATA_TOPICS = ("data", "problem_domain")
+"""Topics of the suites' rules on the dataset and its target."""
+PROCEDURE = "HPC AI500 V2.0, 6.3.2"
+_MEANS = (
+    "train_rate_samples_per_s", "rate_flop_per_s", "quality", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s",
+    "time_to_quality_s", "mean_power_w",
+)  # fmt: skip
+"""Arithmetic means over the trials that are kept."""
+_INTERVALS = {
+    "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
+    "rate_flop_per_s": ("rate_low_flop_per_s", "rate_high_flop_per_s"),
+    "valid_rate_flop_per_s": ("valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
+}
+_SHARED = (
+    "suite", "workload", *POINT, "nodes", "ranks", "precision", "compression", "flop_per_sample", "flop_method",
+    "quality_target", "exponent",
+)  # fmt: skip
+_PER_MACHINE = ["method", "machine", "suite", "benchmark", "dataset"]
+_NAN = math.nan
+
+
+def name_datasets(records: Iterable[RunRecord]) -> dict[str, str]:
+    """Return the dataset of each benchmark with its source, such as ``imagenet (official)``.
+
+    It is official where no rule of the suite on the dataset or its target found a deviation; else it is generated,
+    downloaded, or was existing on the machine.
+    """
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        name = f"{record.plan.benchmark.data.dataset} ({_data_source(record)})"
+        found.setdefault(record.plan.benchmark.name, {})[name] = None
+    return {benchmark: ", ".join(names) for benchmark, names in sorted(found.items())}
+
+
+def score_scales(
+    run_scores: pd.DataFrame,
+    runs: pd.DataFrame,
+    scales: pd.DataFrame,
+    datasets: Mapping[str, str],
+    machine: Machine | None = None,
+) -> pd.DataFrame:
+    """Return the scores of every benchmark and variant at each scale.
+
+    Parameters
+    ----------
+    run_scores
+        The table of :func:`hpcai.metrics.trial_scores.score_trials`.
+    runs, scales
+        The tables of runs and of scales.
+    datasets
+        Dataset of each benchmark (:func:`name_datasets`).
+    machine
+        Machine file of the study, for the declared peak.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``SCORE_COLUMNS``. All scores are arithmetic means over the same trials: those that trained to their end
+        without the ones of the highest and the lowest VFLOPS (FLOPS where no VFLOPS is defined). Intervals (95 %,
+        Student t) and variation (standard deviation / mean) are over all trials that trained to their end. The
+        coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is FLOPS over the declared peak of the
+        precision that was used. `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
+
+    References
+    ----------
+    HPC AI500 V2.0, 4.3 (variation), 6.3.2 (extremes dropped); their ambiguous words are read as the extremes of the
+    reported score.
+    """
+    rows = []
+    for _, trials in run_scores.groupby(POINT, sort=False):
+        first = trials.iloc[0]
+        scale = scales[(scales[POINT] == first[POINT]).all(axis=1)].iloc[0]
+        run = runs[runs["run_id"].isin(trials["run_id"])]
+        known = machine if machine is not None and set(run["machine"]) == {machine.name} else None
+        rows.append(
+            {name: first[name] for name in _SHARED}
+            | _origin(run, scale, datasets[first["benchmark"]])
+            | _scores(trials.sort_values("run_id"))
+            | {"time_to_train_s": scale["time_to_train_score_s"]}
+        )
+        rows[-1] |= _peak(rows[-1], known)
+        rows[-1]["reason"] = join_reasons([*_reasons(trials), *_no_peak(rows[-1])])
+    return score_frame(rows, SCORE_COLUMNS)
+
+
+def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the best result of every machine and benchmark.
+
+    Parameters
+    ----------
+    scores
+        ``SCORE_COLUMNS``, of one study or of several and of declared results.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``MACHINE_COLUMNS``: of each machine, benchmark and dataset the result of the highest VFLOPS, where none is
+        defined of the highest FLOPS, whatever its variant and scale; of equal ones the one with fewer ranks.
+
+    Raises
+    ------
+    ValueError
+        Results of one benchmark have different exponents.
+    """
+    rows = []
+    ordered = scores.sort_values(["benchmark", "machine", "ranks", "variant", "scale", "origin", "result"])
+    for _, group in ordered.groupby(_PER_MACHINE, sort=False):
+        refuse_mixed_exponents(group)
+        column = next((name for name in BASES if group[name].notna().any()), "")
+        best = group.loc[group[column].idxmax()] if column else group.iloc[0]
+        rows.append(best.to_dict() | {"chosen_because": _why_chosen(group, column)})
+    return score_frame(rows, MACHINE_COLUMNS)
+
+
+def refuse_mixed_exponents(scores: pd.DataFrame) -> None:
+    """Refuse scores that are to be compared but were made with different exponents.
+
+    Parameters
+    ----------
+    scores
+        With the columns ``exponent``, ``benchmark`` and ``origin``; a result without VFLOPS has no exponent.
+
+    Raises
+    ------
+    ValueError
+        Names each exponent with its benchmarks and origins.
+    """
+    used = scores.dropna(subset=["exponent"])
+    if used["exponent"].nunique() < 2:
+        return
+    owners = [
+        f"n = {exponent:g} ({', '.join(sorted({f'{row.benchmark} of {row.origin}' for row in group.itertuples()}))})"
+        for exponent, group in used.groupby("exponent")
+    ]
+    raise ValueError(
+        f"VFLOPS with different exponents are not compared, found {' and '.join(owners)}; compare results of one n"
+    )
+
+
+def _data_source(record: RunRecord) -> str:
+    suite = rules_of(record.plan.benchmark.suite)
+    about_data = {rule.id for rule in suite.rules if rule.topic in DATA_TOPICS and not rule.counted}
+    deviations = {finding.rule for verdict in record.verdicts for finding in verdict.deviations}
+    official = record.plan.benchmark.target.official and record.data_source != "generated"
+    return "official" if official and record.verdicts and not deviations & about_data else record.data_source
+
+
+def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any]:
+    first = runs.iloc[0]
+    return {
+        "method": "measured",
+        "origin": ", ".join(sorted(set(runs["study"]))),
+        "result": "/".join(first[POINT]),
+        "machine": ", ".join(sorted(set(runs["machine"]))),
+        "dataset": dataset,
+        "global_batch_samples": scale["global_batch_samples"],
+        "runs_by_rule": scale["runs_by_rule"],
+        "quality_metric": next((name for name in runs["quality_metric"] if name), ""),
+        "valid_for": scale["valid_for"],
+        "label": scale["label"],
+        "source": os.path.commonpath([PurePath(path).parent.parent for path in runs["record_path"]]),
+    }
+
+
+def _scores(trials: pd.DataFrame) -> dict[str, Any]:
+    """Means over the kept trials; intervals and variation over all that trained to their end."""
+    complete = trials[trials["outcome"].isin(COMPLETE)]
+    kept = complete[complete["dropped"] == ""]
+    # A mean over some of the kept trials would be one of other trials than those of its neighbours.
+    row: dict[str, Any] = {name: float(kept[name].mean(skipna=False)) if len(kept) else _NAN for name in _MEANS}
+    for name, bounds in _INTERVALS.items():
+        estimate = mean_interval(complete[name])
+        row |= dict(zip(bounds, (estimate.low, estimate.high), strict=True))
+    rate, valid = row["rate_flop_per_s"], row["valid_rate_flop_per_s"]
+    return row | {
+        "n": len(complete),
+        "n_scored": len(kept),
+        "rate_variation_ratio": variation_ratio(complete["rate_flop_per_s"]),
+        "valid_rate_variation_ratio": variation_ratio(complete["valid_rate_flop_per_s"]),
+        "quality_coefficient_ratio": _divide(valid, rate),
+        "quality_coefficient_capped_ratio": _divide(row["valid_rate_capped_flop_per_s"], rate),
+        "power_method": next((method for method in kept["power_method"] if method), ""),
+        "flop_per_j": _divide(rate, row["mean_power_w"]),
+        "valid_flop_per_j": _divide(valid, row["mean_power_w"]),
+        "score_method": _procedure(trials, complete, kept),
+    }
+
+
+def _procedure(trials: pd.DataFrame, complete: pd.DataFrame, kept: pd.DataFrame) -> str:
+    suite = rules_of(trials["suite"].iloc[0])
+    word = suite.results.word
+    basis = BASES.get(score_basis(trials.to_dict("records")), "")
+    if complete.empty:
+        return f"no score: none of {len(trials)} {word}s trained to its end"
+    broken = len(trials) - len(complete)
+    sentences = [
+        _mean_of(len(kept), len(complete), word, basis),
+        f"{broken} of {len(trials)} did not train to the end" if broken else "",
+        f"{suite.title} itself defines no score of rates" if not suite.results.exponents else "",
+        "time to train by the suite's own rule",
+    ]
+    return join_reasons([sentence for sentence in sentences if sentence])
+
+
+def _mean_of(kept: int, complete: int, word: str, basis: str) -> str:
+    """Return in words which trials a mean is of."""
+    if kept < complete:
+        return f"arithmetic mean of {kept} of {complete} {word}s, highest and lowest {basis} dropped ({PROCEDURE})"
+    few = f": fewer than {FEWEST_TO_DROP} {word}s" if complete < FEWEST_TO_DROP else ": no number that all have"
+    return f"arithmetic mean of {complete}, nothing dropped{few}"
+
+
+def _peak(row: Mapping[str, Any], machine: Machine | None) -> dict[str, Any]:
+    """Return the declared peak of all ranks in the precision that was used; it is never inferred."""
+    precision: Precision = row["precision"]
+    peak = machine.device.peaks.get(precision) if machine is not None else None
+    if peak is None:
+        return {"peak_flop_per_s": _NAN, "peak_ratio": _NAN, "peak_source": ""}
+    total = peak.rate_flop_per_s * row["ranks"]
+    return {
+        "peak_flop_per_s": total,
+        "peak_ratio": row["rate_flop_per_s"] / total,
+        "peak_source": f"machine file, {precision}: {peak.source}",
+    }
+
+
+def _no_peak(row: Mapping[str, Any]) -> list[str]:
+    declared = not math.isnan(row["peak_flop_per_s"])
+    return [] if declared else [f"no ratio to the peak: the machine file declares none for {row['precision']}"]
+
+
+def _reasons(trials: pd.DataFrame) -> list[str]:
+    complete = trials[trials["outcome"].isin(COMPLETE)]
+    return split_reasons((trials if complete.empty else complete)["reason"])
+
+
+def _why_chosen(group: pd.DataFrame, column: str) -> str:
+    count = f"{len(group)} results (variants and scales)" if len(group) > 1 else ""
+    if not column:
+        return f"none of {count} has a score; the smallest is shown" if count else "the only result; it has no score"
+    undefined = "" if column == "valid_rate_flop_per_s" else ", as there is no VFLOPS"
+    return f"highest {BASES[column]} of {count}{undefined}" if count else f"the only result{undefined}"
+
+
+def _divide(above: float, below: float) -> float:
+    return above / below if below > 0 else _NAN

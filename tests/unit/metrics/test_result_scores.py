@@ -1,0 +1,248 @@
+"""Scores of results: the paper's procedure, the best result of a machine, and exponents that are never mixed."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.record_factory import make_machine, make_official_plan, make_record
+from unit.score_factory import QUALITIES, Tables, make_power, make_scores, make_trials
+
+from hpcai.metrics.result_scores import name_datasets, refuse_mixed_exponents, score_machines, score_scales
+from hpcai.metrics.score_columns import COUNTS, MACHINE_COLUMNS, SCORE_COLUMNS, TEXTS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.statistics import mean_interval, variation_ratio
+from hpcai.metrics.trial_scores import score_trials
+from hpcai.rules.judge import judge
+from hpcai.tables import write_table
+
+DATASETS = {"images_tiny": "images_tiny (generated)"}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return make_scores(tmp_path_factory.mktemp("tables"))
+
+
+@pytest.fixture(scope="module")
+def trials(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return make_scores(tmp_path_factory.mktemp("trials"), [*make_trials(5), *make_trials(2, ranks_per_node=2)])
+
+
+def at(frame: pd.DataFrame, scale: str, benchmark: str = "images_tiny") -> pd.DataFrame:
+    return frame[(frame["scale"] == scale) & (frame["benchmark"] == benchmark)]
+
+
+def test_every_scale_is_a_row(tables: Tables) -> None:
+    scores, scales = tables["scores"], tables["scales"]
+    assert tuple(scores.columns) == SCORE_COLUMNS
+    keys = ["benchmark", "variant", "scale"]
+    pd.testing.assert_frame_equal(scores[keys], scales[keys])
+    assert list(scores["label"]) == list(scales["label"])
+    assert list(scores["runs_by_rule"]) == list(scales["runs_by_rule"])
+    assert set(scores["method"]) == {"measured"}
+    assert set(scores["origin"]) == {"default"}
+    assert set(scores["machine"]) == {"testbox"}
+
+
+def test_the_score_leaves_out_the_extremes(trials: Tables) -> None:
+    score, own = at(trials["scores"], "n1x1").iloc[0], at(trials["run_scores"], "n1x1")
+    ordered = own.sort_values("valid_rate_flop_per_s")
+    kept = ordered.iloc[1:-1]
+    assert (score["n"], score["n_scored"], score["runs_by_rule"]) == (5, 3, 10)
+    for column in ("valid_rate_flop_per_s", "rate_flop_per_s", "quality", "time_to_quality_s"):
+        assert score[column] == pytest.approx(kept[column].mean()), column
+    assert score["quality"] == pytest.approx(np.mean(sorted(QUALITIES)[1:-1]))
+    assert score["quality_coefficient_ratio"] == score["valid_rate_flop_per_s"] / score["rate_flop_per_s"]
+    assert score["valid_rate_capped_flop_per_s"] < score["valid_rate_flop_per_s"]
+    assert "3 of 5 trials, highest and lowest VFLOPS dropped (HPC AI500 V2.0, 6.3.2)" in score["score_method"]
+
+
+def test_intervals_and_variation_are_over_all_trials(trials: Tables) -> None:
+    score, own = at(trials["scores"], "n1x1").iloc[0], at(trials["run_scores"], "n1x1")
+    interval = mean_interval(own["valid_rate_flop_per_s"])
+    assert interval.n == 5
+    assert score["valid_rate_low_flop_per_s"] == pytest.approx(interval.low)
+    assert score["valid_rate_high_flop_per_s"] == pytest.approx(interval.high)
+    assert score["valid_rate_variation_ratio"] == pytest.approx(variation_ratio(own["valid_rate_flop_per_s"]))
+    assert score["rate_variation_ratio"] == pytest.approx(variation_ratio(own["rate_flop_per_s"]))
+
+
+def test_few_trials_are_all_kept_and_it_is_said(trials: Tables) -> None:
+    score, own = at(trials["scores"], "n1x2").iloc[0], at(trials["run_scores"], "n1x2")
+    assert (score["n"], score["n_scored"]) == (2, 2)
+    assert score["valid_rate_flop_per_s"] == pytest.approx(own["valid_rate_flop_per_s"].mean())
+    assert score["score_method"].startswith("arithmetic mean of 2, nothing dropped: fewer than 3 trials")
+    assert "too few trials (2 of 10" in score["label"]
+
+
+def test_without_vflops_flops_decide(tables: Tables) -> None:
+    score = at(tables["scores"], "n1x1", "cosmoflow_tiny").iloc[0]
+    own = at(tables["run_scores"], "n1x1", "cosmoflow_tiny").sort_values("rate_flop_per_s")
+    assert score["rate_flop_per_s"] == pytest.approx(own["rate_flop_per_s"].iloc[1:-1].mean())
+    assert "highest and lowest FLOPS dropped" in score["score_method"]
+    assert "MLPerf HPC itself defines no score of rates" in score["score_method"]
+    assert np.isnan(score["valid_rate_flop_per_s"])
+    assert np.isnan(score["quality_coefficient_ratio"])
+    assert "no VFLOPS: HPC AI500 V2.0 defines none for an error metric" in score["reason"]
+
+
+def test_runs_that_broke_down_are_counted_in_words(tables: Tables) -> None:
+    score = at(tables["scores"], "n1x2", "cosmoflow_tiny").iloc[0]
+    assert (score["n"], score["n_scored"]) == (2, 2)
+    assert "3 of 5 did not train to the end" in score["score_method"]
+    assert "no score" not in score["reason"]
+
+
+def test_a_scale_without_a_score_says_why(tmp_path: Path) -> None:
+    records = [make_record("failed"), make_record("timed_out", repetition=2)]
+    made = make_scores(tmp_path, records)
+    score = made["scores"].iloc[0]
+    assert (score["n"], score["n_scored"]) == (0, 0)
+    assert score[["rate_flop_per_s", "train_rate_samples_per_s", "quality", "rate_low_flop_per_s"]].isna().all()
+    assert score["score_method"] == "no score: none of 2 runs trained to its end"
+    assert "no score, failed: rank 1 ended with signal 9" in score["reason"]
+    machine = score_machines(made["scores"]).iloc[0]
+    assert machine["chosen_because"] == "the only result; it has no score"
+
+
+def test_time_to_train_is_the_suites_own(tables: Tables) -> None:
+    scores, scales = tables["scores"], tables["scales"]
+    pd.testing.assert_series_equal(scores["time_to_train_s"], scales["time_to_train_score_s"], check_names=False)
+
+
+def test_source_is_the_folder_of_the_records(trials: Tables) -> None:
+    for score in trials["scores"].itertuples():
+        paths = [Path(path) for path in at(trials["run_scores"], str(score.scale))["record_path"]]
+        assert {path.parent.parent for path in paths} == {Path(str(score.source))}
+
+
+@settings(deadline=None, max_examples=20)
+@given(order=st.permutations(range(7)))
+def test_order_of_trials_does_not_matter(trials: Tables, order: list[int]) -> None:
+    runs, run_scores = trials["runs"].iloc[order], trials["run_scores"].iloc[order]
+    shuffled = score_scales(run_scores, runs, trials["scales"], DATASETS, make_machine())
+    pd.testing.assert_frame_equal(shuffled.sort_values("ranks", ignore_index=True), trials["scores"])
+
+
+rates = st.lists(st.floats(min_value=1.0, max_value=1e6), min_size=5, max_size=5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(speeds=rates, qualities=st.lists(st.floats(min_value=0.01, max_value=1.0), min_size=5, max_size=5))
+def test_score_lies_within_its_trials(trials: Tables, speeds: list[float], qualities: list[float]) -> None:
+    runs = at(trials["runs"], "n1x1").assign(train_rate_samples_per_s=speeds, last_quality=qualities)
+    scored = score_trials(runs, trials["work"], trials["power"])
+    score = score_scales(scored, runs, trials["scales"], DATASETS).iloc[0]
+    for column in ("rate_flop_per_s", "valid_rate_flop_per_s", "quality", "valid_rate_capped_flop_per_s"):
+        low, high = scored[column].min(), scored[column].max()
+        assert low * (1 - 1e-12) <= score[column] <= high * (1 + 1e-12)
+    coefficient = score["quality_coefficient_ratio"]
+    assert scored["quality_coefficient_ratio"].min() * (1 - 1e-9) <= coefficient
+    assert coefficient <= scored["quality_coefficient_ratio"].max() * (1 + 1e-9)
+    assert score["quality_coefficient_capped_ratio"] <= min(1.0, coefficient) * (1 + 1e-12)
+
+
+def test_the_peak_is_that_of_the_precision_used(tmp_path: Path) -> None:
+    peaks = {"fp32": {"rate_flop_per_s": "15.7 TFLOP/s", "source": "data sheet, 2020-01-01"}}
+    device = {"kind": "cpu", "peaks": peaks}
+    records = [
+        *make_trials(1, ranks_per_node=2),
+        *make_trials(1, variant="fp16", settings_of_point={"precision": "fp16"}),
+    ]
+    made = make_scores(tmp_path, records, machine=make_machine(device=device))["scores"].set_index("variant")
+    assert made.loc["fp32", "peak_flop_per_s"] == 2 * 15.7e12
+    assert made.loc["fp32", "peak_ratio"] == made.loc["fp32", "rate_flop_per_s"] / (2 * 15.7e12)
+    assert made.loc["fp32", "peak_source"] == "machine file, fp32: data sheet, 2020-01-01"
+    assert np.isnan(made.loc["fp16", "peak_flop_per_s"])
+    assert made.loc["fp16", "peak_source"] == ""
+    assert "the machine file declares none for fp16" in made.loc["fp16", "reason"]
+
+
+def test_per_watt_is_the_ratio_of_the_scores(tmp_path: Path) -> None:
+    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    score = make_scores(tmp_path, make_trials(4), power=make_power(point, mean_power_w=40.0))["scores"].iloc[0]
+    assert score["flop_per_j"] == pytest.approx(score["rate_flop_per_s"] / 40)
+    assert score["valid_flop_per_j"] == pytest.approx(score["valid_rate_flop_per_s"] / 40)
+    assert (score["mean_power_w"], score["power_method"]) == (40.0, "measured")
+
+
+def official_record(**changes: Any) -> Any:
+    plan = make_official_plan("resnet50", **changes)
+    return make_record(
+        "not_converged", **{name: getattr(plan, name) for name in ("benchmark", "seeds", "time_staging")}
+    )
+
+
+def test_datasets_are_official_only_where_the_rules_find_nothing() -> None:
+    tiny = make_trials(1)[0]
+    assert name_datasets([tiny]) == {"images_tiny": "images_tiny (generated)"}
+    official = official_record().model_copy(update={"data_source": "downloaded"})
+    unjudged = official.model_copy(update={"verdicts": ()})
+    assert name_datasets([unjudged]) == {"resnet50": "imagenet (downloaded)"}
+    assert name_datasets([official_record()]) == {"resnet50": "imagenet (generated)"}
+    verdicts = judge(official.plan, official.facts)
+    assert name_datasets([official.model_copy(update={"verdicts": verdicts})]) == {"resnet50": "imagenet (official)"}
+
+
+def test_the_best_result_of_a_machine(trials: Tables) -> None:
+    scores = trials["scores"]
+    other = scores.assign(machine="elsewhere")
+    best = score_machines(pd.concat([scores, other]))
+    assert tuple(best.columns) == MACHINE_COLUMNS
+    assert list(best["machine"]) == ["elsewhere", "testbox"]
+    assert best["valid_rate_flop_per_s"].iloc[0] == scores["valid_rate_flop_per_s"].max()
+    assert set(best["chosen_because"]) == {"highest VFLOPS of 2 results (variants and scales)"}
+
+
+def test_different_datasets_are_not_rivals(trials: Tables) -> None:
+    scores = trials["scores"].assign(dataset=["images_tiny (generated)", "imagenet (official)"])
+    assert len(score_machines(scores)) == 2
+
+
+def test_flops_choose_where_no_vflops_are_defined(tables: Tables) -> None:
+    best = score_machines(tables["scores"]).set_index("benchmark").loc["cosmoflow_tiny"]
+    assert best["rate_flop_per_s"] == at_benchmark(tables, "cosmoflow_tiny")["rate_flop_per_s"].max()
+    assert best["chosen_because"] == "highest FLOPS of 2 results (variants and scales), as there is no VFLOPS"
+
+
+def at_benchmark(tables: Tables, name: str) -> pd.DataFrame:
+    return tables["scores"][tables["scores"]["benchmark"] == name]
+
+
+def test_different_exponents_are_never_compared(trials: Tables) -> None:
+    mixed = trials["scores"].assign(exponent=[5.0, 10.0])
+    with pytest.raises(ValueError, match=r"n = 5 \(images_tiny of default\) and n = 10 \(images_tiny of default\)"):
+        refuse_mixed_exponents(mixed)
+    with pytest.raises(ValueError, match="different exponents are not compared"):
+        score_machines(mixed)
+    refuse_mixed_exponents(trials["scores"])
+    refuse_mixed_exponents(trials["scores"].assign(exponent=[5.0, np.nan]))
+
+
+def test_no_runs_make_empty_tables_of_the_same_columns(tables: Tables) -> None:
+    nothing = score_trials(tables["runs"][:0], tables["work"], tables["power"])
+    scores = score_scales(nothing, tables["runs"][:0], tables["scales"][:0], {})
+    assert tuple(nothing.columns) == TRIAL_COLUMNS
+    assert tuple(scores.columns) == SCORE_COLUMNS
+    assert tuple(score_machines(scores).columns) == MACHINE_COLUMNS
+
+
+def test_columns_have_one_type_each(tables: Tables, tmp_path: Path) -> None:
+    for name in ("run_scores", "scores"):
+        write_table(tables[name], tmp_path / "table.csv", tmp_path / "table.parquet")
+        back = pd.read_parquet(tmp_path / "table.parquet")
+        pd.testing.assert_frame_equal(back, tables[name])
+        for column in back:
+            expected = "object" if column in TEXTS else "int64" if column in COUNTS else "float64"
+            assert str(back[column].dtype) == expected, column
+
+
+def test_a_row_may_lack_anything() -> None:
+    frame = score_frame([{"method": "declared", "nodes": None}, {"nodes": 4}], SCORE_COLUMNS)
+    assert list(frame["method"]) == ["declared", ""]
+    assert frame["nodes"].tolist()[1] == 4.0
+    assert np.isnan(frame["nodes"].iloc[0])
+    assert set(TEXTS) | set(COUNTS) <= {*TRIAL_COLUMNS, *MACHINE_COLUMNS}

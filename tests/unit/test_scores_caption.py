@@ -1,0 +1,55 @@
+"""The caption of the scores, rendered as Snakemake renders it; any complaint of docutils is a failure."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.record_factory import make_machine, make_two_suites
+from unit.score_factory import make_scores
+from unit.test_report_templates import NASTY, REPORTS, render, summarise
+
+CAPTION = REPORTS / "captions" / "scores.rst"
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    peaks = {"fp32": {"rate_flop_per_s": "1 TFLOP/s", "source": NASTY}}
+    machine = make_machine(device={"kind": "cpu", "peaks": peaks})
+    scores = make_scores(tmp_path_factory.mktemp("scores"), machine=machine)["scores"]
+    # As the workflow hands tables to captions: an empty cell is None.
+    rows = json.loads(scores.to_json(orient="records"))
+    return {**summarise(make_two_suites(), tmp_path_factory.mktemp("records")), "scoring": {"scores": rows}}
+
+
+def words(page: str) -> str:
+    return " ".join(page.split())
+
+
+def test_definition_exponent_and_peak_are_there(summary: dict[str, Any]) -> None:
+    page = words(render(CAPTION, summary))
+    assert "exponent n = 5, target 0.6, 4 to 5 trials of 10 by the rules" in page
+    assert "VFLOPS is not defined, target 0.3, 2 to 4 trials of 10 by the rules" in page
+    assert "images_tiny (generated)" in page
+    assert "machine file, fp32: " + NASTY.replace("<", "&lt;").replace(">", "&gt;") in page
+    assert "<script>" not in page
+    assert "not a valid HPC AI500 V2.0 result" in page
+
+
+def test_only_the_chosen_benchmark(summary: dict[str, Any]) -> None:
+    page = render(CAPTION, summary, benchmark="images_tiny")
+    assert "exponent n = 5" in page
+    assert "is not defined, target" not in page
+
+
+@pytest.mark.parametrize("scoring", [{}, {"scores": []}, None])
+def test_without_scores_it_is_said(summary: dict[str, Any], scoring: dict[str, Any] | None) -> None:
+    assert "no run has been scored" in render(CAPTION, {**summary, "scoring": scoring})
+
+
+def test_without_anything_it_is_said() -> None:
+    assert "Nothing has been analysed yet" in render(CAPTION, None)
+
+
+def test_it_is_short() -> None:
+    assert len(Path(CAPTION).read_text(encoding="utf-8").splitlines()) <= 25
