@@ -1,0 +1,161 @@
+"""What a document is made from: runs of one benchmark, its rows of the tables, the machine file, raw logs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.config.study import Study
+from hpcai.errors import ConfigError, RecordError
+from hpcai.measure.publish import RAW, RECORD
+from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.records import Artefact, RunRecord, file_sha256
+from hpcai.rules.table import rules_of
+from hpcai.tables import read_records
+
+SUITE = "hpc_ai500"
+MAX_COPIED_BYTES = 5_000_000
+"""Larger raw files are named with their SHA-256, not copied."""
+LINK_COLUMNS = ("what", "scope", "ranks", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "source")
+TABLES = {"run_scores": TRIAL_COLUMNS, "scores": SCORE_COLUMNS, "link_fits": LINK_COLUMNS}
+"""Tables that a document reads, and the columns that it may show."""
+LogStatus = Literal["copied", "named: large", "named: not text", "missing", "changed"]
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One raw file of a run: where it lies, what the record says of it, and what becomes of it."""
+
+    path: Path
+    name: str
+    bytes: int
+    sha256: str
+    status: LogStatus
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its record, the record's file, and its raw files."""
+
+    record: RunRecord
+    path: Path
+    logs: tuple[LogFile, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where the run's files lie in the document's folder."""
+        return f"logs/{self.record.run_id}"
+
+    @property
+    def trained_to_its_end(self) -> bool:
+        """Whether it is a trial: a training that was neither broken off nor diverged."""
+        return self.record.outcome in COMPLETE
+
+    def log(self, name: str) -> LogFile | None:
+        """Return the raw file of a name."""
+        return next((log for log in self.logs if log.name == name), None)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that is known about one benchmark of a study."""
+
+    benchmark: str
+    machine: Machine
+    study: Study | None
+    runs: tuple[Run, ...]
+    frames: Mapping[str, pd.DataFrame]
+
+    @property
+    def records(self) -> tuple[RunRecord, ...]:
+        """Records of all runs."""
+        return tuple(run.record for run in self.runs)
+
+    @property
+    def machine_file(self) -> str:
+        """Name of the machine file, for what to do."""
+        return f"machine file machines/{self.machine.name}.yaml"
+
+
+def read_evidence(
+    benchmark: str, records: Sequence[Path], tables: Mapping[str, Path], machine: Machine, study: Study | None = None
+) -> Evidence:
+    """Read the runs of a benchmark and its rows of the tables.
+
+    Raises
+    ------
+    RecordError
+        If a record is damaged, or if none is of this benchmark.
+    ConfigError
+        If the benchmark is none of HPC AI500.
+    """
+    files = [Path(path) for path in records]
+    own = [(record, path) for record, path in zip(read_records(files), files, strict=True) if _of(record) == benchmark]
+    if not own:
+        raise RecordError(
+            f"no record of the benchmark {benchmark!r} among {len(files)} files: a report document needs runs; "
+            f"measure them, or leave the benchmark out of the study"
+        )
+    suite = own[0][0].plan.benchmark.suite
+    if suite != SUITE:
+        raise ConfigError(
+            f"benchmark {benchmark!r}: found a benchmark of {rules_of(suite).title}; its report document is defined "
+            f"by the rules of {rules_of(SUITE).title} only: choose one of that suite"
+        )
+    runs = sorted((Run(record, path, find_logs(record, path.parent)) for record, path in own), key=_order)
+    frames = {name: _rows(tables.get(name), columns, benchmark) for name, columns in TABLES.items()}
+    return Evidence(benchmark, machine, study, tuple(runs), frames)
+
+
+def find_logs(record: RunRecord, folder: Path) -> tuple[LogFile, ...]:
+    """Return the raw files that a record names, each compared with the size and SHA-256 that stand there."""
+    raw = folder / RAW
+    own = raw / RECORD
+    logs = [_log(raw / artefact.path, artefact) for artefact in record.artefacts]
+    if own.is_file():
+        facts = Artefact(path=RECORD, bytes=own.stat().st_size, sha256=file_sha256(own))
+        logs.append(_log(own, facts))
+    return tuple(sorted(logs, key=lambda log: log.name))
+
+
+def _log(path: Path, artefact: Artefact) -> LogFile:
+    status: LogStatus = "copied"
+    if not path.is_file():
+        status = "missing"
+    elif file_sha256(path) != artefact.sha256:
+        status = "changed"
+    elif artefact.bytes > MAX_COPIED_BYTES:
+        status = "named: large"
+    elif not _is_text(path):
+        status = "named: not text"
+    return LogFile(path, artefact.path, artefact.bytes, artefact.sha256, status)
+
+
+def _is_text(path: Path) -> bool:
+    data = path.read_bytes()
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
+
+
+def _of(record: RunRecord) -> str:
+    return record.plan.benchmark.name
+
+
+def _order(run: Run) -> tuple[str, int, int, int]:
+    point = run.record.plan.point
+    return point.variant, point.nodes, point.ranks_per_node, run.record.plan.repetition
+
+
+def _rows(path: Path | None, columns: Sequence[str], benchmark: str) -> pd.DataFrame:
+    """Return the rows of a benchmark; none if there is no such table."""
+    if path is None or not path.exists():
+        return pd.DataFrame(columns=list(columns))
+    frame = pd.read_parquet(path)
+    return frame[frame["benchmark"] == benchmark].reset_index(drop=True) if "benchmark" in frame else frame

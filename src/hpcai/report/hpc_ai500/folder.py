@@ -1,0 +1,183 @@
+"""Writes a report document as a folder to hand in: built beside its place and renamed, so it is never half there."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from hpcai.config.machine import Machine
+from hpcai.config.study import Study
+from hpcai.records import file_sha256
+from hpcai.report.hpc_ai500.document import build_document
+from hpcai.report.hpc_ai500.evidence import Evidence, Run, read_evidence
+from hpcai.report.hpc_ai500.markup import document_page
+from hpcai.report.hpc_ai500.model import Document
+from hpcai.report.hpc_ai500.readme import MANIFEST, readme_text
+from hpcai.report.hpc_ai500.scores import trial_rows
+from hpcai.report.hpc_ai500.sources import commands_script, shown_command, study_files
+
+
+def write_document(
+    benchmark: str,
+    records: Sequence[Path],
+    tables: Mapping[str, Path],
+    machine: Machine,
+    output: Path,
+    study: Study | None = None,
+) -> None:
+    """Write the report document of one benchmark of HPC AI500.
+
+    Parameters
+    ----------
+    benchmark
+        Name of the benchmark.
+    records
+        Files ``record.json`` beside their ``raw/`` folders; those of other benchmarks are left out.
+    tables
+        Parquet files of ``run_scores``, ``scores`` and ``link_fits``; what is not there is named as missing.
+    machine
+        The machine file as it is now: what it declares is shown as declared.
+    output
+        Folder to write; one that is there is replaced as a whole.
+    study
+        The study file, so that the folder holds one that makes the same runs.
+
+    Raises
+    ------
+    RecordError
+        If a record is damaged, or if none is of this benchmark.
+    ConfigError
+        If the benchmark is none of HPC AI500.
+    """
+    evidence = read_evidence(benchmark, records, tables, machine, study)
+    document = build_document(evidence)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        building.chmod(0o755)
+        _write_files(evidence, document, building)
+        _write_manifest(building)
+        _replace(building, output)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
+    for name, text in _texts(evidence, document):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for run in evidence.runs:
+        for log in run.logs:
+            if log.status == "copied":
+                place = folder / run.folder / log.name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                # Raw files are read-only; what is handed in can be written again.
+                place.write_bytes(log.path.read_bytes())
+
+
+def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
+    """Return the files that are made here, by their paths."""
+    yield "report.json", document.model_dump_json(indent=1) + "\n"
+    yield "report.html", document_page(document)
+    yield "README.md", readme_text(document)
+    yield "system.json", _json(_system(evidence))
+    yield "configuration.json", _json(_configuration(evidence))
+    yield "scores.csv", trial_rows(evidence).to_csv(index=False, lineterminator="\n")
+    yield "source/source.json", _json(_origin(evidence))
+    yield "source/commands.sh", commands_script(evidence)
+    for name, text in study_files(evidence).items():
+        yield f"source/config/{name}", text
+    for run in evidence.runs:
+        yield f"source/plans/{run.record.run_id}.json", _json(run.record.plan.model_dump(mode="json"))
+        yield f"{run.folder}/files.csv", _log_list(run)
+
+
+def _system(evidence: Evidence) -> dict[str, object]:
+    """Return what was declared and collected; runs that found the same share an entry."""
+    collected: dict[str, dict[str, object]] = {}
+    for record in evidence.records:
+        origin = record.provenance
+        found = {"node": origin.machine_facts, "software": origin.software, "environment": origin.environment}
+        entry = collected.setdefault(_json(found), {**found, "runs": []})
+        entry["runs"] = [*_list(entry["runs"]), record.run_id]
+    fits = evidence.frames["link_fits"]
+    return {
+        "declared": evidence.machine.model_dump(mode="json"),
+        "collected": list(collected.values()),
+        "hosts": {
+            record.run_id: sorted({rank.placement.hostname for rank in record.ranks}) for record in evidence.records
+        },
+        "measured_links": json.loads(fits.to_json(orient="records", double_precision=15)),
+    }
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []
+
+
+def _configuration(evidence: Evidence) -> dict[str, object]:
+    """Return all settings of every variant, defaults included."""
+    variants: dict[str, dict[str, object]] = {}
+    for record in evidence.records:
+        plan = record.plan
+        settings = plan.model_dump(mode="json")
+        variant = variants.setdefault(plan.point.variant, {"benchmark": settings["benchmark"], "runs": {}})
+        derived = {
+            "global_batch": plan.global_batch, "local_batch": plan.local_batch, "micro_batch": plan.micro_batch,
+            "epoch_steps": plan.epoch_steps,
+        }  # fmt: skip
+        kept = {key: settings[key] for key in settings if key not in ("benchmark", "machine")}
+        runs = variant["runs"] if isinstance(variant["runs"], dict) else {}
+        variant["runs"] = {**runs, record.run_id: {**kept, "derived": derived}}
+    return {"variants": variants}
+
+
+def _origin(evidence: Evidence) -> dict[str, object]:
+    return {
+        record.run_id: {
+            "commit": record.provenance.commit,
+            "dirty": record.provenance.dirty,
+            "lock_sha256": record.provenance.lock_sha256,
+            "plan_digest": record.plan_digest,
+            "data_source": record.data_source,
+            "data_digest": record.provenance.data_digest,
+            "pack_digest": record.provenance.pack_digest,
+            "command": shown_command(record),
+            "started_utc": record.started_utc,
+        }
+        for record in evidence.records
+    }
+
+
+def _log_list(run: Run) -> str:
+    lines = [f"{log.name},{log.bytes},{log.sha256},{log.status}" for log in run.logs]
+    return "\n".join(["file,bytes,sha256,status", *lines]) + "\n"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+
+
+def _write_manifest(folder: Path) -> None:
+    """List every file with its SHA-256, in the format of sha256sum."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in files]
+    (folder / MANIFEST).write_text("".join(lines), encoding="utf-8")
+
+
+def _replace(building: Path, output: Path) -> None:
+    """Put the finished folder in its place; what was there goes when the new one is there."""
+    old = output.with_name(f".{output.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if output.exists():
+        os.rename(output, old)
+    try:
+        os.rename(building, output)
+    except OSError:
+        if old.exists():
+            os.rename(old, output)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,64 @@
+"""The README of a report document's folder."""
+
+from hpcai.report.hpc_ai500.model import Document
+
+MANIFEST = "MANIFEST.sha256"
+_CONTENTS = (
+    "* `report.html`, `report.json`: the document, for people and for programs",
+    "* `system.json`: part 1, what was declared, collected and measured of the system",
+    "* `configuration.json`: part 2, all settings of every variant and run",
+    "* `scores.csv`: part 3, one row for every run, failed ones included",
+    "* `logs/RUN_ID/`: raw files of every run; `files.csv` lists all, also those that are too large to be copied",
+    "* `source/`: part 4, code, plans, study files, and `commands.sh`, which repeats every run",
+    f"* `{MANIFEST}`: SHA-256 of every file, for `sha256sum --check`",
+)
+
+
+def readme_text(document: Document) -> str:
+    """Return what is where in the folder, what is missing, and how to run everything again, as Markdown."""
+    todo = [
+        f"* {item.name} ({item.demand}): {item.note}. To do: {item.action}."
+        for item in document.items
+        if item.status == "missing"
+    ]
+    apart = [
+        f"* {item.name}: {item.note}." + _advice(item.action)
+        for item in document.items
+        if item.status == "not_applicable"
+    ]
+    return "\n".join(
+        [
+            f"# Report document of {document.benchmark} for {document.rules}",
+            "",
+            f"{document.title}; study {document.study}, machine {document.machine}.",
+            f"{document.runs} runs, of which {document.failed_runs} broke down or diverged.",
+            "",
+            f"**{document.headline}**",
+            "",
+            "## What is where",
+            "",
+            *_CONTENTS,
+            "",
+            *(["## What is missing", "", *todo, ""] if todo else []),
+            *(["## What does not apply", "", *apart, ""] if apart else []),
+            "## What the rules say",
+            "",
+            *(f"* {sentence}" for sentence in document.results),
+            *(f"* {level.level}: {level.verdict}" for level in document.levels),
+            "",
+            "## How to run it again",
+            "",
+            "1. Check out the commit of `source/source.json` and run `make env`.",
+            "2. With the path of this folder as HERE, prepare the data:",
+            "   `snakemake pack --configfile HERE/source/config/study.yaml --config config_dir=HERE/source/config`.",
+            "3. Run `sh HERE/source/commands.sh`.",
+            "",
+            "Raw files below `logs/` are copies without any change, so that their SHA-256 is that of the records; they "
+            "may name folders and hosts of the machine.",
+            "",
+        ]
+    )
+
+
+def _advice(action: str) -> str:
+    return f" To do: {action}." if action else ""

@@ -1,0 +1,243 @@
+"""Part 1 of the report document: the system under test, down to its run-time software."""
+
+from collections.abc import Callable, Iterator
+
+from hpcai.config.machine import Link
+from hpcai.metrics.words import say_bytes
+from hpcai.records import RunRecord
+from hpcai.report.hpc_ai500.evidence import Evidence
+from hpcai.report.hpc_ai500.model import Item, Part, agreed, missing, not_applicable, present
+
+SOURCE = "system.json"
+NODE = "processors and accelerators of a node, with their parameters"
+WITHIN = "links within a node"
+SYSTEM = "operating system"
+SOFTWARE = "run-time software of a node"
+NETWORK = "network between nodes"
+WHOLE = "run-time software of the whole system"
+
+_COLLECTED = (
+    (NODE, "Processor", "cpu_model", ""),
+    (NODE, "Architecture of the processor", "architecture", ""),
+    (NODE, "Physical cores of a node", "cores_physical", ""),
+    (NODE, "Logical cores of a node", "cores_logical", ""),
+    (NODE, "Highest clock frequency", "cpu_frequency_max_hz", "Hz"),
+    (NODE, "Cache of the processor", "cpu_cache", ""),
+    (NODE, "Memory of a node", "memory_bytes", "byte"),
+)
+_VERSIONS = (
+    (SYSTEM, "Operating system", ("operating_system",)),
+    (SYSTEM, "Kernel", ("kernel",)),
+    (SOFTWARE, "C library", ("libc",)),
+    (SOFTWARE, "Python", ("python",)),
+    (SOFTWARE, "TensorFlow", ("tensorflow", "tensorflow-cpu")),
+    (SOFTWARE, "Keras", ("keras",)),
+    (SOFTWARE, "NumPy", ("numpy",)),
+    (SOFTWARE, "HPC-AI Bench", ("hpcai",)),
+)
+MOST_HOSTS = 8
+"""Hosts that are named in the document."""
+_ASK_AGAIN = "measure on a system that shows it to the program; a virtual machine hides some of it"
+LAUNCHERS = {"hpcai.training.launch": "horovodrun", "mpirun": "mpirun", "srun": "srun"}
+"""Programs in the command of a run, and the launcher that they belong to."""
+
+
+def describe_system(evidence: Evidence) -> Part:
+    """Return part 1: what ran the benchmark."""
+    items = [
+        *_nodes(evidence),
+        *_accelerators(evidence),
+        *_rates(evidence),
+        *_links(evidence),
+        *_versions(evidence),
+        *_network(evidence),
+        *_whole_system(evidence),
+    ]
+    return Part(
+        title="System under test",
+        rule="Parameters of the processors and accelerators of a node, links within a node, operating system and "
+        "run-time software of a node; network between nodes and run-time software of the whole system.",
+        section="HPC AI500 V2.0, 6.3.3 (1)",
+        items=tuple(items),
+    )
+
+
+def launcher_of(record: RunRecord) -> str:
+    """Return the launcher that a run was started with; blank if its command names none that is known."""
+    names = [part.rpartition("/")[2] for part in record.provenance.command]
+    return next((launcher for name, launcher in LAUNCHERS.items() if name in names), "")
+
+
+def _nodes(evidence: Evidence) -> Iterator[Item]:
+    records, machine = evidence.records, evidence.machine
+    hosts = {rank.placement.hostname for record in records for rank in record.ranks}
+    hosts |= {str(record.provenance.machine_facts.get("hostname") or "") for record in records} - {""}
+    used = max(record.plan.point.nodes for record in records)
+    named = f"{used} ({_some(hosts)})" if hosts else str(used)
+    yield present(NODE, "Most nodes in a run", named, method="collected", source=SOURCE)
+    facts = [record.provenance.machine_facts for record in records]
+    only_one = "of the node that started the runs; the others were not asked" if used > 1 else ""
+    declared = {"memory_bytes": say_bytes(machine.memory_bytes), "cores_physical": str(machine.cores_per_node)}
+    for demand, name, key, unit in _COLLECTED:
+        value = agreed(fact.get(key) for fact in facts)
+        if value is None:
+            yield missing(demand, name, "the operating system did not tell the program", _ASK_AGAIN)
+            continue
+        notes = [f"the machine file declares {declared[key]}"] if key in declared else []
+        note = "; ".join([*notes, *([only_one] if only_one else [])])
+        yield present(demand, name, value, unit=unit, method="collected", source=SOURCE, note=note)
+    yield present(
+        NODE, "Cores of each rank", machine.cores_per_rank, method="declared", source=SOURCE, note=_placement(evidence)
+    )
+
+
+def _some(hosts: set[str]) -> str:
+    """Name the first hosts; all of them stand in system.json."""
+    ordered = sorted(hosts, key=lambda host: (len(host), host))
+    more = len(ordered) - MOST_HOSTS
+    return ", ".join(ordered[:MOST_HOSTS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _placement(evidence: Evidence) -> str:
+    """Say on how many cores and with how many threads the ranks really ran."""
+    places = [rank.placement for record in evidence.records for rank in record.ranks]
+    cores = sorted({len(place.cores) for place in places})
+    threads = sorted({place.threads for place in places})
+    if not places:
+        return "no rank told where it ran"
+    return f"observed: {_either(cores)} core(s) and {_either(threads)} thread(s) a rank"
+
+
+def _either(numbers: list[int]) -> str:
+    return " or ".join(map(str, numbers))
+
+
+def _accelerators(evidence: Evidence) -> Iterator[Item]:
+    machine, device = evidence.machine, evidence.machine.device
+    found = agreed(record.provenance.machine_facts.get("accelerators") for record in evidence.records)
+    if device.kind == "cpu":
+        unused = f"; nvidia-smi lists some that no rank used: {found}" if found else ""
+        yield not_applicable(NODE, "Accelerators", f"the runs computed on processors (device.kind: cpu){unused}")
+        return
+    yield present(
+        NODE, "Accelerators of a node", machine.accelerators_per_node, method="declared", source=SOURCE,
+        note="observed by nvidia-smi: " + (str(found) if found else "nothing, or there is no nvidia-smi"),
+    )  # fmt: skip
+    for name, value, unit, key in (
+        ("Accelerator", device.model, "", "device.model"),
+        ("Memory of an accelerator", device.memory_bytes, "byte", "device.memory_bytes"),
+    ):
+        if value:
+            yield present(NODE, name, value, unit=unit, method="declared", source=SOURCE)
+        else:
+            yield missing(NODE, name, "not declared", f"fill `{key}` of the {evidence.machine_file}")
+
+
+def _rates(evidence: Evidence) -> Iterator[Item]:
+    """Peak rate in each precision that was used, and what the device's memory carries."""
+    device = evidence.machine.device
+    what = "an accelerator" if device.kind == "gpu" else "a rank's cores"
+    for precision in sorted({record.plan.point.precision for record in evidence.records}):
+        name, peak = f"Peak rate of {what}, {precision}", device.peaks.get(precision)
+        if peak:
+            yield present(
+                NODE, name, peak.rate_flop_per_s, unit="FLOP/s", method="declared", source=SOURCE, note=peak.source
+            )
+        else:
+            key = f"device.peaks.{precision}"
+            action = f"fill `{key}` of the {evidence.machine_file}: dense rate, and where it was read"
+            yield missing(NODE, name, "not declared", action)
+    yield _link(evidence, NODE, f"Memory bandwidth of {what}", device.memory_link, "device.memory_link")
+
+
+def _links(evidence: Evidence) -> Iterator[Item]:
+    name, declared = "Links within a node", evidence.machine.links.intra_node
+    if declared is None and all(record.plan.point.ranks_per_node == 1 for record in evidence.records):
+        yield not_applicable(WITHIN, name, "every run had one rank on a node: nothing travelled within one")
+        return
+    fits = evidence.frames["link_fits"]
+    fits = fits[(fits["scope"] == "node") & (fits["what"] == "transfer")].dropna(subset="bandwidth_bytes_per_s")
+    if declared is not None or fits.empty:
+        yield _link(evidence, WITHIN, name, declared, "links.intra_node")
+        return
+    fit = fits.sort_values("ranks").iloc[-1]
+    yield present(
+        WITHIN, name, float(fit["bandwidth_bytes_per_s"]), unit="B/s", method="measured", source="system.json",
+        note=f"bus bandwidth of an allreduce among {int(fit['ranks'])} ranks of one node, fitted over message sizes "
+        f"({fit['source']}); which hardware carries it was not declared (`links.intra_node`)",
+    )  # fmt: skip
+
+
+def _network(evidence: Evidence) -> Iterator[Item]:
+    name, declared = "Network between nodes", evidence.machine.links.network
+    if all(record.plan.point.nodes == 1 for record in evidence.records):
+        yield not_applicable(NETWORK, name, "every run used one node")
+        return
+    yield _link(evidence, NETWORK, name, declared, "links.network")
+
+
+def _link(evidence: Evidence, demand: str, name: str, link: Link | None, key: str) -> Item:
+    if link is None:
+        action = f"fill `{key}` of the {evidence.machine_file}: bandwidth of one direction, and where it was read"
+        return missing(demand, name, "not declared", action)
+    note = link.source
+    return present(demand, name, link.bandwidth_bytes_per_s, unit="B/s", method="declared", source=SOURCE, note=note)
+
+
+def _versions(evidence: Evidence) -> Iterator[Item]:
+    versions = [record.provenance.software for record in evidence.records]
+    for demand, name, keys in _VERSIONS:
+        value = agreed(next((f"{known[key]}" for key in keys if key in known), None) for known in versions)
+        yield _version(demand, name, value)
+    if evidence.machine.device.kind == "cpu":
+        yield not_applicable(SOFTWARE, "CUDA, cuDNN, NCCL", "no accelerator is used")
+        return
+    for name, variable in (("CUDA", "CUDA_VERSION"), ("NCCL", "NCCL_VERSION"), ("cuDNN", "")):
+        value = agreed(record.provenance.environment.get(variable) for record in evidence.records)
+        if value is None:
+            action = (
+                f"set {variable} in the environment of the job, as NVIDIA's containers do" if variable
+                else "name it when the document is handed in"
+            )  # fmt: skip
+            yield missing(SOFTWARE, name, "the records hold no version of it", action)
+        else:
+            yield _version(SOFTWARE, name, value)
+
+
+def _version(demand: str, name: str, value: object) -> Item:
+    if value is None:
+        return missing(demand, name, "the records hold no version of it", f"install {name} where the program finds it")
+    return present(demand, name, str(value), method="collected", source=SOURCE)
+
+
+def _whole_system(evidence: Evidence) -> Iterator[Item]:
+    versions = [record.provenance.software for record in evidence.records]
+    yield _version(WHOLE, "Horovod", agreed(known.get("horovod") for known in versions))
+    launchers = agreed(launcher_of(record) for record in evidence.records)
+    if launchers is None:
+        yield missing(WHOLE, "Launcher", "the recorded command names none", "start the runs by `hpcai measure`")
+    else:
+        yield present(WHOLE, "Launcher", launchers, method="collected", source="source/commands.sh")
+    uses_mpi = any(launcher_of(record) in ("mpirun", "srun") for record in evidence.records)
+    library = agreed(known.get("mpi") for known in versions)
+    if uses_mpi:
+        yield _version(WHOLE, "MPI", library)
+    else:
+        yield not_applicable(WHOLE, "MPI", "no run was started by mpirun or srun: Horovod's controller is Gloo")
+    yield _batch_system(evidence, lambda name: name.startswith("SLURM_"))
+    shared = evidence.machine.storage.shared
+    if shared:
+        yield present(WHOLE, "Shared storage", shared, method="declared", source=SOURCE)
+    else:
+        action = f"fill `storage.shared` of the {evidence.machine_file}"
+        yield missing(WHOLE, "Shared storage", "not declared", action)
+
+
+def _batch_system(evidence: Evidence, of_slurm: Callable[[str], bool]) -> Item:
+    count = sum(any(map(of_slurm, record.provenance.environment)) for record in evidence.records)
+    if not count:
+        return not_applicable(WHOLE, "Batch system", "no record holds a variable of Slurm: the runs started without it")
+    partitions = agreed(record.provenance.environment.get("SLURM_JOB_PARTITION") for record in evidence.records)
+    where = f", partition {partitions}" if partitions else ""
+    value = f"Slurm{where}; {count} of {len(evidence.records)} runs"
+    return present(WHOLE, "Batch system", value, method="collected", source=SOURCE)
