@@ -1,0 +1,73 @@
+"""Numbers that a source prints although they follow from its other numbers: what is computed again, and how exactly."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from hpcai.config.base import Name, Ratio, Settings, Text
+from hpcai.units import to_si
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+"""A number in the unit that ends the key's name."""
+Sentence = Annotated[Text, Field(min_length=1)]
+Found = Literal["source", "reference"]
+"""Where a number was read: printed in the source, or worked out in our reference from what the source prints."""
+
+Quantity = Literal[
+    "rate_flop_per_s", "valid_rate_flop_per_s", "communication_roof_flop_per_s", "single_link_roof_flop_per_s",
+    "flop_per_sample", "profiled_flop_per_sample", "flop_per_parameter", "flop_per_byte",
+    "quality_coefficient_ratio", "implied_quality", "peak_ratio", "fp32_peak_ratio", "gain_ratio", "efficiency_ratio",
+    "ceiling_flop_per_s", "coefficient_gain_ratio", "negotiation_ratio", "negotiation_gain_ratio",
+    "negotiation_share_gain_ratio", "wait_s",
+]  # fmt: skip
+"""What can be computed from declared inputs: see `hpcai.metrics.declared_checks`."""
+AGAINST: tuple[Quantity, ...] = (
+    "gain_ratio", "efficiency_ratio", "negotiation_gain_ratio", "negotiation_share_gain_ratio",
+)  # fmt: skip
+"""Quantities of two results: `against` names the other one."""
+
+
+def unit_of(quantity: str) -> str:
+    """Return the unit of a quantity, "" for a ratio."""
+    if quantity.endswith("_flop_per_s"):
+        return "FLOP/s"
+    counts = {
+        "flop_per_sample": "FLOP/sample",
+        "profiled_flop_per_sample": "FLOP/sample",
+        "flop_per_parameter": "FLOP/parameter",
+        "flop_per_byte": "FLOP/B",
+        "wait_s": "s",
+    }
+    return counts.get(quantity, "")
+
+
+class Printed(Settings):
+    """A number that the source prints and that follows from its inputs, to be computed again."""
+
+    quantity: Quantity
+    value: float | None = Field(default=None, description='In SI units, or as text with its unit: "58 TFLOP/s".')
+    lowest: float | None = None
+    highest: float | None = None
+    against: Name | None = Field(default=None, description="The other result, for a gain or an efficiency.")
+    tolerance_ratio: Ratio = Field(default=0.01, description="Largest relative difference from `value`.")
+    tolerance: Positive | None = Field(default=None, description="Largest absolute difference, instead of the ratio.")
+    consistent: bool = Field(default=True, description="False: known to contradict the source's own inputs.")
+    where: Sentence = Field(description="Table, figure or section that prints it.")
+    found: Found = "source"
+    note: Text = ""
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _has_its_unit(cls, value: object, info: ValidationInfo) -> object:
+        unit = unit_of(str(info.data.get("quantity")))
+        return to_si(value, unit) if isinstance(value, str) and unit in ("FLOP/s", "s") else value
+
+    @model_validator(mode="after")
+    def _can_be_compared(self) -> "Printed":
+        if self.value is None and (self.lowest is None or self.highest is None):
+            raise ValueError("a value, or lowest and highest")
+        if (self.quantity in AGAINST) != (self.against is not None):
+            raise ValueError(f"'against' names the other result for {', '.join(AGAINST)}, and for nothing else")
+        if not self.consistent and not self.note:
+            raise ValueError("a contradiction of the source (consistent: false) needs a note that explains it")
+        return self

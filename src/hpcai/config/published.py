@@ -1,0 +1,245 @@
+"""Results that others published, or that somebody declares: what a file of `config/published/` holds, and its reader.
+
+Nothing here is computed: a number that the source does not give stays absent, also where others imply it. What a
+source prints and what follows from its own inputs are told apart: the inputs are fields, the printed consequences stand
+under `printed` with the tolerance at which they are expected to come out again.
+"""
+
+from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from hpcai.config.base import Count, Name, Settings, Text
+from hpcai.config.benchmark import Suite
+from hpcai.config.machine import Peak, Precision
+from hpcai.config.printed import Found, Positive, Printed, Sentence
+from hpcai.config.reading import Problems, read_yaml, validate
+from hpcai.config.runs import Compression
+from hpcai.config.workloads import BENCHMARKS
+from hpcai.units import BytesPerSecond, FlopPerSecond, Seconds
+
+
+class Citation(Settings):
+    """The document that the numbers were read from."""
+
+    document: Sentence
+    date: date
+    url: Text = ""
+
+
+class OtherPeak(Peak):
+    """Another peak that a source gives for the same device: kept and shown, never used."""
+
+    precision: Precision
+
+
+class PublishedLink(Settings):
+    """A link as the source gives it."""
+
+    bandwidth_bytes_per_s: BytesPerSecond = Field(description="Nominal.")
+    directions: Literal[1, 2] = Field(default=1, description="2: the nominal number is the sum of both directions.")
+    measured_bytes_per_s: BytesPerSecond | None = Field(default=None, description="What one direction reached.")
+    source: Sentence
+
+
+class PublishedCeiling(Settings):
+    """A measured rate of a kernel at one node, and what the source prints for several nodes."""
+
+    name: Name
+    precision: Precision
+    node_flop_per_s: FlopPerSecond
+    nodes: Count
+    where: Sentence
+    printed: tuple[Printed, ...] = ()
+
+
+class PublishedMachine(Settings):
+    """What a source says of a machine; everything but its title may be absent."""
+
+    title: Sentence
+    device: Text = ""
+    nodes: Count | None = None
+    devices_per_node: Count | None = None
+    peaks: dict[Precision, Peak] = Field(default={}, description="Of one device; declared, never inferred.")
+    other_peaks: tuple[OtherPeak, ...] = ()
+    memory_bandwidth_bytes_per_s: BytesPerSecond | None = None
+    intra_node: PublishedLink | None = None
+    network: PublishedLink | None = None
+    ceilings: tuple[PublishedCeiling, ...] = ()
+    note: Text = ""
+
+
+def _is_known_workload(name: str) -> str:
+    if name not in BENCHMARKS:
+        raise ValueError(f"one of {', '.join(BENCHMARKS)}")
+    return name
+
+
+class PublishedWorkload(Settings):
+    """A workload as the source used it: work of a step, batch and parameters apart (Table 5 mixes them)."""
+
+    workload: Annotated[str, AfterValidator(_is_known_workload)]
+    suite: Suite
+    dataset: Sentence = Field(description='The dataset with its origin, such as "imagenet (official)".')
+    quality_metric: Name
+    quality_target: Positive
+    exponent: Positive | None = Field(default=None, description="The n of VFLOPS; absent where none is defined.")
+    flop_per_sample: Positive | None = Field(default=None, description="Work of training on one sample [FLOP].")
+    flop_per_step: Positive | None = Field(default=None, description="Work of one step of one process [FLOP].")
+    samples_per_step: Count | None = Field(default=None, description="Batch of one process.")
+    parameters: Positive | None = None
+    profiled_flop: Positive | None = None
+    profiled_samples: Count | None = None
+    train_samples: Positive | None = None
+    epochs: Positive | None = None
+    printed: tuple[Printed, ...] = ()
+    note: Text = ""
+
+
+class Derivation(Settings):
+    """A rate that the source gives as parts: the rate of another result, an efficiency and a gain."""
+
+    against: Name
+    efficiency_ratio: Positive = 1.0
+    gain_ratio: Positive = 1.0
+
+
+class PublishedResult(Settings):
+    """One result; every number may be absent."""
+
+    name: Name
+    title: Text = ""
+    workload: Name = Field(description="A key of `workloads`.")
+    machine: Name = Field(description="A key of `machines`.")
+    use: Literal["result", "check"] = Field(
+        default="result", description="check: a worked number for `printed`, no result of anybody's."
+    )
+    nodes: Count | None = None
+    ranks: Count | None = None
+    precision: Precision | None = None
+    compression: Compression | None = Field(default=None, description="Absent: the source does not say.")
+    train_rate_samples_per_s: Positive | None = Field(default=None, description="Of all processes together.")
+    train_rate_samples_per_s_per_process: Positive | None = None
+    rate_flop_per_s: FlopPerSecond | None = None
+    valid_rate_flop_per_s: FlopPerSecond | None = None
+    derived: Derivation | None = None
+    quality: Positive | None = Field(default=None, description="Reached, and stated as such; never worked out.")
+    time_to_quality_s: Seconds | None = None
+    mean_power_w: Positive | None = None
+    where: Sentence
+    found: Found = "source"
+    printed: tuple[Printed, ...] = ()
+    note: Text = ""
+
+    @model_validator(mode="after")
+    def _says_each_thing_once(self) -> "PublishedResult":
+        keys = (
+            "train_rate_samples_per_s", "train_rate_samples_per_s_per_process", "rate_flop_per_s", "derived",
+        )  # fmt: skip
+        given = [key for key in keys if getattr(self, key) is not None]
+        if len(given) > 1:
+            raise ValueError(f"one of {', '.join(given)}: state the others as printed values, they are compared")
+        if self.train_rate_samples_per_s_per_process is not None and self.ranks is None:
+            raise ValueError("a throughput per process needs 'ranks', the number of processes")
+        return self
+
+
+class QualityGain(Settings):
+    """A gain of quality in absolute points, and the factor by which it is said to raise VFLOPS."""
+
+    name: Name
+    workload: Name
+    base_quality: Positive
+    gain: Positive = Field(description="Absolute, in the unit of the quality: 0.45 points are 0.0045.")
+    where: Sentence
+    printed: tuple[Printed, ...] = ()
+
+
+class Breakdown(Settings):
+    """A published breakdown of time; shares that are left out become "other"."""
+
+    name: Name
+    title: Sentence
+    shares: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(description="Ratios of the whole.")
+    total_s: Seconds | None = None
+    wait_s: Seconds | None = None
+    where: Sentence
+    printed: tuple[Printed, ...] = ()
+    note: Text = ""
+
+
+class Published(Settings):
+    """A file of published or declared results."""
+
+    name: Name
+    title: Sentence
+    citation: Citation
+    note: Text = ""
+    machines: dict[Name, PublishedMachine]
+    workloads: dict[Name, PublishedWorkload]
+    results: tuple[PublishedResult, ...]
+    gains: tuple[QualityGain, ...] = ()
+    breakdowns: tuple[Breakdown, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> "Published":
+        if not self.results:
+            raise ValueError("at least one result")
+        for group in ("results", "gains", "breakdowns"):
+            names = [entry.name for entry in getattr(self, group)]
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{group}: each name once, found twice: {', '.join(twice)}")
+        entries: tuple[PublishedResult | QualityGain, ...] = (*self.results, *self.gains)
+        for entry in entries:
+            _known(entry.name, "workload", entry.workload, self.workloads)
+        for breakdown in self.breakdowns:
+            others = [printed.against for printed in breakdown.printed if printed.against]
+            for other in others:
+                _known(breakdown.name, "against", other, [each.name for each in self.breakdowns])
+        for result in self.results:
+            _known(result.name, "machine", result.machine, self.machines)
+            others = [printed.against for printed in result.printed if printed.against]
+            for other in [*others, *([result.derived.against] if result.derived else [])]:
+                _known(result.name, "against", other, [each.name for each in self.results if each is not result])
+        return self
+
+    def result(self, name: str) -> PublishedResult:
+        """Return the result of a name."""
+        return next(result for result in self.results if result.name == name)
+
+    def cite(self, where: str) -> str:
+        """Return where a number stands, as one line."""
+        return f"{self.citation.document}, {self.citation.date.isoformat()}: {where}"
+
+
+def _known(entry: str, key: str, name: str, names: Iterable[str]) -> None:
+    if name not in names:
+        raise ValueError(f"{entry}: {key}: found {name!r}; allowed: one of {', '.join(names)}")
+
+
+def load_published(path: Path) -> Published:
+    """Read and check a file of published results.
+
+    Parameters
+    ----------
+    path
+        A YAML file, see `config/published/`. Its `name` is the file's own name.
+
+    Raises
+    ------
+    ConfigError
+        With every error: file, dotted key, what was found, what is allowed.
+    """
+    problems = Problems()
+    data = read_yaml(path, problems)
+    published = None if problems.lines else validate(Published, data, str(path), problems)
+    if published is not None and published.name != path.stem:
+        problems.add(str(path), "name", published.name, f"the file's own name, {path.stem!r}")
+    problems.raise_if_any()
+    if published is None:
+        raise AssertionError("a file without errors holds results")
+    return published
