@@ -51,7 +51,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "work": (
         "benchmark", "variant", "scale", "ranks", "method", "flop_per_sample", "samples_per_step", "flop_per_step",
-        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "stage", "reason", "source",
+        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula",
+        "memory_bytes_per_sample", "memory_method", "stage", "reason", "source",
     ),
     "ceilings": (
         "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",

@@ -2,10 +2,12 @@
 
 The two are independent: the formula multiplies the sizes in a benchmark file, the other adds up the convolutions and
 dots of the compiled step. Padding counts as work in both, holes between the values of a dilated gradient in none
-(`hpcai.parsers.hlo.counting`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
+(`hpcai.parsers.hlo.counting`). The compiled step also tells what it would read from memory and write to it, a model
+(`hpcai.parsers.hlo.traffic`). TensorFlow's own counter is not used: it is wrong for gradients in three dimensions.
 """
 
 import argparse
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,13 +16,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcai.characterise.compiled_step import CompiledStep, Stage
+from hpcai.characterise.compiled_step import CompiledStep, Stage, StepReading
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import HpcaiError
 from hpcai.files import write_atomically
-from hpcai.parsers.hlo.text import read_hlo_text
-from hpcai.parsers.reading import Reading
 
 if TYPE_CHECKING:
     from hpcai.training.work import LayerWork
@@ -39,14 +39,7 @@ NEUTRAL_STATISTICS: Statistics = {
     "force_standard_deviation": (1.0,),
 }
 """Stand in for numbers that scale data but not work, where there is no manifest."""
-OPTIMISED = "what the compiler left to do"
-ASKED = "before optimisation, as asked for, without what no result depends on"
-HIDDEN = "before optimisation, without what no result depends on, because the optimised form hides work"
 FILLED = "for a batch as compiled, with what fills it up; the work of real data is the formula's"
-GROUPED = (
-    "before optimisation, without what no result depends on: XLA for processors turns the kernels' gradients of "
-    "depthwise convolutions (batch_group_count) into dense ones and keeps only their diagonal"
-)
 
 
 class _Report(BaseModel):
@@ -71,6 +64,9 @@ class WorkCount(_Report):
     ratio_to_formula: float | None = Field(default=None, description="To the formula for a batch of the same size.")
     reason: str | None = None
     remark: str | None = None
+    memory_bytes_per_sample: float | None = Field(
+        default=None, description="Modelled: bytes accessed by the step as XLA compiled it for `HloCount.samples`."
+    )
 
 
 class HloCount(_Report):
@@ -84,6 +80,13 @@ class HloCount(_Report):
     flop_per_batch: dict[Stage, float] = Field(description="As compiled, by stage.")
     data_flop_per_batch: float = Field(description="Without multiplications with padding.")
     formula_flop_per_batch: float = Field(description="The formula for a batch as compiled, with what fills it up.")
+    memory_bytes_per_batch: float | None = Field(
+        default=None, description="Modelled: operands read and results written by each compiled instruction."
+    )
+    compulsory_bytes_per_batch: float | None = Field(
+        default=None, description="Modelled: weights and batch read, gradients written, each once; a lower bound."
+    )
+    memory_remark: str | None = Field(default=None, description="Why there is no traffic, or what it leaves out.")
     substituted: tuple[str, ...] = Field(description="Operations that XLA lacks and what stands in for them.")
     reasons: tuple[str, ...] = Field(description="What of the compiled step could not be counted.")
 
@@ -200,8 +203,11 @@ def _shares(layers: Sequence["LayerWork"]) -> tuple[LayerShare, ...]:
 
 def _hlo_count(hlo: HloCount | None, reason: str | None, samples: int, real: float) -> WorkCount:
     """Return the count for ``samples``; ``real`` is the formula's number for one sample without filling."""
-    if hlo is None or reason is not None:
+    if hlo is None:
         return WorkCount(method="hlo", reason=reason)
+    moved = None if hlo.memory_bytes_per_batch is None else hlo.memory_bytes_per_batch / hlo.samples
+    if reason is not None:
+        return WorkCount(method="hlo", reason=reason, memory_bytes_per_sample=moved)
     flop = hlo.flop_per_batch[hlo.stage]
     return WorkCount(
         method="hlo",
@@ -209,6 +215,7 @@ def _hlo_count(hlo: HloCount | None, reason: str | None, samples: int, real: flo
         flop_per_step=flop / hlo.samples * samples,
         ratio_to_formula=flop / hlo.formula_flop_per_batch,
         remark=None if hlo.formula_flop_per_batch == real * hlo.samples else FILLED,
+        memory_bytes_per_sample=moved,
     )
 
 
@@ -219,53 +226,38 @@ def _count_hlo(workload: "Workload[Any]", stage: Stage, keep: Path | None) -> tu
     try:
         step = CompiledStep(workload)
         with tempfile.TemporaryDirectory(prefix="hpcai-hlo-") as folder:
-            readings, why = _readings(step, keep or Path(folder), stage)
+            reading = step.read(keep or Path(folder), stage)
     except (HpcaiError, ValueError, tf.errors.OpError) as error:
         return None, f"not counted: {str(error).splitlines()[0][:500]}"
-    used, reading = readings.popitem()
-    hlo = _hlo_report(workload, {**readings, used: reading}, used, why, step.substituted)
-    return hlo, None if reading.is_whole else f"not counted: {reading.reasons[0]}"
+    used = reading.readings[reading.used]
+    hlo = _hlo_report(workload, reading, step.substituted)
+    return hlo, None if used.is_whole else f"not counted: {used.reasons[0]}"
 
 
-def _readings(step: CompiledStep, folder: Path, stage: Stage) -> tuple[dict[Stage, Reading], str]:
-    """Return what was read of each stage, the one to use last, and why that one."""
-    folder.mkdir(parents=True, exist_ok=True)
-
-    def read(one: Stage) -> Reading:
-        path = folder / f"{one}.txt"
-        step.write(path, one)
-        return read_hlo_text(path)
-
-    plain = read("hlo")
-    if stage == "hlo":
-        return {"hlo": plain}, ASKED
-    if (plain.table["batch_groups"] > 1).any():
-        return {"hlo": plain}, GROUPED
-    optimised = read("optimized_hlo")
-    if optimised.is_whole:
-        return {"hlo": plain, "optimized_hlo": optimised}, OPTIMISED
-    return {"optimized_hlo": optimised, "hlo": plain}, f"{HIDDEN}: {optimised.reasons[0]}"
-
-
-def _hlo_report(
-    workload: "Workload[Any]", readings: Mapping[Stage, Reading], used: Stage, why: str, substituted: set[str]
-) -> HloCount:
+def _hlo_report(workload: "Workload[Any]", step: StepReading, substituted: set[str]) -> HloCount:
     from hpcai.training.work import computed_flop
 
-    plan, table = workload.plan, readings[used].table
-    done = table[table["executions"] > 0]
+    plan, used = workload.plan, step.readings[step.used]
+    done = used.table[used.table["executions"] > 0]
     return HloCount(
-        stage=used,
-        stage_reason=why,
+        stage=step.used,
+        stage_reason=step.why,
         samples=plan.micro_batch,
         precision=plan.point.precision,
         instructions=len(done),
-        flop_per_batch={stage: float(reading.table["total_flop"].sum()) for stage, reading in readings.items()},
+        flop_per_batch={stage: float(one.table["total_flop"].sum()) for stage, one in step.readings.items()},
         data_flop_per_batch=2 * float((done["data_multiply_adds"] * done["executions"]).sum()),
         formula_flop_per_batch=computed_flop(workload.batch_layers(), plan.micro_batch),
+        memory_bytes_per_batch=_known(step.traffic.accessed_bytes),
+        compulsory_bytes_per_batch=_known(step.traffic.compulsory_bytes),
+        memory_remark=step.traffic.reason or None,
         substituted=tuple(sorted(substituted)),
-        reasons=readings[used].reasons,
+        reasons=used.reasons,
     )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 def main(arguments: list[str] | None = None) -> None:

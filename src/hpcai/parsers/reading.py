@@ -1,6 +1,5 @@
 """What a reader returns: a tidy table, how much of the artefact it stands on, and why something is missing."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.errors import ParseError
-from hpcai.files import write_atomically
 
 Fact = str | int | float | bool | None
 
@@ -52,7 +50,7 @@ class Reading:
         return not self.reasons
 
     def summary(self) -> dict[str, Fact | list[str] | dict[str, Fact]]:
-        """Return all but the table, as it is written beside the table."""
+        """Return all but the table."""
         return {
             "tool": self.tool,
             "source": str(self.source),
@@ -62,12 +60,6 @@ class Reading:
             "reasons": list(self.reasons),
             "facts": dict(self.facts),
         }
-
-
-def write_reading(reading: Reading, table: Path, summary: Path) -> None:
-    """Write the table as Parquet and everything else as JSON."""
-    reading.table.to_parquet(table, index=False, engine="pyarrow", compression="zstd")
-    write_atomically(summary, (json.dumps(reading.summary(), indent=1, allow_nan=False) + "\n").encode())
 
 
 def nothing_read(source: Path, tool: str, found: str, advice: str) -> ParseError:

@@ -66,7 +66,8 @@ CHARACTERISATION_COLUMNS = {
     ),
     "work": (
         *POINT_COLUMNS, "method", "stage", "flop_per_sample", "flop_per_step", "samples_per_step",
-        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "reason", "source",
+        "train_rate_samples_per_s", "rate_flop_per_s", "rate_n", "ratio_to_formula", "memory_bytes_per_sample",
+        "memory_method", "reason", "source",
     ),
     "ceilings": (
         "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",

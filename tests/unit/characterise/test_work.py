@@ -31,6 +31,12 @@ OFFICIAL_GRAPHS = {
     "max_edges": (11_250.0,),
 }
 
+REMARKS = {
+    "deepcam": "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels",
+    "extreme_weather": "8 loops without a known number of trips are counted once",
+}
+"""What the memory traffic leaves out or holds too much of; the loops choose among boxes that overlap."""
+
 
 def plan(name: str, **changes: Any) -> RunPlan:
     """Return the plan of a published benchmark file on one rank."""
@@ -56,6 +62,10 @@ def test_formula_and_optimised_hlo_agree(name: str) -> None:
     # Only graphs are filled up, and only depthwise convolutions are not what they are after optimisation.
     assert (hlo.remark is not None) == (name == "opencatalyst")
     assert report.hlo.stage == ("hlo" if name == "deepcam" else "optimized_hlo")
+    assert 0.5 < hlo.flop_per_sample / hlo.memory_bytes_per_sample < 200
+    assert hlo.memory_bytes_per_sample * report.hlo.samples == pytest.approx(report.hlo.memory_bytes_per_batch)
+    assert 0 < report.hlo.compulsory_bytes_per_batch < report.hlo.memory_bytes_per_batch
+    assert report.hlo.memory_remark == REMARKS.get(name)
     if name == "opencatalyst":
         assert hlo.flop_per_sample > 1.1 * formula.flop_per_sample
     else:
@@ -96,6 +106,31 @@ def test_work_is_proportional_to_the_batch_and_the_same_in_half_precision() -> N
     assert (single.hlo.samples, several.hlo.samples, several.hlo.precision) == (1, 6, "bf16")
     assert by_method(single)["hlo"].flop_per_sample == by_method(several)["hlo"].flop_per_sample
     assert by_method(several)["hlo"].flop_per_step == 24 * by_method(single)["formula"].flop_per_sample
+
+
+def test_memory_traffic_is_modelled_after_optimisation_alone() -> None:
+    report = count_work(make_plan(), samples=1, stage="hlo")
+    assert by_method(report)["hlo"].memory_bytes_per_sample is None
+    assert report.hlo.memory_bytes_per_batch is None
+    assert "before optimisation" in report.hlo.memory_remark
+
+
+def test_samples_of_a_larger_batch_move_less_each() -> None:
+    """They share the weights and their gradients, and nothing else."""
+    few, many = (count_work(make_plan(), samples=samples) for samples in (2, 8))
+    one_of_few, one_of_many = (by_method(report)["hlo"].memory_bytes_per_sample for report in (few, many))
+    assert one_of_many < one_of_few < 4 * one_of_many
+    growth = many.hlo.compulsory_bytes_per_batch - few.hlo.compulsory_bytes_per_batch
+    assert 0 < growth < many.hlo.memory_bytes_per_batch - few.hlo.memory_bytes_per_batch
+
+
+def test_a_report_without_memory_traffic_still_reads() -> None:
+    report = json.loads(count_work(make_plan(), samples=1, stage="hlo").model_dump_json())
+    for name in ("memory_bytes_per_batch", "compulsory_bytes_per_batch", "memory_remark"):
+        del report["hlo"][name]
+    for count in report["counts"]:
+        del count["memory_bytes_per_sample"]
+    assert WorkReport.model_validate(report).hlo.memory_remark is None
 
 
 def test_a_layer_that_the_formula_forgets_shows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,10 @@
-"""What all readers share: text, what a file looks like, and what is written of a reading."""
+"""What all readers share: text and what a file looks like."""
 
-import json
-
-import pandas as pd
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign
 
 from hpcai.errors import ParseError
 from hpcai.parsers.identify import looks_like
-from hpcai.parsers.reading import Reading, write_reading
 from hpcai.parsers.text import read_lines
 
 
@@ -37,16 +33,6 @@ def test_missing_file_is_named(tmp_path):
 )  # fmt: skip
 def test_a_foreign_file_is_told_by_its_looks(tmp_path, kind, words):
     assert words in looks_like(foreign(tmp_path)[kind])
-
-
-def test_a_reading_is_written_with_its_reasons(tmp_path):
-    reading = Reading(pd.DataFrame({"time_s": [1.5]}), "a tool", tmp_path / "raw", 1, 4, ("cut",), {"ranks": 2})
-    write_reading(reading, tmp_path / "t.parquet", tmp_path / "t.json")
-    written = json.loads((tmp_path / "t.json").read_text())
-    assert written["coverage_ratio"] == 0.25
-    assert written["reasons"] == ["cut"]
-    assert pd.read_parquet(tmp_path / "t.parquet")["time_s"].to_list() == [1.5]
-    assert not reading.is_whole
 
 
 def test_damage_is_damage():

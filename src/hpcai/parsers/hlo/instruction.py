@@ -1,5 +1,6 @@
 """One line of HLO text taken apart: name, types, operation, operands and attributes (openxla.org/xla, HLO text)."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -14,6 +15,8 @@ _CALLS = re.compile(
 )
 _METADATA = re.compile(r'\b(?P<field>op_type|op_name)="(?P<value>[^"]*)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_ELEMENT = re.compile(r"(?:bf|f|s|u|c)(?P<bits>\d+)(?:e\d+m\d+[a-z0-9]*)?")
+_SIZELESS = {"token", "opaque"}
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _WITHOUT_OPERANDS = {"constant", "parameter"}
 
@@ -120,6 +123,36 @@ def dimensions(type_text: str) -> Dimensions:
         return tuple(int(part) for part in found["dimensions"].split(",") if part)
     except ValueError:
         raise HloError(f"{type_text[:40]!r} has no fixed dimensions") from None
+
+
+def size_bytes(type_text: str) -> int:
+    """Return the size of an array [byte], or of all arrays of a tuple; the largest where a dimension is a bound.
+
+    Raises
+    ------
+    HloError
+        If an element or a dimension is not known.
+    """
+    return sum(_array_bytes(found["type"], found["dimensions"]) for found in _ARRAY.finditer(type_text))
+
+
+def _array_bytes(element: str, extents: str) -> int:
+    try:
+        return _element_bytes(element) * math.prod(int(part.removeprefix("<=")) for part in extents.split(",") if part)
+    except ValueError as error:
+        raise HloError(f"{element}[{extents[:40]}] has no size: {error}") from None
+
+
+def _element_bytes(name: str) -> int:
+    """Return the size of an element [byte]; XLA stores those of less than a byte in a byte each, if not packed."""
+    if name == "pred":
+        return 1
+    if name in _SIZELESS:
+        return 0
+    found = _ELEMENT.fullmatch(name)
+    if found is None:
+        raise HloError(f"elements of type {name} are not known")
+    return max(int(found["bits"]) // 8, 1)
 
 
 def element_type(type_text: str) -> str:

@@ -4,12 +4,18 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from hpcai.parsers.hlo.instruction import HloError, Instruction, parse_instruction
+from hpcai.parsers.identify import looks_like
+from hpcai.parsers.reading import nothing_read
+from hpcai.parsers.text import read_lines
 
+TOOL = "HLO text of XLA"
 UNKNOWN = float("nan")
 MULTIPLYING = ("convolution", "dot")
 
+_HEAD = re.compile(r"HloModule (?P<name>[^\s,]+)")
 _COMPUTATION = re.compile(r"(?P<entry>ENTRY )?%?(?P<name>[A-Za-z_][\w.-]*) (?:\(.*\) -> .* )?\{")
 _SIGNS = ("dim_labels", "lhs_contracting_dims")
 """Attributes that only convolutions and dots have: betray one whose operation was damaged."""
@@ -28,14 +34,34 @@ class Computation:
     instructions: dict[str, Instruction] = field(default_factory=dict)
     whole: bool = True
 
+    def operand(self, one: Instruction, place: int) -> Instruction:
+        """Return what an instruction works on.
+
+        Raises
+        ------
+        HloError
+            If it is not there, stands behind the instruction, or is of another type than the instruction says.
+        """
+        if place >= len(one.operands):
+            raise HloError(f"line {one.line}: {one.operation} with {len(one.operands)} operands")
+        named = one.operands[place]
+        found = self.instructions.get(named.name)
+        if found is None or found.line >= one.line:
+            raise HloError(f"its operand {named.name} is not there")
+        if named.type and named.type != found.type:
+            raise HloError(f"its operand {named.name} is {named.type} here and {found.type} where it is made")
+        return found
+
 
 @dataclass
 class Module:
     """The computations of a module by name, and why something of them is missing.
 
-    ``lost`` counts lines that could have held a convolution or dot.
+    ``scheduled`` says that it is optimised and in order; ``lost`` counts lines that could have held a convolution or
+    dot.
     """
 
+    name: str
     scheduled: bool
     computations: dict[str, Computation] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
@@ -46,11 +72,16 @@ class Module:
         """Whether all of it was understood."""
         return not self.reasons
 
-    def executions(self) -> dict[str, dict[str, float]]:
+    def executions(self, unknown_trips: float = UNKNOWN) -> dict[str, dict[str, float]]:
         """Return by computation and instruction how often one run of the module does it.
 
         0 if no result depends on it; NaN if the text does not say: a loop without a known number of trips, a branch,
         or damage where it matters.
+
+        Parameters
+        ----------
+        unknown_trips
+            What to take for the number of trips of a loop that does not say it.
         """
         used = {name: _used(one) for name, one in self.computations.items()}
         times = {name: 1.0 if one.is_entry else 0.0 for name, one in self.computations.items()}
@@ -61,7 +92,7 @@ class Module:
             for instruction in self.computations[name].instructions.values():
                 for role, callee in instruction.calls if times[name] and instruction.name in used[name] else ():
                     if callee in times:
-                        times[callee] += times[name] * _trips(instruction, role)
+                        times[callee] += times[name] * _trips(instruction, role, unknown_trips)
         return {
             name: {key: times[name] if key in used[name] else self._unused(times[name]) for key in one.instructions}
             for name, one in self.computations.items()
@@ -72,17 +103,27 @@ class Module:
         return UNKNOWN if self.scheduled or math.isnan(times) else 0.0
 
 
-def parse_module(lines: Sequence[str], *, scheduled: bool) -> Module:
-    """Return the module of a text's lines.
+def read_module(path: Path) -> Module:
+    """Return the module of a file.
 
-    Parameters
-    ----------
-    lines
-        The first is the module's head.
-    scheduled
-        Whether the head says that the module is optimised and in order.
+    Raises
+    ------
+    ParseError
+        If the file holds no HLO module.
     """
-    module = Module(scheduled)
+    lines = read_lines(path, TOOL)
+    found = _HEAD.match(lines[0]) if lines else None
+    if found is None:
+        raise nothing_read(path, TOOL, looks_like(path), "write out the compiled step again")
+    module = Module(found["name"], "is_scheduled=true" in lines[0])
+    _add_computations(module, lines)
+    if not any(one.instructions for one in module.computations.values()):
+        raise nothing_read(path, TOOL, "the head of an HLO module alone", "write out the compiled step again")
+    return module
+
+
+def _add_computations(module: Module, lines: Sequence[str]) -> None:
+    """Add what stands behind the head, the first line, and note what is missing."""
     current: Computation | None = None
     for number, line in enumerate(lines[1:], 2):
         if current is None:
@@ -102,7 +143,6 @@ def parse_module(lines: Sequence[str], *, scheduled: bool) -> Module:
     if entries != 1:
         module.reasons.append(f"found {entries} entry computations, expected 1: the file ends too early or is damaged")
     _check_calls(module)
-    return module
 
 
 def _begin(module: Module, line: str, number: int) -> Computation | None:
@@ -180,10 +220,10 @@ def _callees(computation: Computation) -> list[str]:
     return [callee for one in computation.instructions.values() for _, callee in one.calls]
 
 
-def _trips(instruction: Instruction, role: str) -> float:
+def _trips(instruction: Instruction, role: str, unknown_trips: float) -> float:
     """Return how often an instruction runs a computation that it calls."""
     if instruction.operation == "while":
-        return UNKNOWN if instruction.trips is None else float(instruction.trips + (role == "condition"))
+        return (unknown_trips if instruction.trips is None else instruction.trips) + (role == "condition")
     return 1.0 if role in _ROLES.get(instruction.operation, ()) else UNKNOWN
 
 

@@ -4,20 +4,16 @@ Format: openxla.org/xla, "HLO text"; what TensorFlow's ``experimental_get_compil
 and ``optimized_hlo``. What counts as work is said in `hpcai.parsers.hlo.counting`.
 """
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
 from hpcai.parsers.hlo.counting import Work, count_convolution, count_dot
-from hpcai.parsers.hlo.instruction import HloError, Instruction, Operand, dimensions, element_type
-from hpcai.parsers.hlo.module import UNKNOWN, Computation, Module, parse_module
-from hpcai.parsers.identify import looks_like
-from hpcai.parsers.reading import Reading, nothing_read
-from hpcai.parsers.text import read_lines
+from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, element_type
+from hpcai.parsers.hlo.module import TOOL, UNKNOWN, Computation, Module, read_module
+from hpcai.parsers.reading import Reading
 
-TOOL = "HLO text of XLA"
 COLUMNS = {
     "name": "string",
     "kind": "string",
@@ -33,7 +29,6 @@ COLUMNS = {
     "op_name": "string",
 }
 
-_HEAD = re.compile(r"HloModule (?P<name>[^\s,]+)")
 _COUNTERS = {"convolution": count_convolution, "dot": count_dot}
 _HARMLESS_CALLS = {"TopK", "AllocateBuffer", "SliceToDynamic", "PadToStatic", "Sharding"}
 """Custom calls of XLA that multiply nothing."""
@@ -61,14 +56,7 @@ def read_hlo_text(path: Path) -> Reading:
     ParseError
         If the file holds no HLO module.
     """
-    lines = read_lines(path, TOOL)
-    found = _HEAD.match(lines[0]) if lines else None
-    if found is None:
-        raise nothing_read(path, TOOL, looks_like(path), "write out the compiled step again")
-    scheduled = "is_scheduled=true" in lines[0]
-    module = parse_module(lines, scheduled=scheduled)
-    if not any(one.instructions for one in module.computations.values()):
-        raise nothing_read(path, TOOL, "the head of an HLO module alone", "write out the compiled step again")
+    module = read_module(path)
     reasons = module.reasons
     table = pd.DataFrame(_rows(module, reasons), columns=list(COLUMNS)).astype(COLUMNS)
     unknown = table["multiply_adds"].notna() & table["executions"].isna()
@@ -82,7 +70,7 @@ def read_hlo_text(path: Path) -> Reading:
         complete_records=int(table["total_flop"].notna().sum()),
         seen_records=len(table) + module.lost,
         reasons=tuple(reasons),
-        facts={"module": found["name"], "scheduled": scheduled, "computations": len(module.computations)},
+        facts={"module": module.name, "scheduled": module.scheduled, "computations": len(module.computations)},
     )
 
 
@@ -112,21 +100,11 @@ def _work(one: Instruction, computation: Computation, reasons: list[str]) -> Wor
     try:
         if len(one.operands) != 2:
             raise HloError(f"found {len(one.operands)} operands, expected 2")
-        image, kernel = (dimensions(_type(operand, computation)) for operand in one.operands)
+        image, kernel = (dimensions(computation.operand(one, place).type) for place in range(2))
         return _COUNTERS[one.operation](one, image, kernel, dimensions(one.type))
     except ValueError as error:
         reasons.append(f"line {one.line}: {one.name} was left out: {error}")
         return None
-
-
-def _type(operand: Operand, computation: Computation) -> str:
-    """Return the type of an operand, which the text may say twice."""
-    defined = computation.instructions.get(operand.name)
-    if defined is None:
-        raise HloError(f"its operand {operand.name} is not there")
-    if operand.type and operand.type != defined.type:
-        raise HloError(f"its operand {operand.name} is {operand.type} here and {defined.type} where it is made")
-    return defined.type
 
 
 def _row(one: Instruction, computation: str, executions: float, work: Work | None) -> dict[str, object]:

@@ -1,0 +1,181 @@
+"""Modelled memory traffic of a compiled module: the bytes that its instructions access.
+
+The model is that of XLA's own cost analysis, "bytes accessed" (openxla/xla, xla/service/hlo_cost_analysis.cc): each
+instruction that stands outside a fusion reads each of its operands once from memory and writes its result once. Nothing
+is kept in a cache from one instruction to the next, and within one nothing is read again. A fusion moves what crosses
+its border; what moves only a part of an array (slices, gathers, updates in place) counts with that part. Names, tuples
+and constants outside fusions move nothing.
+
+It differs from XLA's analysis where that is coarser: a loop counts as often as it runs, not once; of a tuple that an
+instruction returns the arrays count, not the pointers; an array is read once, also if it is an operand twice or is used
+several times in a fusion; within a fusion, too, a gather reads what it takes, of a constant as well as of an operand;
+custom calls count like other instructions.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, size_bytes
+from hpcai.parsers.hlo.module import UNKNOWN, Computation, Module, read_module
+
+_FREE = {
+    *("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "opt-barrier"),
+    *("after-all", "add-dependency", "domain", "partition-id", "replica-id"),
+    *("call", "while", "async-start", "async-update", "async-done"),
+}
+"""Move nothing themselves: they name data, order work or call computations that are counted by themselves."""
+_CALLERS = {"call", "while", "async-start"}
+_TAKING = {"slice", "dynamic-slice", "gather"}
+"""Read no more of their first operand than they return."""
+_UPDATE = "dynamic-update-slice"
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Modelled traffic between processor and memory in one run of a module.
+
+    Attributes
+    ----------
+    accessed_bytes
+        Operands read and results written by all instructions [byte]; NaN if that cannot be told.
+    compulsory_bytes
+        The module's own parameters read and its results written, each once [byte]: no way to run it moves less
+        unless they are in a cache already.
+    reason
+        Why there is no number, or what the number leaves out; blank if it is whole.
+    """
+
+    accessed_bytes: float
+    compulsory_bytes: float
+    reason: str = ""
+
+
+def read_traffic(path: Path) -> Traffic:
+    """Return the modelled memory traffic of an optimised module.
+
+    Parameters
+    ----------
+    path
+        Text of the stage ``optimized_hlo``. Before optimisation nothing is fused and traffic has no meaning.
+
+    Raises
+    ------
+    ParseError
+        If the file holds no HLO module.
+    """
+    module = read_module(path)
+    if not module.whole:
+        return Traffic(UNKNOWN, UNKNOWN, module.reasons[0])
+    if not module.scheduled:
+        return Traffic(UNKNOWN, UNKNOWN, "the module is not optimised: nothing in it is fused")
+    try:
+        return _count(module)
+    except HloError as error:
+        return Traffic(UNKNOWN, UNKNOWN, str(error))
+
+
+def _count(module: Module) -> Traffic:
+    executions = module.executions(unknown_trips=1.0)
+    entry = next(one for one in module.computations.values() if one.is_entry)
+    counted = list(_outside_fusions(module, entry.name))
+    total = sum(
+        executions[computation.name][one.name] * _accessed_bytes(one, computation, module)
+        for computation in counted
+        for one in computation.instructions.values()
+        if one.operation not in _FREE
+    )
+    parameters = sum(size_bytes(one.type) for one in entry.instructions.values() if one.operation == "parameter")
+    return Traffic(float(total), float(parameters + size_bytes(_root(entry).type)), _reason(total, counted))
+
+
+def _reason(total: float, counted: list[Computation]) -> str:
+    instructions = [one for computation in counted for one in computation.instructions.values()]
+    if math.isnan(total):
+        branching = next((one.name for one in instructions if one.operation == "conditional"), "an instruction")
+        return f"how often {branching} or what it calls is done is unknown"
+    loops = sum(one.operation == "while" and one.trips is None for one in instructions)
+    return f"{loops} loops without a known number of trips are counted once" if loops else ""
+
+
+def _outside_fusions(module: Module, entry: str) -> Iterator[Computation]:
+    """Yield the computations whose instructions read and write memory: not those within a fusion or a reduction."""
+    pending, seen = [entry], {entry}
+    while pending:
+        computation = module.computations[pending.pop()]
+        yield computation
+        for one in computation.instructions.values():
+            new = {callee for _, callee in one.calls if one.operation in _CALLERS} - seen
+            seen |= new
+            pending += sorted(new)
+
+
+def _accessed_bytes(one: Instruction, computation: Computation, module: Module) -> float:
+    """Return what one execution of an instruction reads and writes [byte]."""
+    operands = [computation.operand(one, place) for place in range(len(one.operands))]
+    if one.operation == "conditional":
+        return UNKNOWN
+    if one.operation == "fusion":
+        return _fused_bytes(module.computations[next(callee for role, callee in one.calls if role == "calls")])
+    result, sizes = size_bytes(one.type), [size_bytes(operand.type) for operand in operands]
+    match one.operation:
+        case "slice" | "dynamic-slice" | "gather":
+            return 2 * result + sum(sizes[1:])
+        case "dynamic-update-slice":
+            return 2 * sizes[1] + sum(sizes[2:])
+        case "scatter":
+            # Arrays, one set of places, as many updates: what is there is read, added to and written.
+            arrays = len(sizes) // 2
+            return sizes[arrays] + 3 * sum(sizes[arrays + 1 :])
+    return result + sum({operand.name: size for operand, size in zip(operands, sizes, strict=True)}.values())
+
+
+def _fused_bytes(fused: Computation) -> float:
+    """Return what crosses the border of a fusion [byte], and what it reads of the constant arrays within."""
+    instructions = fused.instructions.values()
+    returned = _returned(fused)
+    updates = {one.name for one in returned if one.operation == _UPDATE}
+    written = sum(size_bytes((fused.operand(one, 1) if one.name in updates else one).type) for one in returned)
+    return written + sum(_read_bytes(one, fused, updates) for one in instructions if _is_in_memory(one))
+
+
+def _is_in_memory(one: Instruction) -> bool:
+    """Whether a fusion reads it from memory: its parameters, and constants but for single numbers."""
+    return one.operation == "parameter" or (one.operation == "constant" and math.prod(dimensions(one.type)) > 1)
+
+
+def _returned(fused: Computation) -> list[Instruction]:
+    """Return what a fusion writes, each array by itself and before it gets another name."""
+    root = _root(fused)
+    arrays = [fused.operand(root, n) for n in range(len(root.operands))] if root.operation == "tuple" else [root]
+    return [_origin(one, fused) for one in arrays]
+
+
+def _origin(one: Instruction, computation: Computation) -> Instruction:
+    while one.operation == "bitcast":
+        one = computation.operand(one, 0)
+    return one
+
+
+def _read_bytes(one: Instruction, fused: Computation, updates: set[str]) -> int:
+    """Return how much of an array a fusion reads [byte]: all of it once, unless all users take a part.
+
+    What an update in place is written into is not read.
+    """
+    whole, parts = size_bytes(one.type), 0
+    for user in fused.instructions.values():
+        for place, operand in enumerate(user.operands):
+            if operand.name != one.name:
+                continue
+            if user.operation == "bitcast":
+                parts += _read_bytes(user, fused, updates)
+            elif user.operation in _TAKING and place == 0:
+                parts += size_bytes(user.type)
+            elif not (user.name in updates and place == 0):
+                return whole
+    return min(parts, whole)
+
+
+def _root(computation: Computation) -> Instruction:
+    return next(one for one in computation.instructions.values() if one.is_root)
