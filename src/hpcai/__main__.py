@@ -6,18 +6,29 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from hpcai.errors import HpcaiError
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser for which a wrong command line is bad input as any other: status 1, because 2 means a regression."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and one sentence, and exit with status 1."""
+        self.print_usage(sys.stderr)
+        self.exit(1, f"error: {message}\n")
+
+
 def main() -> int:
-    """Run one command; return 0, or 1 after one clear sentence."""
+    """Run one command; return its status: 0, or 1 after one clear sentence; a verdict has more."""
     arguments = _parser().parse_args()
+    status: int | None = 0
     if getattr(arguments, "log", None):
         arguments.log.parent.mkdir(parents=True, exist_ok=True)
         logging.basicConfig(filename=arguments.log, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        arguments.run(arguments)
+        status = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -26,11 +37,11 @@ def main() -> int:
             logging.getLogger(__name__).critical("%s", error)
         print(f"error: {error}", file=sys.stderr)
         return 1
-    return 0
+    return status or 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="hpcai", description="HPC-AI Bench: what the workflow calls, and repairs.")
+    parser = _Parser(prog="hpcai", description="HPC-AI Bench: what the workflow calls, and repairs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     schema = commands.add_parser("schema", help="print the JSON schema of all configuration files")
@@ -78,7 +89,56 @@ def _parser() -> argparse.ArgumentParser:
     restore = commands.add_parser("restore", help="put back the record of a published run from its raw folder")
     restore.add_argument("folder", type=Path)
     restore.set_defaults(run=_restore)
+
+    _add_comparisons(commands)
     return parser
+
+
+def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    compare = commands.add_parser(
+        "compare",
+        help="show what changed between two results: settings, code, machine, software, and every score",
+        description="Show what changed between two results folders. Exit status: 0, or 1 for bad input.",
+    )
+    compare.add_argument("base", type=Path, help="results folder of the earlier study, such as results")
+    compare.add_argument("new", type=Path, help="results folder of the later study")
+    compare.add_argument("--all", action="store_true", help="print all scores, not only the most important")
+    compare.add_argument("--json", type=Path, metavar="FILE", help="write everything as JSON")
+    compare.add_argument("--csv", type=Path, metavar="FILE", help="write the scores, and beside it FILE_changes")
+    compare.set_defaults(run=_compare)
+
+    regress = commands.add_parser(
+        "regress",
+        help="judge whether a result is worse than another, for continuous benchmarking",
+        description="Judge whether NEW is worse than BASE. A regression is significant and larger than the tolerance, "
+        "or a loss of convergence (Fisher's exact test), or a point whose runs all break down. Points that NEW lacks "
+        "or that cannot be compared are inconclusive; another validity is named, but decides nothing. Exit status: 0 "
+        "no regression, 1 bad input, 2 regression, 3 inconclusive (with --require-conclusive; otherwise 0).",
+    )
+    regress.add_argument("base", type=Path, help="results folder to compare with")
+    regress.add_argument("new", type=Path, help="results folder to judge")
+    regress.add_argument("--require-conclusive", action="store_true", help="exit with 3 if too few runs tell nothing")
+    regress.add_argument("--json", type=Path, metavar="FILE", help="write the verdict and its reasons as JSON")
+    regress.set_defaults(run=_regress)
+
+    history = commands.add_parser(
+        "history",
+        help="show the scores of many results in the order of time",
+        description="Show each score over many results. Exit status: 0, or 1 for bad input.",
+    )
+    history.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="results folders in any order")
+    history.add_argument("--json", type=Path, metavar="FILE", help="write the table as JSON")
+    history.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV")
+    history.set_defaults(run=_history)
+    for command in (regress, history):
+        command.add_argument("--tolerance", type=float, default=0.05, metavar="RATIO", help="default: 0.05")
+        command.add_argument(
+            "--measure",
+            action="append",
+            metavar="NAME",
+            help="score that counts, may be repeated (default: time to "
+            "train, VFLOPS and training throughput); a wrong name lists all",
+        )
 
 
 # Each command imports what it needs: `hpcai --help` answers at once.
@@ -157,6 +217,47 @@ def _restore(arguments: argparse.Namespace) -> None:
     read_record(arguments.folder / RAW / RECORD)
     republish(arguments.folder)
     print(f"{arguments.folder / RECORD}: restored")
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from hpcai.compare.comparison import compare_folders
+    from hpcai.compare.output import comparison_as_dict, write_comparison, write_values
+    from hpcai.compare.text import say_comparison
+
+    comparison = compare_folders(arguments.base, arguments.new)
+    if arguments.json:
+        write_values(comparison_as_dict(comparison), arguments.json)
+    if arguments.csv:
+        write_comparison(comparison, arguments.csv)
+    print(say_comparison(comparison, everything=arguments.all))
+
+
+def _regress(arguments: argparse.Namespace) -> int:
+    from hpcai.compare.measures import HEADLINES
+    from hpcai.compare.output import regression_as_dict, write_values
+    from hpcai.compare.text import say_regression
+    from hpcai.compare.verdict import regress_folders
+
+    measures = arguments.measure or HEADLINES
+    regression = regress_folders(arguments.base, arguments.new, arguments.tolerance, measures)
+    if arguments.json:
+        write_values(regression_as_dict(regression), arguments.json)
+    print(say_regression(regression))
+    return regression.exit_code(require_conclusive=arguments.require_conclusive)
+
+
+def _history(arguments: argparse.Namespace) -> None:
+    from hpcai.compare.history import history_of
+    from hpcai.compare.measures import HEADLINES
+    from hpcai.compare.output import history_as_dict, write_frame, write_values
+    from hpcai.compare.text import say_history
+
+    history = history_of(arguments.folders, arguments.measure or HEADLINES, arguments.tolerance)
+    if arguments.json:
+        write_values(history_as_dict(history), arguments.json)
+    if arguments.csv:
+        write_frame(history, arguments.csv)
+    print(say_history(history))
 
 
 if __name__ == "__main__":

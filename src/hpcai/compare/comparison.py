@@ -1,0 +1,93 @@
+"""The comparison of two results: what changed in what was measured with, beside what changed in the scores."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.compare.changes import find_changes
+from hpcai.compare.measures import BY_NAME, choose_measures
+from hpcai.compare.points import match_points
+from hpcai.compare.scores import compare_scores
+from hpcai.compare.study import Study, read_study
+
+
+@dataclass(frozen=True)
+class Side:
+    """Which result a side of a comparison is."""
+
+    folder: str
+    name: str
+    first_start_utc: str
+    commits: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two results beside each other.
+
+    Attributes
+    ----------
+    base, new
+        Which results these are.
+    changes
+        What differs besides scores (:data:`hpcai.compare.changes.CHANGE_COLUMNS`).
+    scores
+        What differs in the scores (:data:`hpcai.compare.scores.COMPARISON_COLUMNS`).
+    points
+        Which points were compared, and their failures (:data:`hpcai.compare.points.POINT_COLUMNS`).
+    same_runs
+        Whether both sides hold the very same runs.
+    """
+
+    base: Side
+    new: Side
+    changes: pd.DataFrame
+    scores: pd.DataFrame
+    points: pd.DataFrame
+    same_runs: bool
+
+
+def compare_folders(base: str | Path, new: str | Path, measures: Sequence[str] = tuple(BY_NAME)) -> Comparison:
+    """Return what changed between two results folders.
+
+    Parameters
+    ----------
+    base, new
+        Results folders, see :func:`hpcai.compare.study.read_study`.
+    measures
+        Names of the scores to compare, by default all.
+
+    Raises
+    ------
+    RecordError
+        If a folder holds no result that can be read.
+    ConfigError
+        If a measure is unknown.
+    """
+    chosen = choose_measures(measures)
+    return compare_studies(read_study(base), read_study(new), [measure.column for measure in chosen])
+
+
+def compare_studies(base: Study, new: Study, measures: Sequence[str] = tuple(BY_NAME)) -> Comparison:
+    """Return what changed between two results, see :func:`compare_folders`."""
+    points = match_points(base, new)
+    return Comparison(
+        base=_side(base),
+        new=_side(new),
+        changes=find_changes(base, new),
+        scores=compare_scores(base, new, points, choose_measures(measures)),
+        points=points,
+        same_runs=len(base.runs) > 0 and _attempts(base) == _attempts(new),
+    )
+
+
+def _side(study: Study) -> Side:
+    return Side(str(study.folder), study.name, study.first_start, study.commits, len(study.runs))
+
+
+def _attempts(study: Study) -> set[tuple[str, str, str]]:
+    columns = (study.runs[name].astype(str) for name in ("run_id", "attempt", "started_utc"))
+    return set(zip(*columns, strict=True))

@@ -1,0 +1,207 @@
+"""Scores over many results: each against the one before and the best so far, and where a level shifts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.compare.measures import HEADLINES, QUALITY, Measure, choose_measures, direction_of, values_of
+from hpcai.compare.points import key_of, match_points
+from hpcai.compare.scores import compare_scores
+from hpcai.compare.study import PointKey, Study, read_study
+from hpcai.compare.verdict import NEW, TOLERANCE, judge_scores
+from hpcai.errors import ConfigError
+from hpcai.metrics.detectable import ALPHA
+from hpcai.metrics.significance import correct_holm, find_level_shift
+from hpcai.metrics.statistics import mean_interval
+
+HISTORY_COLUMNS = (
+    "number", "folder", "study", "started_utc", "commit", "suite", "workload", "benchmark", "variant", "scale", "ranks",
+    "measure", "unit", "better", "value", "low", "high", "n", "runs", "previous", "ratio_to_previous",
+    "ratio_to_previous_low", "ratio_to_previous_high", "p_corrected", "best", "ratio_to_best", "series", "verdict",
+    "reason", "remark", "method", "source",
+)  # fmt: skip
+"""One row per result, point and measure. `number` counts the results from 1 in the order of their first start.
+
+`value` is the arithmetic mean of the runs with its 95 % t interval `low`, `high`; `previous` and `best` name the folder
+of the last comparable result before and of the best one up to this. `series` is the number of the result with which the
+comparable ones begin; `verdict` is that of `hpcai regress` against the previous result, "new" without one; `remark`
+says where a series shifts its level.
+"""
+NO_EARLIER = "no earlier result of this point"
+
+_Table = dict[tuple[int, PointKey, str], dict[str, Any]]
+"""Rows by number, point and measure."""
+
+
+def history_of(
+    folders: Sequence[str | Path], measures: Sequence[str] = HEADLINES, tolerance_ratio: float = TOLERANCE
+) -> pd.DataFrame:
+    """Return the history of several results.
+
+    Parameters
+    ----------
+    folders
+        Results folders in any order: they are sorted by the start of their first run.
+    measures
+        Names of the scores.
+    tolerance_ratio
+        Change that does not matter, as a ratio.
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`HISTORY_COLUMNS`, by benchmark, variant, ranks, measure and number. A result is compared with the last
+        one before it that is comparable at the same point; where it is not, its series starts anew.
+
+    Raises
+    ------
+    ConfigError
+        If no folder is given, one is given twice, or a measure is unknown.
+    RecordError
+        If a folder holds no result that can be read.
+    """
+    chosen = choose_measures(measures)
+    studies = _in_order(folders)
+    rows = [row for number, study in enumerate(studies, 1) for row in _study_rows(number, study, chosen)]
+    table: _Table = {(row["number"], key_of(row), row["measure"]): row for row in rows}
+    names = [measure.column for measure in chosen]
+    for number, study in enumerate(studies[1:], 2):
+        _judge_study(table, studies[: number - 1], study, names, tolerance_ratio)
+    _add_best(table)
+    frame = pd.DataFrame(_add_shifts(list(table.values())), columns=list(HISTORY_COLUMNS))
+    return _sort(frame, names)
+
+
+def _in_order(folders: Sequence[str | Path]) -> list[Study]:
+    paths = [Path(folder) for folder in folders]
+    if not paths:
+        raise ConfigError("found no results folder; name at least one")
+    twice = sorted({str(path) for path in paths if [other.resolve() for other in paths].count(path.resolve()) > 1})
+    if twice:
+        raise ConfigError(f"found {', '.join(twice)} more than once; name each result once")
+    return sorted((read_study(path) for path in paths), key=lambda study: (study.first_start, str(study.folder)))
+
+
+def _study_rows(number: int, study: Study, measures: Sequence[Measure]) -> Iterator[dict[str, Any]]:
+    """Yield the values of one result, as yet without anything to compare them with."""
+    for key, runs in study.point_runs().items():
+        first = runs.iloc[0]
+        for measure in measures:
+            if measure.column not in runs or runs[measure.column].isna().all():
+                continue
+            estimate = mean_interval(values_of(runs, measure))
+            yield {
+                "number": number,
+                "folder": str(study.folder),
+                "study": study.name,
+                "started_utc": study.first_start,
+                "commit": ", ".join(sorted({str(name) for name in runs.get("commit", []) if name})),
+                "suite": first["suite"],
+                "workload": first["workload"],
+                **key._asdict(),
+                "ranks": int(first["ranks"]),
+                "measure": measure.column,
+                "unit": str(first.get("quality_unit") or "") if measure.column == QUALITY else measure.unit,
+                "better": direction_of(measure, runs),
+                "value": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
+                "n": estimate.n,
+                "runs": len(runs),
+                "verdict": NEW,
+                "reason": NO_EARLIER,
+                "series": number,
+                "remark": "",
+                "method": estimate.method,
+                "source": ", ".join(map(str, study.tables[:2])),
+            }
+
+
+def _judge_study(table: _Table, earlier: Sequence[Study], study: Study, names: Sequence[str], tolerance: float) -> None:
+    """Write into the rows of one result what changed against the last comparable one before it."""
+    number = len(earlier) + 1
+    open_keys = set(study.point_runs())
+    for back in range(len(earlier), 0, -1):
+        if not open_keys:
+            return
+        points = match_points(earlier[back - 1], study)
+        points = points[[key_of(point) in open_keys for point in points.to_dict("records")]]
+        matched = {key_of(point) for point in points[points["status"] == "compared"].to_dict("records")}
+        scores = compare_scores(earlier[back - 1], study, points, choose_measures(names))
+        for row in judge_scores(scores, tolerance).to_dict("records"):
+            key = key_of(row)
+            for name in [row["measure"]] if row["measure"] else names:
+                own, other = table.get((number, key, name)), table.get((back, key, name))
+                if own and key in open_keys:
+                    own |= _against(row, other) if row["finding"] != "not comparable" else _refused(own, row)
+        open_keys -= matched
+
+
+def _against(row: Mapping[Any, Any], previous: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what a row of a comparison says about a result; `previous` is the row of the result before."""
+    cells = {
+        "ratio_to_previous": row["ratio"],
+        "ratio_to_previous_low": row["low_ratio"],
+        "ratio_to_previous_high": row["high_ratio"],
+        "p_corrected": row["p_corrected"],
+        "verdict": row["verdict"],
+        "reason": row["reason"],
+        "better": row["better"],
+    }
+    return cells | ({"previous": previous["folder"], "series": previous["series"]} if previous else {})
+
+
+def _refused(own: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return why a series starts anew, from the nearest result that was not comparable."""
+    if own["reason"] != NO_EARLIER:
+        return {}
+    return {"reason": f"a new series, not comparable with the result before: {row['note']}"}
+
+
+def _add_best(table: _Table) -> None:
+    """Write which result of its series up to each row is the best, and the ratio to it."""
+    for part in _series(list(table.values())):
+        holder = part[0]
+        for row in part:
+            if row["better"]:
+                holder = row if _beats(row, holder) else holder
+                row |= {"best": holder["folder"], "ratio_to_best": row["value"] / holder["value"]}
+
+
+def _beats(row: Mapping[str, Any], holder: Mapping[str, Any]) -> bool:
+    return bool(row["value"] < holder["value"] if row["better"] == "lower" else row["value"] > holder["value"])
+
+
+def _add_shifts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Write into the first result after a significant shift of a series that its level has shifted."""
+    series = [part for part in _series(rows) if len(part) > 1]
+    found = [find_level_shift([row["value"] for row in part]) for part in series]
+    corrected = correct_holm([p for _, p in found])
+    for part, (place, _), p in zip(series, found, corrected, strict=True):
+        if p <= ALPHA:
+            before, after = (mean_interval(row["value"] for row in side) for side in (part[:place], part[place:]))
+            part[place]["remark"] = (
+                f"the level shifts here: mean {before.value:.4g} of {before.n} results before, {after.value:.4g} of "
+                f"{after.n} from here on (p = {p:.2g}, corrected for {len(series)} series)"
+            )
+    return rows
+
+
+def _series(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows with a value by their series of comparable results, each in the order of time."""
+    series: dict[tuple[PointKey, str, int], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: int(row["number"])):
+        if row["value"] > 0:
+            series.setdefault((key_of(row), row["measure"], row["series"]), []).append(row)
+    return list(series.values())
+
+
+def _sort(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    texts = ("previous", "best", "commit", "remark", "reason", "better", "unit")
+    numbers = ("ratio_to_previous", "ratio_to_previous_low", "ratio_to_previous_high", "p_corrected", "ratio_to_best")
+    frame = frame.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(numbers, "float64"))
+    order = frame.assign(place=frame["measure"].map({name: place for place, name in enumerate(names)}))
+    keys = ["benchmark", "variant", "ranks", "scale", "place", "number"]
+    return order.sort_values(keys, kind="stable", ignore_index=True)[list(HISTORY_COLUMNS)]

@@ -1,0 +1,103 @@
+"""The scores that are compared, the most important first."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from hpcai.errors import ConfigError
+from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.statistics import finite
+
+Better = Literal["lower", "higher", ""]
+"""Which way is better; blank where a number alone does not tell."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One score of a run.
+
+    Attributes
+    ----------
+    column
+        Its column of the tables `runs` or `run_scores`; the unit ends the name.
+    words, unit
+        How it is written.
+    better
+        Which way is better; blank for the quality, whose direction belongs to its metric.
+    needs
+        Columns that must be equal on both sides, or the values are not of one kind.
+    source_column
+        Column that names what was measured once for several runs, such as their power: it counts once.
+    """
+
+    column: str
+    words: str
+    unit: str
+    better: Better
+    needs: tuple[str, ...] = ()
+    source_column: str = ""
+
+
+_CLOCK = ("time_staging",)
+_WORK = ("flop_method",)
+_POWER = ("power_method",)
+QUALITY = "last_quality"
+MEASURES = (
+    Measure("time_to_train_s", "time to train", "s", "lower", _CLOCK),
+    Measure("valid_rate_flop_per_s", "VFLOPS", "FLOP/s", "higher", _WORK),
+    Measure("rate_flop_per_s", "FLOPS", "FLOP/s", "higher", _WORK),
+    Measure("train_rate_samples_per_s", "training throughput", "samples/s", "higher"),
+    Measure(QUALITY, "quality", "", ""),
+    Measure("epochs_to_target", "epochs to target", "epochs", "lower"),
+    Measure("time_to_quality_s", "time to quality", "s", "lower", _CLOCK),
+    Measure("step_time_median_s", "step time", "s", "lower"),
+    Measure("staging_s", "staging", "s", "lower"),
+    Measure("evaluation_rate_samples_per_s", "evaluation throughput", "samples/s", "higher"),
+    Measure("init_s", "initialisation", "s", "lower"),
+    Measure("overhead_s", "outside staging and epochs", "s", "lower"),
+    Measure("mean_power_w", "mean power", "W", "lower", _POWER, "power_source"),
+    Measure("flop_per_j", "FLOPS per watt", "FLOP/J", "higher", (*_WORK, *_POWER), "power_source"),
+    Measure("valid_flop_per_j", "VFLOPS per watt", "FLOP/J", "higher", (*_WORK, *_POWER), "power_source"),
+    Measure("peak_memory_bytes", "peak memory", "bytes", "lower"),
+)
+BY_NAME = {measure.column: measure for measure in MEASURES}
+HEADLINES = ("time_to_train_s", "valid_rate_flop_per_s", "train_rate_samples_per_s")
+"""What a regression is judged by unless other measures are named: each one more makes a finding harder."""
+
+
+def choose_measures(names: Sequence[str]) -> tuple[Measure, ...]:
+    """Return the measures of these names, in the order of importance.
+
+    Raises
+    ------
+    ConfigError
+        If a name is none; says which there are.
+    """
+    unknown = [name for name in names if name not in BY_NAME]
+    if unknown:
+        raise ConfigError(f"--measure: found {', '.join(unknown)}; allowed: {', '.join(BY_NAME)}")
+    return tuple(measure for measure in MEASURES if measure.column in names)
+
+
+def values_of(runs: pd.DataFrame, measure: Measure) -> list[float]:
+    """Return one value for each run that earned one; for each measurement, where one served several runs."""
+    if measure.column not in runs:
+        return []
+    complete = runs[runs["outcome"].isin(COMPLETE)].dropna(subset=[measure.column])
+    values = complete[measure.column].astype(float)
+    if measure.source_column and measure.source_column in complete:
+        values = values.groupby(complete[measure.source_column].fillna("").astype(str), sort=False).mean()
+    return [float(value) for value in finite(values)]
+
+
+def direction_of(measure: Measure, runs: pd.DataFrame) -> Better:
+    """Return which way is better; for a quality, as the runs that reached their target or missed it show."""
+    if measure.column != QUALITY:
+        return measure.better
+    # A run has converged if and only if its best quality reached the target: that tells the direction of the metric.
+    judged = runs[runs["outcome"].isin(COMPLETE) & (runs["best_quality"] != runs["quality_target"])]
+    above = judged["best_quality"].astype(float) > judged["quality_target"].astype(float)
+    votes = set(above == (judged["outcome"] == "converged"))
+    return ("higher" if votes.pop() else "lower") if len(votes) == 1 else ""

@@ -1,0 +1,72 @@
+"""Comparisons, verdicts and histories as files for other programs."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.compare.comparison import Comparison
+from hpcai.compare.verdict import Regression
+from hpcai.errors import ConfigError
+from hpcai.files import write_atomically
+
+
+def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain values; None for what was not measured."""
+    return {
+        "base": asdict(comparison.base),
+        "new": asdict(comparison.new),
+        "same_runs": comparison.same_runs,
+        "changes": _rows(comparison.changes),
+        "scores": _rows(comparison.scores),
+        "points": _rows(comparison.points),
+    }
+
+
+def regression_as_dict(regression: Regression) -> dict[str, Any]:
+    """Return a verdict as plain values, with the comparison that it rests on."""
+    return {
+        "verdict": regression.verdict,
+        "tolerance_ratio": regression.tolerance_ratio,
+        "points": _rows(regression.points),
+        "scores": _rows(regression.scores),
+        "comparison": comparison_as_dict(regression.comparison),
+    }
+
+
+def history_as_dict(history: pd.DataFrame) -> dict[str, Any]:
+    """Return a history as plain values."""
+    return {"history": _rows(history)}
+
+
+def write_values(values: dict[str, Any], file: Path) -> None:
+    """Write plain values as JSON, whole or not at all."""
+    _write(file, json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_frame(frame: pd.DataFrame, file: Path) -> None:
+    """Write a table as CSV, whole or not at all."""
+    _write(file, frame.to_csv(index=False, lineterminator="\n"))
+
+
+def write_comparison(comparison: Comparison, file: Path) -> Path:
+    """Write the scores as CSV, and the changes into a second file beside it, whose path is returned."""
+    beside = file.with_name(f"{file.stem}_changes{file.suffix}")
+    write_frame(comparison.scores, file)
+    write_frame(comparison.changes, beside)
+    return beside
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(file, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    rows = frame.astype(object).to_dict("records")
+    return [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in rows]

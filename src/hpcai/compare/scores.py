@@ -1,0 +1,163 @@
+"""How every score changed between two results, with the significance that the number of runs allows."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
+from hpcai.compare.points import key_of
+from hpcai.compare.study import Study
+from hpcai.metrics.significance import Significance, compare_samples, correct_holm
+
+COMPARISON_COLUMNS = (
+    "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "ranks", "measure", "unit", "better",
+    "base_value", "new_value", "ratio", "low_ratio", "high_ratio", "n_base", "n_new", "p_t", "p_permutation",
+    "smallest_p", "p_corrected", "spread_ratio", "detectable_ratio", "beyond_range", "identical", "method", "note",
+    "source",
+)  # fmt: skip
+"""One row per point and score; one without a `measure` for each point that is not compared (`note` says why).
+
+`ratio` is new over base; `p_corrected` is corrected for all scores of the table (Holm). `finding`: "worse", "better" or
+"different" (significant, the last without a better direction), "not significant", "too few runs" (no arrangement of
+them reaches 5 %), "one run", "not measured", "not comparable", "no ratio", "identical" (the same values on both sides).
+"""
+_FLAGS = ("beyond_range", "identical")
+_TEXTS = (
+    "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "measure", "unit", "better", "method",
+    "note", "source",
+)  # fmt: skip
+FINDINGS = (
+    "worse", "different", "better", "not comparable", "not significant", "too few runs", "one run", "no ratio",
+    "not measured", "identical",
+)  # fmt: skip
+"""In the order of importance."""
+
+
+def compare_scores(
+    base: Study, new: Study, points: pd.DataFrame, measures: Sequence[Measure] = MEASURES
+) -> pd.DataFrame:
+    """Return the change of every score at every point.
+
+    Parameters
+    ----------
+    base, new
+        Two results.
+    points
+        Their points (:func:`hpcai.compare.points.match_points`).
+    measures
+        The scores; the more, the stricter the correction.
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`COMPARISON_COLUMNS`, the most important first: by finding, then by the order of the measures, then by
+        the size of the change. Scores that neither side has are left out.
+    """
+    before, after = base.point_runs(), new.point_runs()
+    rows: list[dict[str, Any]] = []
+    for point in points.to_dict("records"):
+        about = {
+            name: point[name] for name in ("status", "suite", "workload", "benchmark", "variant", "scale", "ranks")
+        }
+        if point["status"] != "compared":
+            rows.append({**about, "finding": "not comparable", "measure": "", "note": point["reason"]})
+            continue
+        sides = (before[key_of(point)], after[key_of(point)])
+        rows += [about | row for measure in measures if (row := _score_row(measure, sides))]
+    source = " | ".join(", ".join(map(str, study.tables[:2])) for study in (base, new))
+    frame = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS)).assign(source=source)
+    return _sort(_judge(frame), measures)
+
+
+def _score_row(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> dict[str, Any] | None:
+    """Return the change of one score at one point; nothing if neither side has it."""
+    values = [values_of(side, measure) for side in sides]
+    if not any(values):
+        return None
+    other = [name for name in measure.needs if _said(sides[0], name) != _said(sides[1], name)]
+    change = _not_of_one_kind(sides, values, other) if other and all(values) else compare_samples(*values)
+    cells = asdict(change)
+    renamed = {"low_ratio": cells.pop("low"), "high_ratio": cells.pop("high")}
+    better = _direction(measure, sides)
+    return {**cells, **renamed, "measure": measure.column, "unit": _unit(measure, sides), "better": better}
+
+
+def _said(runs: pd.DataFrame, column: str) -> set[str]:
+    return {str(value) for value in runs[column].dropna()} - {""} if column in runs else set()
+
+
+def _not_of_one_kind(
+    sides: tuple[pd.DataFrame, pd.DataFrame], values: Sequence[Sequence[float]], names: Sequence[str]
+) -> Significance:
+    words = [
+        f"{name} {', '.join(sorted(_said(sides[0], name))) or 'unknown'} against "
+        f"{', '.join(sorted(_said(sides[1], name))) or 'unknown'}"
+        for name in names
+    ]
+    means = [math.fsum(side) / len(side) for side in values]
+    return Significance(
+        base_value=means[0],
+        new_value=means[1],
+        n_base=len(values[0]),
+        n_new=len(values[1]),
+        method="not comparable",
+        note=f"not of one kind: {'; '.join(words)}",
+    )
+
+
+def _direction(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> Better:
+    """Return which way is better, as the runs of either side show."""
+    return direction_of(measure, sides[0]) or direction_of(measure, sides[1])
+
+
+def _unit(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
+    if measure.column != QUALITY:
+        return measure.unit
+    return "; ".join(sorted(set().union(*(_said(side, "quality_unit") for side in sides))))
+
+
+def _judge(frame: pd.DataFrame) -> pd.DataFrame:
+    """Add the corrected p values and what was found."""
+    p_values = frame["p_t"].astype(float).fillna(frame["p_permutation"].astype(float))
+    frame["p_corrected"] = correct_holm(p_values.tolist())
+    frame["measure"] = frame["measure"].fillna("")
+    frame["finding"] = [_finding(row) for row in frame.to_dict("records")]
+    numbers = [name for name in COMPARISON_COLUMNS if name not in (*_FLAGS, *_TEXTS)]
+    kinds = {**dict.fromkeys(_FLAGS, "boolean"), **dict.fromkeys(numbers, "float64")}
+    return frame.astype(kinds).fillna(dict.fromkeys(_TEXTS, ""))
+
+
+def _finding(row: dict[Any, Any]) -> str:
+    cases = {
+        "not comparable": not row["measure"] or row["method"] == "not comparable",
+        "not measured": not (row["n_base"] and row["n_new"]),
+        "identical": row["identical"] is True,
+        "no ratio": math.isnan(row["ratio"]),
+        "one run": row["n_base"] == 1 or row["n_new"] == 1,
+    }
+    return next((name for name, holds in cases.items() if holds), None) or _tested(row)
+
+
+def _tested(row: dict[Any, Any]) -> str:
+    """Return what the tests found."""
+    change = Significance(p_permutation=row["p_permutation"], smallest_p=row["smallest_p"])
+    if not change.is_significant(row["p_corrected"]):
+        return "not significant" if change.can_be_significant else "too few runs"
+    if not row["better"]:
+        return "different"
+    return "worse" if (row["ratio"] > 1) == (row["better"] == "lower") else "better"
+
+
+def _sort(frame: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
+    ranks = {measure.column: number for number, measure in enumerate(measures)}
+    ratios = frame["ratio"].astype(float)
+    keyed = frame.assign(
+        by_finding=frame["finding"].map(FINDINGS.index),
+        by_measure=frame["measure"].map(ranks).fillna(-1),
+        by_size=[-abs(math.log(ratio)) if ratio > 0 else 1.0 for ratio in ratios],
+    )
+    order = ["by_finding", "by_measure", "by_size", "benchmark", "variant", "ranks"]
+    return keyed.sort_values(order, kind="stable", ignore_index=True)[list(COMPARISON_COLUMNS)]

@@ -1,0 +1,207 @@
+"""Comparisons, verdicts and histories as text for a terminal."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from hpcai.compare.comparison import Comparison, Side
+from hpcai.compare.measures import BY_NAME, HEADLINES
+from hpcai.compare.scores import FINDINGS
+from hpcai.compare.verdict import VERDICTS, Regression, say_change
+from hpcai.metrics.words import say_bytes, say_rate, say_share
+
+MOST_ROWS = 40
+"""Rows of a table that fit a few screens."""
+LONGEST_CELL = 44
+NOTABLE = ("worse", "different", "better", "not comparable")
+_DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
+
+
+def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
+    """Return what changed between two results: settings first, then scores, the most important rows on top.
+
+    Parameters
+    ----------
+    comparison
+        Two results beside each other.
+    everything
+        Show all scores, not only the first :data:`MOST_ROWS`.
+    """
+    changes, scores = comparison.changes, comparison.scores
+    alone = scores[scores["measure"] == ""]
+    compared = scores[scores["measure"] != ""]
+    parts = [
+        _say_sides(comparison),
+        f"Besides the scores: {_count(len(changes), 'difference')}",
+        _say_changes(changes),
+        f"Scores: {_count_findings(compared)}",
+        _say_scores(compared, everything=everything),
+        "\n".join(f"not compared: {_label(row)}: {row['note']}" for row in alone.to_dict("records")),
+        _how(compared),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def say_regression(regression: Regression) -> str:
+    """Return a verdict with its reasons, the gravest points first, the verdict itself as the last line."""
+    order = {name: number for number, name in enumerate(VERDICTS)}
+    points = regression.points.sort_values("verdict", key=lambda names: names.map(order), kind="stable")
+    rows = [(row["verdict"], _label(row)) for row in points.to_dict("records")]
+    blocks = []
+    for (verdict, label), row in zip(rows, points.to_dict("records"), strict=True):
+        lines = [f"{verdict}: {label}", *(f"    {reason}" for reason in str(row["reason"]).split("; ") if reason)]
+        blocks.append("\n".join([*lines, *([f"    also: {row['remark']}"] if row["remark"] else [])]))
+    tolerance = say_share(regression.tolerance_ratio)
+    counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
+    last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance})"
+    return "\n\n".join([_say_sides(regression.comparison), "\n".join(blocks), last])
+
+
+def say_history(history: pd.DataFrame) -> str:
+    """Return a history, one line per result, point and measure."""
+    if history.empty:
+        return "no score was measured in any of these results"
+    results = history.drop_duplicates("number").sort_values("number")
+    lines = [
+        f"{row.number}  {row.folder}  {row.started_utc}  commit {shorten(str(row.commit))}"
+        for row in results.itertuples()
+    ]
+    blocks = ["\n".join(lines)]
+    for _, part in history.groupby(["benchmark", "variant", "ranks", "scale", "measure"], sort=False):
+        first = part.iloc[0].to_dict()
+        rows = [_history_cells(row) for row in part.to_dict("records")]
+        heads = ("result", "value", "95 % interval", "n", "to previous", "to best", "verdict")
+        remarks = [f"result {row['number']}: {row['remark']}" for row in part.to_dict("records") if row["remark"]]
+        blocks.append("\n".join([f"{_label(first)}: {_words(first)}", columns(heads, rows), *remarks]))
+    return "\n\n".join(blocks)
+
+
+def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return lines of aligned cells, indented by two blanks; long cells are cut."""
+    table = [list(heads), *([_cut(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[place]) for line in table) for place in range(len(heads))]
+    return "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in table)
+
+
+def shorten(text: str) -> str:
+    """Return a text whose commits and digests are cut to twelve digits."""
+    return _DIGEST.sub(lambda found: found.group()[:12], text)
+
+
+def say_value(value: float, unit: str) -> str:
+    """Return a value with its unit; a dash for what was not measured."""
+    if not math.isfinite(value):
+        return "–"
+    if unit.startswith("FLOP"):
+        return say_rate(value, unit)
+    return say_bytes(value) if unit == "bytes" else f"{value:.4g} {unit}".rstrip()
+
+
+def _say_sides(comparison: Comparison) -> str:
+    lines = [_side("base", comparison.base), _side("new ", comparison.new)]
+    return "\n".join([*lines, *(["both hold the very same runs"] if comparison.same_runs else [])])
+
+
+def _side(name: str, side: Side) -> str:
+    first = f", first run {side.first_start_utc}" if side.first_start_utc else ""
+    commit = f", commit {shorten(side.commits)}" if side.commits else ", commit unknown"
+    return f"{name}  {side.folder}: study {side.name}, {_count(side.runs, 'run')}{first}{commit}"
+
+
+def _say_changes(changes: pd.DataFrame) -> str:
+    if changes.empty:
+        return "  nothing on record differs"
+    rows = [
+        (row["category"], row["key"], shorten(row["before"]), shorten(row["after"]), row["where"] or "everywhere")
+        for row in changes.to_dict("records")
+    ]
+    return columns(("category", "key", "before", "after", "where"), rows)
+
+
+def _count_findings(scores: pd.DataFrame) -> str:
+    counts = scores["finding"].value_counts()
+    return ", ".join(f"{counts[name]} {name}" for name in FINDINGS if name in counts) or "none to compare"
+
+
+def _say_scores(scores: pd.DataFrame, *, everything: bool) -> str:
+    if scores.empty:
+        return ""
+    least = int(scores["finding"].isin(NOTABLE).sum())
+    shown = scores if everything else scores.head(max(MOST_ROWS, least))
+    heads = ("finding", "point", "score", "before", "after", "change", "95 % interval", "n", "p")
+    table = columns(heads, [_score_cells(row) for row in shown.to_dict("records")])
+    left = len(scores) - len(shown)
+    return table + (f"\n  … {left} more without a finding; --all shows them" if left else "")
+
+
+def _score_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    return (
+        row["finding"],
+        _label(row),
+        _words(row),
+        say_value(row["base_value"], row["unit"]),
+        say_value(row["new_value"], row["unit"]),
+        say_change(row["ratio"]) if math.isfinite(row["ratio"]) else "–",
+        _interval(row["low_ratio"], row["high_ratio"]),
+        f"{row['n_base']:.0f}, {row['n_new']:.0f}",
+        f"{row['p_corrected']:.2g}" if math.isfinite(row["p_corrected"]) else "–",
+    )
+
+
+def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
+    interval = "–"
+    if math.isfinite(row["low"]):
+        interval = f"{say_value(row['low'], row['unit'])} to {say_value(row['high'], row['unit'])}"
+    to_previous, to_best = (row[name] for name in ("ratio_to_previous", "ratio_to_best"))
+    return (
+        str(row["number"]),
+        say_value(row["value"], row["unit"]),
+        interval,
+        f"{row['n']} of {row['runs']}",
+        say_change(to_previous) if math.isfinite(to_previous) else "–",
+        say_change(to_best) if math.isfinite(to_best) else "–",
+        row["verdict"],
+    )
+
+
+def _interval(low: float, high: float) -> str:
+    return f"{say_change(low)} to {say_change(high)}" if math.isfinite(low) else "–"
+
+
+def _how(scores: pd.DataFrame) -> str:
+    tested = int(scores["p_corrected"].notna().sum())
+    return (
+        "Change: ratio of means, its interval by Welch's t. A change is called worse or better if Welch's t test finds "
+        f"it at 5 %\nafter Holm's correction for the {_count(tested, 'score')} tested (column p), and the permutation "
+        f"test at 5 % as well.{_say_detectable(scores)}"
+    )
+
+
+def _say_detectable(scores: pd.DataFrame) -> str:
+    found = scores.loc[scores["measure"].isin(HEADLINES), "detectable_ratio"].dropna()
+    if found.empty:
+        return ""
+    least, most = (say_change(1 + ratio) for ratio in (found.min(), found.max()))
+    return (
+        "\nTime to train, VFLOPS or throughput: so many runs with this spread find a change with 80 % probability if "
+        f"it is\nlarger than {least} at the steadiest point, {most} at the least steady one (one score, uncorrected)."
+    )
+
+
+def _label(row: Mapping[Any, Any]) -> str:
+    return "/".join(str(row[name]) for name in ("benchmark", "variant", "scale"))
+
+
+def _words(row: Mapping[Any, Any]) -> str:
+    return BY_NAME[row["measure"]].words
+
+
+def _cut(cell: str) -> str:
+    return cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -1,0 +1,199 @@
+"""Whether a result is worse than another by more than a tolerance: the verdict of continuous benchmarking."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.compare.comparison import Comparison, compare_folders
+from hpcai.compare.measures import HEADLINES
+from hpcai.compare.points import key_of
+from hpcai.compare.scores import COMPARISON_COLUMNS
+from hpcai.errors import ConfigError
+from hpcai.metrics.detectable import ALPHA, runs_needed
+from hpcai.metrics.words import say_share
+
+TOLERANCE = 0.05
+REGRESSION, IMPROVEMENT = "regression", "improvement"
+NO_CHANGE, INCONCLUSIVE = "no change", "inconclusive"
+VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
+"""The gravest first: a point, and a whole result, gets the gravest verdict of its parts."""
+NEW = "new"
+"""Verdict on a point that the base does not have: it decides nothing."""
+EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
+POINT_VERDICT_COLUMNS = ("verdict", "reason", "benchmark", "variant", "scale", "remark")
+SCORE_VERDICT_COLUMNS = ("verdict", "reason", *COMPARISON_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """The verdict on a result.
+
+    Attributes
+    ----------
+    verdict
+        The gravest of all points: regression, inconclusive, improvement, no change.
+    points
+        One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, and what does not decide but should be
+        seen, such as another validity.
+    scores
+        The comparison with a verdict for each score (:data:`SCORE_VERDICT_COLUMNS`).
+    tolerance_ratio
+        What is no change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
+    comparison
+        What the verdict rests on.
+    """
+
+    verdict: str
+    points: pd.DataFrame
+    scores: pd.DataFrame
+    tolerance_ratio: float
+    comparison: Comparison
+
+    def exit_code(self, *, require_conclusive: bool = False) -> int:
+        """Return 2 for a regression, 3 for an inconclusive result if that is not allowed, otherwise 0."""
+        if self.verdict == INCONCLUSIVE and not require_conclusive:
+            return 0
+        return EXIT_CODES.get(self.verdict, 0)
+
+
+def regress_folders(
+    base: str | Path, new: str | Path, tolerance_ratio: float = TOLERANCE, measures: Sequence[str] = HEADLINES
+) -> Regression:
+    """Return whether the new result is a regression.
+
+    Parameters
+    ----------
+    base, new
+        Results folders.
+    tolerance_ratio
+        Change of a score that does not matter, as a ratio: 0.05 for 5 %.
+    measures
+        The scores that decide.
+
+    Raises
+    ------
+    ConfigError
+        If the tolerance is not positive, or a measure unknown.
+    RecordError
+        If a folder holds no result that can be read.
+    """
+    if not 0 < tolerance_ratio < 1:
+        raise ConfigError(f"--tolerance: found {tolerance_ratio}; a ratio between 0 and 1 is allowed, such as 0.05")
+    return judge_comparison(compare_folders(base, new, measures), tolerance_ratio)
+
+
+def judge_comparison(comparison: Comparison, tolerance_ratio: float = TOLERANCE) -> Regression:
+    """Return the verdict on a comparison, see :func:`regress_folders`."""
+    scores = judge_scores(comparison.scores, tolerance_ratio)
+    groups = {key_of(rows.iloc[0].to_dict()): rows for _, rows in scores.groupby(["benchmark", "variant", "scale"])}
+    nothing = scores.iloc[:0]
+    rows = [_judge_point(point, groups.get(key_of(point), nothing)) for point in comparison.points.to_dict("records")]
+    points = pd.DataFrame(rows, columns=list(POINT_VERDICT_COLUMNS))
+    verdict = _gravest(points["verdict"])
+    return Regression(verdict, points, scores, tolerance_ratio, comparison)
+
+
+def judge_scores(scores: pd.DataFrame, tolerance_ratio: float) -> pd.DataFrame:
+    """Return a comparison with the verdict on each score and its reason (:data:`SCORE_VERDICT_COLUMNS`)."""
+    judged = [judge_score(row, tolerance_ratio) for row in scores.to_dict("records")]
+    frame = scores.assign(verdict=[verdict for verdict, _ in judged], reason=[reason for _, reason in judged])
+    return frame[list(SCORE_VERDICT_COLUMNS)]
+
+
+def judge_score(row: Mapping[Any, Any], tolerance_ratio: float) -> tuple[str, str]:
+    """Return the verdict on one row of a comparison, and its reason.
+
+    A regression or an improvement is significant and larger than the tolerance; no change has its whole 95 % interval
+    within the tolerance (or identical values); everything else is inconclusive.
+    """
+    limit = 1 + tolerance_ratio
+    if row["finding"] in ("not comparable", "not measured", "no ratio", "one run"):
+        return INCONCLUSIVE, f"{row['finding']}: {row['note']}"
+    if row["finding"] == "identical":
+        return NO_CHANGE, "the same values on both sides"
+    ratio = float(row["ratio"])
+    size = f"{say_change(ratio)}, 95 % interval {say_change(row['low_ratio'])} to {say_change(row['high_ratio'])}"
+    if row["finding"] in ("worse", "better", "different") and not 1 / limit <= ratio <= limit:
+        if row["finding"] == "different":
+            return INCONCLUSIVE, f"{size}: significant, but nothing on record tells which way is better"
+        return (REGRESSION if row["finding"] == "worse" else IMPROVEMENT), size
+    if row["low_ratio"] >= 1 / limit and row["high_ratio"] <= limit:
+        return NO_CHANGE, f"{size}: within {say_share(tolerance_ratio)}"
+    return INCONCLUSIVE, f"{size}: {_what_is_missing(row, tolerance_ratio)}"
+
+
+def say_change(ratio: float) -> str:
+    """Return a ratio as a signed percentage, beyond a doubling as a factor."""
+    if not math.isfinite(ratio):
+        return "unknown"
+    return f"×{ratio:.3g}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+
+
+def _what_is_missing(row: Mapping[Any, Any], tolerance_ratio: float) -> str:
+    needed = runs_needed(row["spread_ratio"], tolerance_ratio)
+    have = f"have {row['n_base']:.0f} and {row['n_new']:.0f}"
+    if not math.isfinite(needed):
+        return f"no number of runs that anyone makes can find {say_share(tolerance_ratio)} at this spread ({have})"
+    if needed <= min(row["n_base"], row["n_new"]):
+        return f"the change is near the tolerance of {say_share(tolerance_ratio)}; more runs would tell ({have})"
+    return f"about {needed:.0f} runs on each side would find a change of {say_share(tolerance_ratio)} ({have})"
+
+
+def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, Any]:
+    where = {name: point[name] for name in ("benchmark", "variant", "scale")}
+    if point["status"] != "compared":
+        verdict, reason = _not_compared(point)
+        return {"verdict": verdict, "reason": reason, **where, "remark": ""}
+    found = [_about_failures(point), *zip(scores["verdict"], _named_reasons(scores), strict=True)]
+    verdict = _gravest([name for name, _ in found])
+    reason = "; ".join(reason for name, reason in found if name == verdict and reason)
+    return {
+        "verdict": verdict,
+        "reason": reason or "no score was measured on either side",
+        **where,
+        "remark": _validity(point),
+    }
+
+
+def _not_compared(point: Mapping[Any, Any]) -> tuple[str, str]:
+    if point["status"] == "only_new":
+        return NEW, "nothing to compare it with"
+    words = {"only_base": "lost point", "not_comparable": "not comparable"}[point["status"]]
+    return INCONCLUSIVE, f"{words}: {point['reason']}"
+
+
+def _named_reasons(scores: pd.DataFrame) -> list[str]:
+    return [f"{measure} {reason}" for measure, reason in zip(scores["measure"], scores["reason"], strict=True)]
+
+
+def _about_failures(point: Mapping[Any, Any]) -> tuple[str, str]:
+    """Return the verdict that follows from the runs without a result; blank if they are no more than before."""
+    before = f"{point['converged_base']} of {point['runs_base']} runs converged before"
+    after = f"{point['converged_new']} of {point['runs_new']} after"
+    if point["runs_new"] and point["finished_base"] and not point["finished_new"]:
+        # Training to the end is no matter of chance as reaching the target is: one broken run of one is enough.
+        return REGRESSION, f"no run trained to its end ({before}, {after})"
+    if point["p_failures_corrected"] <= ALPHA:
+        return REGRESSION, f"{before}, {after} (Fisher's exact test, p = {point['p_failures_corrected']:.2g})"
+    fewer = (
+        point["runs_new"] and point["converged_new"] * point["runs_base"] < point["converged_base"] * point["runs_new"]
+    )
+    if fewer:
+        return INCONCLUSIVE, f"{before}, {after} (Fisher's exact test, p = {point['p_failures_corrected']:.2g})"
+    return "", ""
+
+
+def _validity(point: Mapping[Any, Any]) -> str:
+    before, after = point["valid_for_base"], point["valid_for_new"]
+    if before == after:
+        return ""
+    return f"valid at the levels or divisions {before} before, {after} now"
+
+
+def _gravest(verdicts: Sequence[str] | pd.Series) -> str:
+    found = set(verdicts)
+    return next((verdict for verdict in VERDICTS if verdict in found), INCONCLUSIVE)

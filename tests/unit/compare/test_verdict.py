@@ -1,0 +1,196 @@
+"""Verdicts and the command line: what is a regression, what is not, and with which status the programs end."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.compare.study_folders import make_runs, write_study
+from unit.record_factory import make_benchmark, make_record
+
+from hpcai.__main__ import main
+from hpcai.compare.comparison import compare_folders
+from hpcai.compare.text import columns, say_comparison, say_regression
+from hpcai.compare.verdict import Regression, regress_folders
+from hpcai.errors import ConfigError
+from hpcai.records import RunRecord
+
+RATE = ("train_rate_samples_per_s",)
+
+
+def judge(tmp_path: Path, base: list[RunRecord], new: list[RunRecord], **options: Any) -> Regression:
+    return regress_folders(write_study(tmp_path / "base", base), write_study(tmp_path / "new", new), **options)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
+    monkeypatch.setattr("sys.argv", ["hpcai", *map(str, arguments)])
+    return main()
+
+
+def reason_of(regression: Regression) -> str:
+    return " ".join(regression.points["reason"])
+
+
+def test_identical_results_have_not_changed(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(), make_runs())
+    assert regression.verdict == "no change"
+    assert regression.exit_code(require_conclusive=True) == 0
+
+
+def test_a_fifth_slower_is_a_regression_and_back_an_improvement(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(), make_runs(factor=1.2))
+    assert regression.verdict == "regression"
+    assert regression.exit_code() == 2
+    assert "train_rate_samples_per_s −16.7 %" in reason_of(regression)
+    back = regress_folders(tmp_path / "new", tmp_path / "base", measures=RATE)
+    assert back.verdict == "improvement"
+    assert back.exit_code(require_conclusive=True) == 0
+
+
+def test_a_change_within_the_tolerance_is_none(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(12), make_runs(12, factor=1.01), tolerance_ratio=0.1, measures=RATE)
+    assert regression.verdict == "no change"
+    assert "within 10 %" in reason_of(regression)
+
+
+def test_a_significant_change_below_the_tolerance_is_no_regression(tmp_path: Path) -> None:
+    base, new = make_runs(), make_runs(factor=1.2)
+    assert judge(tmp_path, base, new, tolerance_ratio=0.4, measures=RATE).verdict == "no change"
+
+
+def test_too_few_runs_are_inconclusive_and_say_how_many_are_needed(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(2), make_runs(2, factor=1.2), measures=RATE)
+    assert regression.verdict == "inconclusive"
+    assert (regression.exit_code(), regression.exit_code(require_conclusive=True)) == (0, 3)
+    assert "runs on each side would find a change of 5 % (have 2 and 2)" in reason_of(regression)
+    one = judge(tmp_path / "one", make_runs(1), make_runs(1, factor=1.5), measures=RATE)
+    assert one.verdict == "inconclusive"
+    assert "beyond the range of the base" in reason_of(one)
+
+
+def test_lost_points_and_other_problems_are_inconclusive(tmp_path: Path) -> None:
+    lost = judge(tmp_path, make_runs(2, (1, 2)), make_runs(2, (1,)))
+    assert dict(zip(lost.points["scale"], lost.points["verdict"], strict=True)) == {
+        "n1x1": "no change",
+        "n1x2": "inconclusive",
+    }
+    assert "lost point: not in the new result" in reason_of(lost)
+    harder = make_benchmark(target={"value": 0.295, "note": "harder"})
+    other = judge(tmp_path / "other", make_runs(2, (1,)), make_runs(2, (1,), benchmark=harder))
+    assert other.verdict == "inconclusive"
+    assert "quality_target 0.3 against 0.295" in reason_of(other)
+
+
+def test_a_new_point_decides_nothing(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(2, (1,)), make_runs(2, (1, 2)))
+    assert regression.verdict == "no change"
+    assert regression.points["verdict"].tolist() == ["no change", "new"]
+    assert judge(tmp_path / "all", make_runs(2, (1,)), make_runs(2, (2,))).verdict == "inconclusive"
+
+
+def test_lost_convergence_is_a_regression_when_fisher_says_so(tmp_path: Path) -> None:
+    missed = [make_record("not_converged", repetition=number) for number in range(1, 6)]
+    regression = judge(tmp_path, make_runs(5, (1,)), missed, measures=RATE)
+    assert regression.verdict == "regression"
+    assert "5 of 5 runs converged before, 0 of 5 after (Fisher's exact test, p = 0.004)" in reason_of(regression)
+    few = judge(tmp_path / "few", make_runs(2, (1,)), missed[:2], measures=RATE)
+    assert few.verdict == "inconclusive"
+    assert "p = 0.17" in reason_of(few)
+
+
+def test_a_point_whose_runs_all_break_down_is_a_regression(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(1, (1,)), [make_record("failed")])
+    assert regression.exit_code() == 2
+    assert "no run trained to its end" in reason_of(regression)
+    assert judge(tmp_path / "both", [make_record("failed")], [make_record("failed")]).verdict == "inconclusive"
+
+
+def test_another_validity_is_named(tmp_path: Path) -> None:
+    base = [record.model_copy(update={"verdicts": ()}) for record in make_runs(2, (1,))]
+    folders = [write_study(tmp_path / "base", base), write_study(tmp_path / "new", make_runs(2, (1,)))]
+    for folder in folders:
+        (folder / "tables" / "scales.parquet").unlink()
+    regression = regress_folders(*folders)
+    assert regression.verdict == "no change"
+    assert regression.points["remark"].tolist() == ["valid at the levels or divisions not judged before, none now"]
+    assert "also: valid at" in say_regression(regression)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -0.1, 1.0, float("nan")])
+def test_a_tolerance_that_is_none_is_refused(tmp_path: Path, tolerance: float) -> None:
+    with pytest.raises(ConfigError, match="--tolerance"):
+        judge(tmp_path, [], [], tolerance_ratio=tolerance)
+
+
+def test_regress_ends_with_its_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = write_study(tmp_path / "base", make_runs())
+    slow = write_study(tmp_path / "slow", make_runs(factor=1.2))
+    few = write_study(tmp_path / "few", make_runs(1, factor=1.2))
+    file = tmp_path / "out" / "verdict.json"
+    assert run(monkeypatch, "regress", base, base) == 0
+    assert "both hold the very same runs" in capsys.readouterr().out
+    assert run(monkeypatch, "regress", base, slow, "--json", file) == 2
+    assert capsys.readouterr().out.splitlines()[-1] == "verdict: regression (2 regression; tolerance 5 %)"
+    assert run(monkeypatch, "regress", base, few) == 0
+    assert run(monkeypatch, "regress", base, few, "--require-conclusive") == 3
+    assert run(monkeypatch, "regress", base, tmp_path) == 1
+    assert run(monkeypatch, "regress", base, slow, "--measure", "speed") == 1
+    assert run(monkeypatch, "regress", base, slow, "--measure", "init_s") == 0
+    found = json.loads(file.read_text())
+    assert found["verdict"] == "regression"
+    assert {row["verdict"] for row in found["points"]} == {"regression"}
+    assert found["comparison"]["base"]["runs"] == 10
+
+
+def test_a_wrong_command_line_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit) as ending:
+        run(monkeypatch, "regress", "only-one")
+    assert ending.value.code == 1
+
+
+def test_help_tells_the_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ending:
+        run(monkeypatch, "regress", "--help")
+    assert ending.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "0 no regression, 1 bad input, 2 regression, 3 inconclusive" in text
+
+
+def test_compare_prints_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = write_study(tmp_path / "base", make_runs())
+    new = write_study(tmp_path / "new", [*make_runs(factor=1.2), *make_runs(1, (4,))], name="renamed")
+    arguments = ("compare", base, new, "--json", tmp_path / "c.json", "--csv", tmp_path / "c.csv")
+    assert run(monkeypatch, *arguments) == 0
+    text = capsys.readouterr().out
+    for words in (
+        "study.name",
+        "renamed",
+        "worse",
+        "−16.7 %",
+        "not compared: cosmoflow_tiny/fp32/n1x4: not in the base",
+    ):
+        assert words in text
+    assert "nan" not in text
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert [row["key"] for row in written["changes"]] == ["study.name"]
+    assert (tmp_path / "c.csv").read_text().startswith("status,finding")
+    assert "study.name" in (tmp_path / "c_changes.csv").read_text()
+
+
+def test_long_comparisons_are_cut_unless_all_is_asked_for(tmp_path: Path) -> None:
+    runs = [record for name in ("a", "b", "c", "d", "e") for record in make_runs(2, benchmark=name)]
+    folder = write_study(tmp_path / "base", runs)
+    comparison = compare_folders(folder, folder)
+    short, long = say_comparison(comparison), say_comparison(comparison, everything=True)
+    assert "more without a finding; --all shows them" in short
+    assert len(long.splitlines()) > len(short.splitlines()) > 40
+
+
+def test_columns_are_aligned_and_long_cells_cut() -> None:
+    lines = columns(("a", "value"), [("one", "1"), ("x" * 60, "2")]).splitlines()
+    assert lines[1].index("1") == lines[2].index("2") == lines[0].index("value")
+    assert lines[2].strip().startswith("x" * 43 + "…")
