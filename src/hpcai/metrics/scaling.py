@@ -1,6 +1,7 @@
-"""Speed-up and parallel efficiency against the smallest scale of the same benchmark and variant."""
+"""Strong or weak scaling; speed-up and efficiency against the smallest scale of the same benchmark and variant."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pandas as pd
 
@@ -10,6 +11,23 @@ COMPLETE = ("converged", "not_converged")
 """Outcomes whose rates and shares enter a mean: the training did all of its work."""
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
 """What is compared across scales, and the column of the run table that holds it."""
+RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
+NO_IDEAL = (
+    "no ideal speed-up of the time to train: the global batch changes with the ranks, and with it the epochs needed"
+)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What stays the same when the ranks grow: the work of a step, that of a rank, or neither; and how it is told."""
+
+    name: RegimeName
+    reason: str
+
+    @property
+    def same_problem(self) -> bool:
+        """Whether an optimizer step does the same at all scales, so that the same epochs lead to the target."""
+        return self.name in ("strong", "undetermined")
 
 
 @dataclass(frozen=True)
@@ -33,8 +51,45 @@ class ScalePoint:
     efficiency_ratio: float
     efficiency_low_ratio: float
     efficiency_high_ratio: float
+    regime: RegimeName
+    regime_reason: str
     method: str
     note: str
+
+
+def tell_regime(points: pd.DataFrame) -> Regime:
+    """Tell strong from weak scaling by the global batches of one benchmark and variant.
+
+    Parameters
+    ----------
+    points
+        Rows of the table of runs or of scales: ``ranks`` and ``global_batch_samples`` [samples per optimizer step].
+
+    Returns
+    -------
+    Regime
+        Strong: the same global batch at all scales (Amdahl 1967). Weak: the same batch per rank (Gustafson 1988).
+        Mixed: neither, so that no law of scaling holds. Undetermined: one number of ranks with one batch.
+    """
+    pairs = points[["ranks", "global_batch_samples"]].drop_duplicates().sort_values(["ranks", "global_batch_samples"])
+    ranks, batches = pairs["ranks"], pairs["global_batch_samples"]
+    if len(pairs) < 2:
+        return Regime("undetermined", "measured at one number of ranks")
+    if (batches == batches.iloc[0]).all():
+        return Regime("strong", f"a global batch of {batches.iloc[0]:g} samples at every scale")
+    if (batches * ranks.iloc[0] == batches.iloc[0] * ranks).all():
+        return Regime("weak", f"a batch of {batches.iloc[0] / ranks.iloc[0]:g} samples per rank at every scale")
+    found = ", ".join(f"{batch:g} at {count:g}" for count, batch in zip(ranks, batches, strict=True))
+    return Regime(
+        "mixed", f"neither the global batch nor the batch per rank stays the same (samples at ranks: {found})"
+    )
+
+
+def base_of(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the base: the smallest scale of one benchmark and variant."""
+    ordered = points.sort_values(["ranks", "nodes"], kind="stable")
+    base: pd.DataFrame = ordered[ordered["scale"] == ordered["scale"].iloc[0]]
+    return base
 
 
 def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
@@ -52,22 +107,27 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         the repeats: ``speed-up = T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up *
         ranks_base / ranks``; the base is the smallest scale of the same benchmark and variant, and stands in
         ``baseline``. Converged runs count for the time, all that trained to their end for the rate.
+
+        ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
+        them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
+        target, so that beyond the base its ideal speed-up and its efficiency are NaN, and ``note`` says so.
     """
     points = []
     for _, group in runs.groupby(["benchmark", "variant"], sort=True):
-        ordered = group.sort_values(["ranks", "nodes"], kind="stable")
-        base = ordered[ordered["scale"] == ordered["scale"].iloc[0]]
-        for _, at_scale in ordered.groupby("scale", sort=False):
-            points += [compare_scales(at_scale, base, measure) for measure in MEASURES]
+        base, regime = base_of(group), tell_regime(group)
+        for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
+            points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
     return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
 
 
-def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> ScalePoint:
+def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
     """Return the point of one measure: the runs of one scale against those of the base scale."""
     here, there = at_scale.iloc[0], base.iloc[0]
-    own, reference = _values(at_scale, measure), _values(base, measure)
-    speedup = _speedup(own, reference, measure, is_base=here["scale"] == there["scale"])
-    ideal = float(here["ranks"] / there["ranks"])
+    own, reference = values_of(at_scale, measure), values_of(base, measure)
+    is_base = here["scale"] == there["scale"]
+    speedup = _speedup(own, reference, measure, is_base=is_base)
+    has_ideal = is_base or measure != "time_to_train" or regime.same_problem
+    ideal = float(here["ranks"] / there["ranks"]) if has_ideal else float("nan")
     return ScalePoint(
         benchmark=str(here["benchmark"]),
         variant=str(here["variant"]),
@@ -86,13 +146,15 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> 
         efficiency_ratio=speedup.value / ideal,
         efficiency_low_ratio=speedup.low / ideal,
         efficiency_high_ratio=speedup.high / ideal,
+        regime=regime.name,
+        regime_reason=regime.reason,
         method=speedup.method,
-        note=speedup.note,
+        note="; ".join(filter(None, [speedup.note, "" if has_ideal else NO_IDEAL])),
     )
 
 
-def _values(runs: pd.DataFrame, measure: str) -> list[float]:
-    """Measured values of the runs that earned one; a time to train is NaN unless the run converged."""
+def values_of(runs: pd.DataFrame, measure: str) -> list[float]:
+    """Return the measured values of the runs that earned one; a time to train is NaN unless the run converged."""
     return [float(value) for value in runs.loc[runs["outcome"].isin(COMPLETE), MEASURES[measure]].dropna()]
 
 

@@ -1,6 +1,4 @@
-"""Throughput, speed-up, parallel efficiency and staging against the scale."""
-
-from dataclasses import dataclass
+"""Throughput and staging against the scale."""
 
 import numpy as np
 import pandas as pd
@@ -10,18 +8,7 @@ from matplotlib.figure import Figure
 from hpcai.metrics.scaling import COMPLETE
 from hpcai.plots import theme
 
-MEASURE_WORDS = {"time_to_train": "time to train", "train_rate": "training throughput"}
 NO_END = "no run trained to its end"
-
-
-@dataclass(frozen=True)
-class Series:
-    """The columns that make one line with error bars (value, low, high), and how it looks."""
-
-    columns: tuple[str, str, str]
-    colour: theme.Colour
-    marker: str = "D"
-    shift: float = 0.0
 
 
 def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
@@ -65,72 +52,26 @@ def _draw_rate(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, kind: str) 
     # Left of the mean, which would hide them.
     places = measured["ranks"] * 0.96
     axes.plot(places, measured[f"{kind}_rate_{unit}"], "o", color="#0173b2", markersize=4, alpha=0.8, gid="runs")
-    _draw_series(axes, scales, Series(columns, "#222222"))
+    _draw_means(axes, scales, columns)
     if kind == "train":
         axes.plot(scales["ranks"], scales[f"train_rate_ideal_{unit}"], "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
     theme.from_zero(axes)
 
 
-def plot_scaling(scaling: pd.DataFrame) -> Figure:
-    """Draw speed-up and parallel efficiency against ranks with their intervals and the ideal.
-
-    Parameters
-    ----------
-    scaling
-        The table of :func:`hpcai.metrics.scaling.compute_scaling`.
-    """
-    with theme.house_style():
-        if scaling.empty or scaling["speedup_ratio"].isna().all():
-            return theme.empty_figure(
-                "Speed-up and parallel efficiency", "the base scale has neither a time nor a rate"
-            )
-        parts = theme.panels(scaling)
-        figure, grid = theme.new_figure(len(parts), 2)
-        palette = theme.colours(list(MEASURE_WORDS))
-        for line, (name, part) in zip(grid, parts, strict=True):
-            for axes, kind in zip(line, ("speedup", "efficiency"), strict=True):
-                theme.set_title(axes, name, f"base {part['baseline'].iloc[0]}")
-                _draw_scaling(axes, part, kind, palette)
-        entries = {
-            MEASURE_WORDS[measure]: theme.key_line(colour, marker)
-            for (measure, colour), marker in zip(palette.items(), theme.MARKERS, strict=False)
-        }
-        theme.add_legend(figure, {**entries, "ideal": theme.key_line(theme.IDEAL_COLOUR, style="--")})
-        return figure
-
-
-def _draw_scaling(axes: Axes, points: pd.DataFrame, kind: str, palette: dict[str, theme.Colour]) -> None:
-    axes.set_ylabel("speed-up [ratio]" if kind == "speedup" else "parallel efficiency [ratio]")
-    if points["speedup_ratio"].isna().all():
-        theme.say_empty(axes, "the base scale has no value")
-        return
-    theme.rank_axis(axes, sorted({int(ranks) for ranks in points["ranks"]}))
-    ideal = points.drop_duplicates("scale").sort_values("ranks")
-    level = ideal["speedup_ideal_ratio"] if kind == "speedup" else np.ones(len(ideal))
-    axes.plot(ideal["ranks"], level, "--", color=theme.IDEAL_COLOUR, linewidth=1.0)
-    columns = (f"{kind}_ratio", f"{kind}_low_ratio", f"{kind}_high_ratio")
-    for number, (measure, colour) in enumerate(palette.items()):
-        # Shifted a little sideways: two error bars at one number of ranks would hide each other.
-        shift = 0.02 * (2 * number - 1)
-        series = Series(columns, colour, theme.MARKERS[number], shift)
-        _draw_series(axes, points[points["measure"] == measure], series)
-    theme.from_zero(axes)
-
-
-def _draw_series(axes: Axes, frame: pd.DataFrame, series: Series) -> None:
-    """Draw the values against ranks, with error bars where there is an interval."""
-    value, low, high = series.columns
+def _draw_means(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) -> None:
+    """Draw means against ranks, with error bars where there is an interval; the columns are value, low and high."""
+    value, low, high = columns
     known = frame.dropna(subset=[value]).sort_values("ranks")
     values = known[value].to_numpy(dtype=float)
     # An interval that does not exist has no length; its bar is then invisible behind the marker.
     below = np.nan_to_num(values - known[low].to_numpy(dtype=float))
     above = np.nan_to_num(known[high].to_numpy(dtype=float) - values)
     axes.errorbar(
-        known["ranks"].to_numpy(dtype=float) * (1 + series.shift),
+        known["ranks"].to_numpy(dtype=float),
         values,
         yerr=[below, above],
-        fmt=f"{series.marker}-",
-        color=series.colour,
+        fmt="D-",
+        color="#222222",
         markersize=5,
         capsize=3,
         linewidth=1.2,

@@ -1,4 +1,4 @@
-"""Speed-up and efficiency: identities at the base, recovery of a known law, missing bases."""
+"""Strong or weak; speed-up and efficiency: identities at the base, recovery of a known law, missing bases."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.scaling import compute_scaling
+from hpcai.metrics.scaling import NO_IDEAL, compute_scaling, tell_regime
 
 seconds = st.floats(min_value=0.1, max_value=1e5)
 
@@ -24,6 +24,7 @@ def make_runs(times: dict[int, list[float]], outcome: str = "converged", **colum
             "outcome": outcome,
             "time_to_train_s": time if outcome == "converged" else math.nan,
             "train_rate_samples_per_s": 100 / time,
+            "global_batch_samples": 64,
             **columns,
         }
         for ranks, values in times.items()
@@ -73,3 +74,50 @@ def test_each_variant_has_its_own_base() -> None:
 
 def test_no_runs() -> None:
     assert compute_scaling(make_runs({1: [1.0]}).iloc[:0]).empty
+
+
+def make_batches(batches: dict[int, int]) -> pd.DataFrame:
+    parts = [make_runs({ranks: [8 / ranks] * 2}, global_batch_samples=batch) for ranks, batch in batches.items()]
+    return pd.concat(parts)
+
+
+@pytest.mark.parametrize(
+    ("batches", "name", "words"),
+    [
+        ({1: 64, 2: 64, 8: 64}, "strong", "64 samples at every scale"),
+        ({2: 64, 4: 128, 16: 512}, "weak", "32 samples per rank"),
+        ({1: 64, 2: 128, 4: 128}, "mixed", "64 at 1, 128 at 2, 128 at 4"),
+        ({4: 64}, "undetermined", "one number of ranks"),
+    ],
+)
+def test_regime_is_told_by_the_batches(batches: dict[int, int], name: str, words: str) -> None:
+    regime = tell_regime(make_batches(batches))
+    assert regime.name == name
+    assert words in regime.reason
+    points = compute_scaling(make_batches(batches))
+    assert set(points["regime"]) == {name}
+    assert set(points["regime_reason"]) == {regime.reason}
+
+
+@given(st.integers(1, 512), st.lists(st.integers(1, 512), min_size=2, max_size=5, unique=True))
+def test_regime_of_any_scales(batch: int, ranks: list[int]) -> None:
+    assert tell_regime(make_batches(dict.fromkeys(ranks, batch))).name == "strong"
+    assert tell_regime(make_batches({count: batch * count for count in ranks})).name == "weak"
+
+
+def test_two_batches_at_one_number_of_ranks_are_mixed() -> None:
+    both = pd.concat([make_batches({2: 64}), make_batches({2: 128})])
+    assert tell_regime(both).name == "mixed"
+
+
+@pytest.mark.parametrize("batches", [{1: 64, 2: 128}, {1: 64, 2: 100}])
+def test_growing_batches_leave_no_ideal_time_to_train(batches: dict[int, int]) -> None:
+    points = compute_scaling(make_batches(batches)).set_index(["measure", "ranks"])
+    time, base, rate = points.loc[("time_to_train", 2)], points.loc[("time_to_train", 1)], points.loc[("train_rate", 2)]
+    assert time["speedup_ratio"] == pytest.approx(2)
+    assert math.isnan(time["speedup_ideal_ratio"])
+    assert math.isnan(time["efficiency_ratio"])
+    assert NO_IDEAL in time["note"]
+    assert base["efficiency_ratio"] == 1
+    assert (rate["speedup_ideal_ratio"], rate["efficiency_ratio"]) == (2, pytest.approx(1))
+    assert NO_IDEAL not in rate["note"]

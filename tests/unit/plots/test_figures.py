@@ -158,7 +158,7 @@ def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> 
 
 
 def test_png(tmp_path: Path) -> None:
-    assert to_png(draw_figure("scaling", make_tables("one", tmp_path))).startswith(b"\x89PNG")
+    assert to_png(draw_figure("throughput", make_tables("one", tmp_path))).startswith(b"\x89PNG")
 
 
 def test_users_own_settings_do_not_change_a_figure(tmp_path: Path) -> None:
