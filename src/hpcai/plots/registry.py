@@ -8,13 +8,18 @@ from matplotlib.figure import Figure
 
 from hpcai.plots.ceilings import plot_ceilings
 from hpcai.plots.communication import plot_phases
+from hpcai.plots.comparison import plot_comparison
 from hpcai.plots.curves import plot_loss, plot_quality, plot_step_times
+from hpcai.plots.history import plot_history
 from hpcai.plots.kernels import plot_kernels
 from hpcai.plots.lanes import plot_lanes
 from hpcai.plots.messages import plot_links, plot_messages
-from hpcai.plots.rates import plot_scaling, plot_staging, plot_throughput
+from hpcai.plots.ranking import plot_ranking
+from hpcai.plots.rates import plot_staging, plot_throughput
+from hpcai.plots.scores import plot_scores
 from hpcai.plots.storage import plot_io
 from hpcai.plots.times import plot_time_shares, plot_time_to_train
+from hpcai.plots.variant_effects import plot_variant_effects
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,6 @@ STUDY_FIGURES: dict[str, FigureSpec] = {
     "time_shares": FigureSpec(plot_time_shares, ("scales",)),
     "throughput": FigureSpec(plot_throughput, ("runs", "scales")),
     "step_times": FigureSpec(plot_step_times, ("epochs",)),
-    "scaling": FigureSpec(plot_scaling, ("scaling",)),
     "staging": FigureSpec(plot_staging, ("runs",)),
 }
 """What the timed runs show."""
@@ -46,7 +50,15 @@ CHARACTERISATION_FIGURES: dict[str, FigureSpec] = {
     "ceilings": FigureSpec(plot_ceilings, ("ceilings",)),
 }
 """What profiled runs and the measured ceilings of the machine show."""
-FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES}
+SCORE_FIGURES: dict[str, FigureSpec] = {
+    "scores": FigureSpec(plot_scores, ("run_scores", "scores")),
+    "ranking": FigureSpec(plot_ranking, ("ranking",)),
+    "variant_effects": FigureSpec(plot_variant_effects, ("variant_effects",)),
+    "comparison": FigureSpec(plot_comparison, ("comparison",)),
+    "history": FigureSpec(plot_history, ("history",)),
+}
+"""What the scores of the study, and those of others, show."""
+FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES, **SCORE_FIGURES}
 """By topic, the name of the figure's file and of its caption."""
 
 

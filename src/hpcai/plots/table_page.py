@@ -6,8 +6,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from hpcai.metrics.ranking import RANKING_COLUMNS
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
+
 UNITS = {
     "_flop_per_s": "FLOP/s",
+    "_flop_per_j": "FLOP/s per W",
+    "_flop_per_byte": "FLOP/byte",
     "_bytes_per_s": "bytes/s",
     "_samples_per_s": "samples/s",
     "_bytes": "bytes",
@@ -24,7 +29,7 @@ BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
 """Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
 NAMING_COLUMNS = ("precision", "backend", "place", "setting", "threads", "method", "stage")
 """Columns that say what was measured: blank where they do not apply, as the precision of a disk."""
-EXPLAINING_COLUMNS = ("reason", "reasons", "raw", "source")
+EXPLAINING_COLUMNS = ("reason", "reasons", "raw", "source", "note", "dropped")
 """Columns of texts that are blank where there is nothing to explain; so are those that such a word ends."""
 RUN_COLUMNS = (
     "run_id", "suite", "valid_for", "outcome", "reason", "ranks", "time_to_train_s", "epochs_to_target", "epochs",
@@ -111,6 +116,9 @@ SHOWN_COLUMNS = {
     "scales": SCALE_COLUMNS,
     "verdicts": VERDICT_COLUMNS,
     **CHARACTERISATION_COLUMNS,
+    "run_scores": TRIAL_COLUMNS,
+    "scores": SCORE_COLUMNS,
+    "ranking": RANKING_COLUMNS,
 }
 LONG = 30
 """Characters from which on a text needs a wide column."""

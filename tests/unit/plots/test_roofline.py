@@ -155,3 +155,20 @@ def test_names_never_overlap():
     places = spread_labels(ends, (1e8, 1e10), 340).query("side > 0")["place"].tolist()
     assert all(after - before >= LABEL_PIXELS - 1e-9 for before, after in itertools.pairwise(places))
     assert max(places) <= 340
+
+
+def test_the_main_arrows_are_those_of_the_most_ranks_and_the_most_gain(tables):
+    moved = moves_of_one(tables[2])
+    main = moved[moved["main"]]
+    assert set(main.loc[main["scope"] == "network", "ranks"]) == {512}
+    assert set(main["kind"]) == {"modelled", "measured"}
+    assert len(main) < len(moved)
+
+
+def test_two_machines_stand_in_one_panel_within_the_page(tables):
+    points, ceilings, moves = tables
+    other = {"machine": "another_machine_with_a_long_name"}
+    both = [pd.concat([table, table.assign(**other)]) for table in (points, ceilings, moves)]
+    svg = spec_to_svg(to_spec(draw_roofline(*both)))
+    assert float(re.search(r'width="([\d.]+)"', svg).group(1)) <= WIDEST_PIXELS
+    assert "peak fp16, cluster" in svg
