@@ -43,4 +43,4 @@ lock: ## resolve requirements.lock and envs/ anew (needs uv)
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement
-	rm -rf logs results/tables results/figures results/summary.json results/report.html
+	rm -rf logs results/tables results/figures results/hpc_ai500 results/summary.json results/scoring.json results/*.html

@@ -19,52 +19,6 @@ include: "workflow/rules/characterise.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/profiles.smk"
 include: "workflow/rules/views.smk"
+include: "workflow/rules/scores.smk"
 include: "workflow/rules/report.smk"
-
-
-localrules:
-    all,
-    data,
-    pack,
-    measure,
-    characterise,
-    views,
-    analyse,
-
-
-rule all:
-    default_target: True
-    input:
-        "results/report.html",
-        CHARACTERISATIONS,
-
-
-rule data:
-    input:
-        MANIFESTS,
-
-
-rule pack:
-    input:
-        PACKS,
-
-
-rule measure:
-    input:
-        RECORDS,
-
-
-rule characterise:
-    input:
-        CHARACTERISATIONS,
-
-
-rule views:
-    input:
-        VIEW_PAGES,
-        "results/characterisation.json",
-
-
-rule analyse:
-    input:
-        ANALYSES,
+include: "workflow/rules/targets.smk"

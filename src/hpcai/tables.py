@@ -1,7 +1,8 @@
 """Run records to tables: one row per run or per epoch, written as CSV and Parquet with units in the column names."""
 
+import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,13 @@ __all__ = [
     "collect_runs",
     "collect_verdicts",
     "compute_scaling",
+    "join_tables",
     "read_records",
+    "rows_as_json",
     "summarise_scales",
     "summarise_study",
     "write_table",
+    "write_tables",
 ]
 
 SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
@@ -130,6 +134,27 @@ def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> No
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         write(frame, temporary)
         os.replace(temporary, path)
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write tables as ``NAME.csv`` and ``NAME.parquet`` into a folder (:func:`write_table`)."""
+    for name, frame in tables.items():
+        write_table(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
+
+
+def join_tables(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Return the rows of several tables of the same columns; an empty table gives its columns alone."""
+    filled = [part for part in parts if len(part)]
+    if filled:
+        return pd.concat(filled, ignore_index=True)
+    return parts[0] if parts else pd.DataFrame()
+
+
+def rows_as_json(files: Iterable[Path]) -> bytes:
+    """Return the rows of Parquet files as one JSON object, by the files' names; an empty cell is null."""
+    tables = {file.stem: pd.read_parquet(file) for file in files}
+    rows = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in tables.items()}
+    return json.dumps(rows, indent=1).encode()
 
 
 def _to_csv(frame: pd.DataFrame, path: Path) -> None:

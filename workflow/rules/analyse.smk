@@ -20,7 +20,7 @@ ANALYSES = [
     ),
     *expand(
         "results/figures/{figure}.svg",
-        figure=["throughput", "step_times", "scaling", "staging"],
+        figure=["throughput", "step_times", "staging"],
     ),
     "results/summary.json",
 ]
@@ -250,23 +250,6 @@ use rule plot_time_to_train as plot_step_times with:
         "logs/plot_step_times.log",
     params:
         figure="step_times",
-        library=PLOT_LIBRARY,
-
-
-use rule plot_time_to_train as plot_scaling with:
-    input:
-        scaling="results/tables/scaling.parquet",
-    output:
-        figure=report(
-            "results/figures/scaling.svg",
-            caption="../../reports/captions/scaling.rst",
-            category="Scaling",
-            labels={"figure": "Speed-up and parallel efficiency"},
-        ),
-    log:
-        "logs/plot_scaling.log",
-    params:
-        figure="scaling",
         library=PLOT_LIBRARY,
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -80,6 +81,13 @@ LINKS = present_or_planned(
 WORK = present_or_planned(
     [f"results/characterise/work/{benchmark}.json" for benchmark in CAMPAIGN.benchmarks]
 )
+HPC_AI500_BENCHMARKS = [
+    name
+    for name, benchmark in CAMPAIGN.benchmarks.items()
+    if benchmark.suite == "hpc_ai500"
+]
+PUBLISHED = [str(path) for path in CAMPAIGN.published]
+EARLIER_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.compare_with]
 CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
 # Which files of which kinds of profiles hold a view.
 VIEW_FILES = {
@@ -177,11 +185,25 @@ def records_to_analyse():
     return records
 
 
+def records_of_benchmark(wildcards):
+    """Records of one benchmark."""
+    return [
+        record
+        for record in RECORDS_TO_ANALYSE
+        if record.startswith(f"results/runs/{wildcards.benchmark}/")
+    ]
+
+
 def summary():
     """Summary of the study for the report's texts; absent before the analysis."""
-    paths = [Path("results/summary.json"), Path("results/characterisation.json")]
-    texts = [json.loads(path.read_text()) for path in paths if path.exists()]
-    return {**texts[0], "characterisation": texts[-1]} if len(texts) == 2 else None
+    parts = {
+        name: Path(f"results/{name}.json")
+        for name in ("summary", "characterisation", "scoring")
+    }
+    if not all(path.exists() for path in parts.values()):
+        return None
+    texts = {name: json.loads(path.read_text()) for name, path in parts.items()}
+    return {**texts.pop("summary"), **texts}
 
 
 config["summary"] = summary()

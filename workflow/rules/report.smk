@@ -1,8 +1,11 @@
 # Reads:  everything that the analysis made
-# Writes: results/report.html, one file that opens offline
+# Writes: results/report.html, which people read, and results/workflow_report.html, how Snakemake made it
 
 
-REPORTED = [*ANALYSES, *VIEW_PAGES, "results/characterisation.json"]
+REPORTED = [*ANALYSES, *VIEW_PAGES, *SCORES, "results/characterisation.json"]
+REPORT_SOURCES = [
+    str(path) for path in sorted((ROOT / "reports").rglob("*")) if path.is_file()
+]
 
 
 rule write_study:
@@ -22,11 +25,7 @@ rule report:
     input:
         results=REPORTED,
         study="results/study.json",
-        landing_page=str(ROOT / "reports" / "workflow.rst"),
-        captions=[
-            str(path) for path in sorted((ROOT / "reports" / "captions").glob("*.rst"))
-        ],
-        stylesheet=str(ROOT / "reports" / "report.css"),
+        sources=REPORT_SOURCES,
     output:
         html="results/report.html",
     log:
@@ -34,7 +33,26 @@ rule report:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        sources=str(ROOT / "reports"),
+        library=library_digest("report", "plots", "metrics"),
+    script:
+        "../scripts/write_report.py"
+
+
+rule workflow_report:
+    input:
+        results=REPORTED,
+        study="results/study.json",
+        sources=REPORT_SOURCES,
+    output:
+        html="results/workflow_report.html",
+    log:
+        "logs/workflow_report.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
         snakefile=workflow.main_snakefile,
+        stylesheet=str(ROOT / "reports" / "report.css"),
     shell:
         """
         exec &>{log:q}
@@ -43,5 +61,5 @@ rule report:
             --configfile {input.study:q} \
             --nolock \
             --report {output.html:q} \
-            --report-stylesheet {input.stylesheet:q}
+            --report-stylesheet {params.stylesheet:q}
         """

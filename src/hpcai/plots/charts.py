@@ -21,6 +21,7 @@ class ChartSpec:
 CHARTS: dict[str, ChartSpec] = {
     "roofline": ChartSpec(draw_roofline, ("roofline_points", "roofline_ceilings", "roofline_moves")),
     "memory_roofline": ChartSpec(draw_memory_roofline, ("roofline_points", "roofline_ceilings")),
+    "published_roofline": ChartSpec(draw_roofline, ("published_points", "published_ceilings", "published_moves")),
     "scaling": ChartSpec(draw_scaling, ("scaling", "scaling_details", "scaling_curves")),
 }
 """By topic, the name of the chart's files and of its caption."""

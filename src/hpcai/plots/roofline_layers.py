@@ -200,9 +200,9 @@ def _axis(ends: tuple[float, float], unit: str = "") -> alt.Axis:
     steps = (1,) if last - first > 2 else (1, 2, 5)
     powers = range(math.floor(first), math.ceil(last) + 1)
     values = [step * 10.0**power for power in powers for step in steps if ends[0] <= step * 10.0**power <= ends[1]]
-    words = "format(datum.value, '~s')"
+    words = "datum.value < 1 ? format(datum.value, '~g') : format(datum.value, '~s')"
     if unit:
-        words = f"replace({words}, /([a-zA-Zµ]?)$/, ' $1{unit}')"
+        words = f"replace(format(datum.value, '~s'), /([a-zA-Zµ]?)$/, ' $1{unit}')"
     return alt.Axis(values=values, labelExpr=words, labelOverlap=True)
 
 

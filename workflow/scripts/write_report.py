@@ -1,0 +1,14 @@
+"""Write the report: one page that opens offline."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.logs import log_to
+from hpcai.report.page import write_report
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+page = Path(snakemake.output.html)
+write_report(page.parent, Path(snakemake.params.sources), page)
