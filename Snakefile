@@ -5,9 +5,6 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-configfile: workflow.source_path("config/study.yaml")
-
-
 report: "reports/workflow.rst"
 
 
@@ -22,3 +19,15 @@ include: "workflow/rules/views.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/targets.smk"
+
+
+localrules:
+    all,
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report.html",
+        "results/workflow_report.html",
+        CHARACTERISATIONS,

@@ -2,9 +2,11 @@
 
 import json
 import math
+import subprocess
 
 import pandas as pd
 import pytest
+from browser.checks import check_page, missing_browser
 from workflow_project import ROOT, Project
 
 from hpcai.records import FINISHED, read_record
@@ -99,8 +101,82 @@ def test_all_five_are_characterised(study):
     assert fused["batches"] > fused["steps"]  # gradients travel one by one, as Horovod fuses them
 
 
+def table(study, name):
+    return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
+
+
+def test_scores_follow_the_suites(study):
+    trials = table(study, "run_scores").set_index("run_id")
+    assert len(trials) == 13
+    assert trials["rate_flop_per_s"].to_numpy() == pytest.approx(
+        (trials["train_rate_samples_per_s"] * trials["flop_per_sample"]).to_numpy()
+    )
+    defined = trials[trials["suite"] == "hpc_ai500"]
+    assert set(defined["exponent"]) == {5, 10}
+    ratio = (defined["quality"] / defined["quality_target"]) ** defined["exponent"]
+    assert defined["valid_rate_flop_per_s"].to_numpy() == pytest.approx((defined["rate_flop_per_s"] * ratio).to_numpy())
+    others = trials[trials["suite"] == "mlperf_hpc"]
+    assert others["valid_rate_flop_per_s"].isna().all()
+    assert others["reason"].str.contains("no VFLOPS").all()
+    scores = table(study, "scores")
+    assert len(scores) == 13
+    assert (scores["n_scored"] == 1).all()
+    assert scores["score_method"].str.contains("nothing dropped").all()
+
+
+def test_results_of_others_are_ranked_with_ours(study):
+    ranking = table(study, "ranking").set_index("result")
+    assert ranking.loc["dreamed", ["method", "place"]].to_list() == ["declared", 1]
+    own = ranking[ranking["method"] == "measured"]
+    assert own["place"].isna().all()  # generated data make no valid result, and no place
+    assert own.loc[own["benchmark"] == "resnet50_mini", "list"].to_list() == [ranking.loc["dreamed", "list"]]
+    assert ranking["list"].nunique() == 5
+
+
+def test_every_exchange_stands_under_its_roofs(study):
+    points = table(study, "roofline_points")
+    drawn = points[points["status"] == "drawn"]
+    exchanging = drawn[drawn["scope"] == "intra_node"]
+    assert set(exchanging["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
+    assert (exchanging["ranks"] == 2).all()
+    assert (drawn["roof_ratio"] <= 1.02).all()
+    unplaced = points[points["status"] != "drawn"]
+    assert unplaced["reason"].str.len().gt(10).all()
+    # Half the bytes for the same work: what was exchanged in half precision stands further to the right.
+    intensity = exchanging.set_index(["benchmark", "variant"])["intensity_flop_per_byte"]
+    assert intensity["resnet50_mini", "mixed"] / intensity["resnet50_mini", "fp32"] == pytest.approx(2, rel=0.02)
+
+
+def test_variants_and_scaling_are_explained(study):
+    effects = table(study, "variant_effects")
+    assert {("resnet50_mini", "mixed"), ("deepcam_mini", "fused")} <= set(
+        zip(effects["benchmark"], effects["variant"], strict=True)
+    )
+    fits = table(study, "scaling_fits")
+    assert set(fits["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
+    details = table(study, "scaling_details")
+    assert (details["regime"].isin(["strong", "weak", "mixed", "single"])).all()
+
+
+@pytest.mark.parametrize("benchmark", HPC_AI500)
+def test_report_document_can_be_handed_in(study, benchmark):
+    folder = study.directory / f"results/hpc_ai500/{benchmark}_mini"
+    done = subprocess.run(
+        ["sha256sum", "--quiet", "-c", "MANIFEST.sha256"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    runs = pd.read_csv(folder / "scores.csv")
+    assert len(runs) == len(list((study.directory / f"results/runs/{benchmark}_mini").rglob("record.json"))) / 2
+    assert "missing" in (folder / "README.md").read_text()
+
+
 def test_the_report_has_all_five_side_by_side(study):
     summary = json.loads((study.directory / "results/summary.json").read_text())
     assert {entry["name"] for entry in summary["benchmarks"]} == {f"{name}_mini" for name in BENCHMARKS}
     html = (study.directory / "results/report.html").read_text()
     assert all(f"{name}_mini" in html for name in BENCHMARKS)
+
+
+@pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "-")
+def test_the_report_is_whole_in_a_browser(study):
+    assert check_page(study.directory / "results/report.html") == []

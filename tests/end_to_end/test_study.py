@@ -141,11 +141,33 @@ def test_progress_is_visible(study):
     assert "epoch 1: loss" in log.read_text()
 
 
-def test_report_opens_offline_and_says_what_was_measured(study):
-    html = (study.directory / "results/report.html").read_text()
+@pytest.mark.parametrize("name", ["report", "workflow_report"])
+def test_report_opens_offline_and_says_what_was_measured(study, name):
+    html = (study.directory / f"results/{name}.html").read_text()
     assert len(html) > 100_000
     assert "The smallest study, for tests" in html
     assert "Traceback (most recent call last)" not in html
+
+
+def test_equal_results_give_an_equal_report(study):
+    report = study.directory / "results/report.html"
+    before = report.read_bytes()
+    assert study.snakemake("all", "--forcerun", "report").returncode == 0
+    assert report.read_bytes() == before
+
+
+def test_a_study_is_compared_with_an_earlier_one(study, tmp_path):
+    shutil.copytree(study.directory / "results", tmp_path / "earlier")
+    runs = pd.read_parquet(tmp_path / "earlier/tables/runs.parquet")
+    done = study.snakemake("results/tables/comparison.csv", config=[f"compare_with=['{tmp_path}/earlier']"])
+    assert done.returncode == 0, done.stdout
+    comparison = table(study, "comparison")
+    compared = comparison[comparison["measure"] == "train_rate_samples_per_s"]
+    assert set(compared["scale"]) == set(runs["scale"])
+    assert compared["ratio"].to_numpy() == pytest.approx(1.0)
+    assert len(table(study, "history")) >= 2 * len(compared)
+    assert study.snakemake("all").returncode == 0
+    assert table(study, "comparison").empty
 
 
 def test_second_call_does_nothing(study):
@@ -160,6 +182,9 @@ def test_second_call_does_nothing(study):
         ("plots/curves.py", {"plot_loss", "plot_lanes", "show_runs", "show_work", "report"}),
         ("parsers/horovod/timeline.py", {"read_timelines", "collect_views", "plot_lanes", "report"}),
         ("metrics/statistics.py", {"collect_runs", "summarise_scales", "summarise_study", "plot_loss", "report"}),
+        ("metrics/vflops.py", {"score_study", "place_rooflines", "draw_roofline", "report"}),
+        ("compare/changes.py", {"compare_studies", "report"}),
+        ("report/page.py", {"report"}),
         ("training/loop.py", set()),
         ("data/stage.py", set()),
     ],

@@ -10,7 +10,7 @@ import pytest
 from hpcai.config.runs import PROFILES
 
 ROOT = Path(__file__).parents[2]
-RUNS, FIGURES = 3, 15
+RUNS, FIGURES, CHARTS = 3, 19, 4
 
 
 def test_job_counts_follow_the_run_table(project):
@@ -22,6 +22,9 @@ def test_job_counts_follow_the_run_table(project):
     assert counts["measure_storage"] == counts["measure_allreduce"] == counts["count_work"] == 1
     assert sum(name.startswith("read_") for name in counts) == len(PROFILES)
     assert sum(name.startswith("plot_") for name in counts) == FIGURES
+    assert sum(name.startswith("draw_") for name in counts) == CHARTS
+    assert counts["score_study"] == counts["place_rooflines"] == counts["report"] == counts["workflow_report"] == 1
+    assert "write_document" not in counts  # no benchmark of HPC AI500
 
 
 @pytest.mark.parametrize(
@@ -32,13 +35,25 @@ def test_job_counts_follow_the_run_table(project):
         ("measure", {"train"}, {"collect_runs", "profile_run"}),
         ("characterise", {"profile_run", "measure_ceiling", "count_work"}, {"train", "collect_runs"}),
         ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_run"}),
-        ("report", {"train", "report", "profile_run", "collect_views"}, set()),
+        ("scores", {"score_study", "rank_results", "compare_studies", "profile_run"}, {"report", "plot_loss"}),
+        ("report", {"train", "report", "profile_run", "collect_views", "score_study"}, {"workflow_report"}),
     ],
 )
 def test_each_stage_is_a_target(project, target, present, absent):
     counts = project.dry_run(target)
     assert present <= set(counts)
     assert not absent & set(counts)
+
+
+def test_without_a_target_everything_is_made(project):
+    assert project.dry_run() == project.dry_run("all")
+
+
+def test_the_default_study_fills_no_gap_of_another(project):
+    # Its published results are no files of the tests' configuration folder: naming them would be an error.
+    assert "published:" in (ROOT / "config/study.yaml").read_text()
+    assert not (project.study.parent / "published/hpc_ai500_v2.yaml").exists()
+    assert project.dry_run("scores")["rank_results"] == 1
 
 
 def test_until_stops_after_a_stage(project):
@@ -66,6 +81,17 @@ def test_without_staging_nothing_is_packed(project, tmp_path):
     benchmark.write_text(benchmark.read_text() + "staging:\n  place: none\n")
     project.study = config / "tiny.yaml"
     assert "pack_data" not in project.dry_run("measure")
+
+
+def test_each_benchmark_of_hpc_ai500_has_its_document(project):
+    project.study = ROOT / "tests/config/five.yaml"
+    assert project.dry_run("scores")["write_document"] == 2
+
+
+def test_an_earlier_study_that_is_not_there_is_named(project):
+    done = project.snakemake("--dry-run", "scores", config=["compare_with=['nowhere/results']"])
+    assert done.returncode != 0
+    assert "nowhere/results/tables/runs.parquet" in done.stdout
 
 
 def test_bad_configuration_stops_before_any_job(project):

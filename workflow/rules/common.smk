@@ -15,6 +15,11 @@ from hpcai.measure.publish import kept_plan, refuse_changed
 
 ROOT = Path(workflow.basedir)
 
+# The default study only if none was given: Snakemake would fill the gaps of another study with its settings.
+if "name" not in config:
+
+    configfile: workflow.source_path("../../config/study.yaml")
+
 
 wildcard_constraints:
     benchmark="[a-z][a-z0-9_]*",
@@ -98,6 +103,33 @@ VIEW_FILES = {
     ]
     for view in sorted({view for views in PROFILE_VIEWS.values() for view in views})
 }
+
+
+# Which tables each rule of the stage `scores` writes.
+SCORE_TABLES = {
+    "score_study": ["run_scores", "scores", "machine_scores"],
+    "place_rooflines": [
+        *["roofline_points", "roofline_ceilings", "roofline_moves"],
+        *["published_points", "published_ceilings", "published_moves"],
+    ],
+    "explain_scaling": [
+        "scaling_details",
+        "scaling_fits",
+        "scaling_curves",
+        "variant_effects",
+    ],
+    "rank_results": ["declared", "declared_checks", "ranking"],
+    "compare_studies": ["comparison", "changes", "history"],
+}
+
+
+def score_tables(rule):
+    """Files of the tables that a rule writes."""
+    return expand(
+        "results/tables/{table}.{kind}",
+        table=SCORE_TABLES[rule],
+        kind=["csv", "parquet"],
+    )
 
 
 def library_digest(*modules):

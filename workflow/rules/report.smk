@@ -26,6 +26,7 @@ rule report:
         results=REPORTED,
         study="results/study.json",
         sources=REPORT_SOURCES,
+        definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:
         html="results/report.html",
     log:
@@ -33,7 +34,6 @@ rule report:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        sources=str(ROOT / "reports"),
         library=library_digest("report", "plots", "metrics"),
     script:
         "../scripts/write_report.py"
@@ -44,6 +44,7 @@ rule workflow_report:
         results=REPORTED,
         study="results/study.json",
         sources=REPORT_SOURCES,
+        stylesheet=str(ROOT / "reports" / "report.css"),
     output:
         html="results/workflow_report.html",
     log:
@@ -52,7 +53,6 @@ rule workflow_report:
         "../../envs/hpcai.yaml"
     params:
         snakefile=workflow.main_snakefile,
-        stylesheet=str(ROOT / "reports" / "report.css"),
     shell:
         """
         exec &>{log:q}
@@ -61,5 +61,5 @@ rule workflow_report:
             --configfile {input.study:q} \
             --nolock \
             --report {output.html:q} \
-            --report-stylesheet {params.stylesheet:q}
+            --report-stylesheet {input.stylesheet:q}
         """

@@ -6,21 +6,6 @@ SCORE_LIBRARY = library_digest(
     "metrics", "rules", "rules/hpc_ai500.yaml", "config/published.py"
 )
 COMPARE_LIBRARY = library_digest("compare", "metrics")
-SCORE_TABLES = {
-    "score_study": ["run_scores", "scores", "machine_scores"],
-    "place_rooflines": [
-        *["roofline_points", "roofline_ceilings", "roofline_moves"],
-        *["published_points", "published_ceilings", "published_moves"],
-    ],
-    "explain_scaling": [
-        "scaling_details",
-        "scaling_fits",
-        "scaling_curves",
-        "variant_effects",
-    ],
-    "rank_results": ["declared", "declared_checks", "ranking"],
-    "compare_studies": ["comparison", "changes", "history"],
-}
 SCORES = [
     *expand("results/figures/{figure}.svg", figure=["scores", "ranking"]),
     *expand(
@@ -38,15 +23,6 @@ SCORES = [
     ),
     "results/scoring.json",
 ]
-
-
-def score_tables(rule):
-    """Files of the tables that a rule writes."""
-    return expand(
-        "results/tables/{table}.{kind}",
-        table=SCORE_TABLES[rule],
-        kind=["csv", "parquet"],
-    )
 
 
 rule score_study:

@@ -2,7 +2,6 @@
 
 
 localrules:
-    all,
     data,
     pack,
     measure,
@@ -10,14 +9,6 @@ localrules:
     views,
     scores,
     analyse,
-
-
-rule all:
-    default_target: True
-    input:
-        "results/report.html",
-        "results/workflow_report.html",
-        CHARACTERISATIONS,
 
 
 rule data:

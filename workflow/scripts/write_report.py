@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 page = Path(snakemake.output.html)
-write_report(page.parent, Path(snakemake.params.sources), page)
+write_report(page.parent, Path(snakemake.input.definitions).parent, page)
