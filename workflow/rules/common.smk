@@ -92,6 +92,7 @@ HPC_AI500_BENCHMARKS = [
     if benchmark.suite == "hpc_ai500"
 ]
 PUBLISHED = [str(path) for path in CAMPAIGN.published]
+RANKED_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.rank_with]
 EARLIER_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.compare_with]
 CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
 # Which files of which kinds of profiles hold a view.

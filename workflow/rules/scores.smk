@@ -47,7 +47,10 @@ rule score_study:
 
 rule rank_results:
     input:
-        scores="results/tables/machine_scores.parquet",
+        scores=[
+            f"{folder}/tables/scores.parquet"
+            for folder in ["results", *RANKED_STUDIES]
+        ],
         published=PUBLISHED,
     output:
         tables=score_tables("rank_results"),

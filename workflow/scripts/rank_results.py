@@ -1,4 +1,4 @@
-"""Rank the best results of this study's machine and the published ones, like with like."""
+"""Rank the results of this study, of others and the published ones, like with like."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 published = [load_published(Path(path)) for path in snakemake.input.published]
-scores = pd.read_parquet(snakemake.input.scores)
+scores = join_tables([pd.read_parquet(path) for path in snakemake.input.scores])
 declared = join_tables([scores.head(0), *map(declared_scores, published)])
 checks = join_tables([check_declared(one) for one in published])
 tables = {"declared": declared, "declared_checks": checks, "ranking": rank_results(join_tables([scores, declared]))}

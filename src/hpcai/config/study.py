@@ -58,6 +58,9 @@ class Study(Settings):
         default=(),
         description="Results folders of earlier studies, the oldest first: the history; the last is compared with.",
     )
+    rank_with: tuple[SafePath, ...] = Field(
+        default=(), description="Results folders of other studies, of any machine, whose scores are ranked with ours."
+    )
     limits: Limits = Limits()
     submission: Submission = Submission()
 
@@ -65,7 +68,7 @@ class Study(Settings):
     def _staging_rule(self) -> "Study":
         if not self.time_staging and self.rule_set != "hpc_3.0.0":
             raise ValueError(f"time_staging: rule set {self.rule_set} demands true (staging is on the clock)")
-        for key in ("benchmarks", "published", "compare_with"):
+        for key in ("benchmarks", "published", "compare_with", "rank_with"):
             names = getattr(self, key)
             if len(set(names)) != len(names):
                 raise ValueError(f"{key}: each name once")
