@@ -19,6 +19,7 @@ from unit.record_factory import (
 
 from hpcai.plots import FIGURES, SHOWN_COLUMNS
 from hpcai.records import RunRecord
+from hpcai.report.sections import SECTIONS, FigureSpec
 from hpcai.tables import collect_runs, summarise_scales, summarise_study
 
 REPORTS = Path(__file__).parents[2] / "reports"
@@ -104,25 +105,11 @@ def test_template_renders(template: Path, summary: dict[str, Any] | None) -> Non
 
 
 def test_every_figure_has_its_caption() -> None:
-    assert {path.stem for path in CAPTIONS} == {*FIGURES, *SHOWN_COLUMNS}
+    shown = {part.name for section in SECTIONS for part in section.parts if isinstance(part, FigureSpec)}
+    assert {path.stem for path in CAPTIONS} == {*FIGURES, *SHOWN_COLUMNS, *shown}
 
 
-def test_landing_page_tells_the_answer(tmp_path: Path) -> None:
-    page = render(REPORTS / "workflow.rst", summarise(make_mixed_study(), tmp_path))
-    for words in (
-        "A study",
-        "4/4",
-        "1/5",
-        "not a valid MLPerf HPC result: generated data",
-        "rank 1 ended with signal 9",
-    ):
-        assert words in page
-    assert "too few runs (5 of 10 that the rules ask for)" in page
-    assert "0123456789abcdef" in page
-    assert "TensorFlow" in page or "tensorflow" in page
-
-
-def test_every_page_says_that_the_results_are_not_valid(tmp_path: Path) -> None:
+def test_every_text_says_that_the_results_are_not_valid(tmp_path: Path) -> None:
     summary = summarise(make_two_suites(), tmp_path)
     for template in (REPORTS / "workflow.rst", *CAPTIONS):
         page = render(template, summary)
@@ -130,41 +117,24 @@ def test_every_page_says_that_the_results_are_not_valid(tmp_path: Path) -> None:
             assert f"not a valid {suite} result" in " ".join(page.split()), template
 
 
-def test_landing_page_names_the_suite_of_each_benchmark(tmp_path: Path) -> None:
+def test_landing_page_names_study_verdict_and_report(tmp_path: Path) -> None:
     page = " ".join(render(REPORTS / "workflow.rst", summarise(make_two_suites(), tmp_path)).split())
     for words in (
+        "A study",
+        "A machine for tests",
+        "report.html",
         "(HPC AI500 V2.0): not a valid HPC AI500 V2.0 result: generated data",
         "(MLPerf HPC): not a valid MLPerf HPC result: generated data",
-        "too few trials (4 of 10 that the rules ask for)",
-        "s, not a valid result",
-        "the clock starts when the first training batch is read",
     ):
         assert words in page
+
+
+def test_landing_page_is_short() -> None:
+    assert len((REPORTS / "workflow.rst").read_text().splitlines()) <= 40
 
 
 def test_free_text_arrives_as_it_was_written(tmp_path: Path) -> None:
     page = render(REPORTS / "workflow.rst", summarise(nasty_study(), tmp_path, NASTY))
     shown = NASTY.replace("<", "&lt;").replace(">", "&gt;")
-    # The study's title, the machine's, the benchmark's with its note, and a reason.
-    assert page.count(shown) >= 4
-    assert "not given" in page
-
-
-def test_nothing_measured_is_said_in_words(tmp_path: Path) -> None:
-    page = render(REPORTS / "workflow.rst", summarise([make_record("failed")], tmp_path))
-    assert "not measured" in page
-    assert "0.0 s" not in page
-
-
-def test_landing_page_gives_the_first_advice_of_each_topic(tmp_path: Path) -> None:
-    summary = summarise(make_mixed_study(), tmp_path)
-    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": "n1x2"}
-    said = [("communication", "First *word*."), ("communication", "Second word.")]
-    said += [("io", "Third word."), ("kernels", "Nothing stands out.")]
-    advice = [{**point, "topic": topic, "sentence": sentence, "evidence": ""} for topic, sentence in said]
-    page = render(REPORTS / "workflow.rst", {**summary, "characterisation": {"advice": advice}})
-    assert "First *word*." in page
-    assert "Third word." in page
-    assert "Second word." not in page
-    assert "Nothing stands out." not in page
-    assert "Nothing stands out, or nothing was profiled" in render(REPORTS / "workflow.rst", summary)
+    # The study's title and the machine's.
+    assert page.count(shown) == 2

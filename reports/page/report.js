@@ -1,0 +1,136 @@
+// Theme, contents, definitions in place, and charts that answer to the mouse. The page is complete without it.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
+
+  const button = document.getElementById("theme");
+  const nameTheme = () => { button.textContent = isDark() ? "Light" : "Dark"; button.title = `Show the page ${isDark() ? "light" : "dark"}`; };
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    try { localStorage.setItem("hpcai-theme", root.dataset.theme); } catch { /* Not remembered. */ }
+    followTheme();
+  });
+  system.addEventListener("change", () => followTheme());
+
+  const contents = document.querySelector("nav.contents details");
+  const wide = matchMedia("(min-width: 1000px)");
+  const fitContents = () => { contents.open = wide.matches; };
+  fitContents();
+  wide.addEventListener("change", fitContents);
+  contents.addEventListener("click", (event) => { if (event.target.closest("a") && !wide.matches) contents.open = false; });
+
+  const entries = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
+  const reading = new IntersectionObserver((seen) => {
+    for (const { target, isIntersecting } of seen) {
+      if (!isIntersecting) continue;
+      entries.forEach((link) => link.removeAttribute("aria-current"));
+      entries.get(target.id).setAttribute("aria-current", "true");
+    }
+  }, { rootMargin: "0px 0px -85% 0px" });
+  entries.forEach((_, id) => reading.observe(document.getElementById(id)));
+
+  // The pictures of the first screen are those of the sections: they stand in the file once.
+  for (const link of document.querySelectorAll(".previews a")) {
+    const picture = new Image();
+    picture.className = "drawn";
+    picture.alt = "";
+    picture.src = document.querySelector(`${link.hash} img.drawn`).src;
+    link.prepend(picture);
+  }
+
+  const dialog = document.getElementById("definition");
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a.definition");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) {
+      if (dialog.open && !event.target.closest("dialog")) dialog.close();
+      return;
+    }
+    const entry = document.getElementById(link.hash.slice(1));
+    if (!entry) return;
+    event.preventDefault();
+    const copy = entry.cloneNode(true);
+    copy.removeAttribute("id");
+    const list = document.createElement("dl");
+    list.className = "definitions";
+    list.append(copy);
+    const all = document.createElement("a");
+    all.href = link.hash;
+    all.textContent = "All definitions";
+    all.addEventListener("click", () => dialog.close());
+    dialog.firstElementChild.replaceChildren(list, all);
+    if (!dialog.open) dialog.show();
+    const place = link.getBoundingClientRect();
+    dialog.style.left = `${Math.max(8, Math.min(place.left, innerWidth - dialog.offsetWidth - 8))}px`;
+    const below = place.bottom + 6;
+    dialog.style.top = `${below + dialog.offsetHeight < innerHeight ? below : Math.max(8, place.top - dialog.offsetHeight - 6)}px`;
+  });
+  document.addEventListener("keydown", (event) => { if (event.key === "Escape") dialog.close(); });
+  addEventListener("scroll", () => dialog.close(), { passive: true });
+
+  const opened = [];
+  addEventListener("beforeprint", () => {
+    document.querySelectorAll("main details:not([open]):not(.document, .document *)").forEach((item) => { item.open = true; opened.push(item); });
+  });
+  addEventListener("afterprint", () => { while (opened.length) opened.pop().open = false; });
+
+  const charts = [...document.querySelectorAll(".live")];
+  const embedded = new Set();
+  let library;
+  const load = () => (library ??= new Promise((done) => setTimeout(() => {
+    const script = document.createElement("script");
+    script.textContent = document.getElementById("chart-library").textContent;
+    document.head.append(script);
+    done(window.vegaEmbed);
+  })));
+
+  // The texts of a chart take the colour of the page; its marks are readable on both.
+  const recolour = (specification) => {
+    const style = getComputedStyle(root);
+    const ink = style.getPropertyValue("--ink").trim();
+    const soft = style.getPropertyValue("--soft").trim();
+    const config = specification.config ?? {};
+    const texts = { "guide-label": { fill: soft }, "guide-title": { fill: ink }, "group-title": { fill: ink }, "group-subtitle": { fill: soft } };
+    return {
+      ...specification,
+      config: { ...config, background: "transparent", style: { ...config.style, ...texts }, text: { color: ink, ...config.text }, axis: { domainColor: soft, tickColor: soft, ...config.axis } },
+    };
+  };
+
+  const embed = async (place) => {
+    const name = place.dataset.figure;
+    const figure = place.closest("figure");
+    embedded.add(place);
+    try {
+      const specification = JSON.parse(document.querySelector(`[data-specification="${name}"]`).textContent);
+      const vegaEmbed = await load();
+      await vegaEmbed(place, recolour(specification), {
+        mode: "vega-lite", renderer: "svg", actions: false, ast: true, tooltip: { theme: isDark() ? "dark" : "light" },
+      });
+      place.hidden = false;
+      figure.classList.add("answers");
+      figure.querySelector(".hint").hidden = false;
+    } catch (error) {
+      place.hidden = true;
+      figure.classList.remove("answers");
+      console.error(`The chart ${name} stays a picture:`, error);
+    }
+  };
+
+  const followTheme = () => { nameTheme(); embedded.forEach(embed); };
+  nameTheme();
+  if (charts.length) {
+    const near = new IntersectionObserver((seen) => {
+      for (const { target, isIntersecting } of seen) {
+        if (!isIntersecting) continue;
+        near.unobserve(target);
+        embed(target.querySelector(".live"));
+      }
+    }, { rootMargin: "800px" });
+    const start = () => charts.forEach((place) => near.observe(place.closest("figure")));
+    // Not before the first paint: the picture stands there already.
+    requestAnimationFrame(() => setTimeout(start));
+  }
+})();

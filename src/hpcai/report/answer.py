@@ -1,0 +1,95 @@
+"""The first screen: the answer in one table, and whether it is a valid result."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+
+from hpcai.report.material import Material
+
+KEYS = ["benchmark", "variant", "scale"]
+TAKEN = (
+    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
+    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "exponent",
+)  # fmt: skip
+"""Columns of the table of scores that stand beside those of the table of scales."""
+State = Literal["valid", "partly", "invalid", "nothing"]
+HEADLINES: Mapping[State, str] = {
+    "valid": "Valid results",
+    "partly": "Some results are not valid",
+    "invalid": "Not valid results",
+    "nothing": "Nothing was measured",
+}
+
+
+@dataclass(frozen=True)
+class Banner:
+    """The verdict on validity: its state, its headline, and the sentence of the summary."""
+
+    state: State
+    headline: str
+    sentence: str
+
+
+def make_answer(material: Material) -> pd.DataFrame:
+    """Return one row for each benchmark, variant and scale: the columns :data:`hpcai.report.columns.ANSWER`."""
+    scales = material.table("scales")
+    if scales.empty:
+        return scales
+    answer = scales.assign(
+        converged=[f"{row.n_ok}/{row.n}" for row in scales.itertuples()],
+        base_note=[
+            "is the base" if row.scale == row.baseline else f"base\u00a0{row.baseline}" for row in scales.itertuples()
+        ],
+        valid=[_say_valid(row) for row in scales.to_dict("records")],
+        runs_folder=[f"results/runs/{row.benchmark}/{row.variant}/{row.scale}" for row in scales.itertuples()],
+    )
+    scores = material.table("scores")
+    if scores.empty:
+        reason = "no table of scores"
+        return answer.assign(rate_flop_per_s=float("nan"), valid_rate_flop_per_s=float("nan"), score_reason=reason)
+    measured = scores[scores["method"].eq("measured")].drop_duplicates(KEYS)
+    exponents = [f"exponent\u00a0{value:g}" if value == value else "" for value in measured["exponent"]]  # noqa: PLR0124
+    own = measured[[*KEYS, *TAKEN]].assign(
+        score_n=measured["n"], score_reason=measured["reason"], exponent_note=exponents
+    )
+    return answer.merge(own, on=KEYS, how="left")
+
+
+def make_banner(summary: Mapping[str, Any] | None) -> Banner:
+    """Return the verdict on validity of all results of a study."""
+    if not summary or not summary["counts"]["runs"]:
+        return Banner(
+            "nothing", HEADLINES["nothing"], summary["verdict"] if summary else "No run has been analysed yet."
+        )
+    verdicts: Sequence[Mapping[str, Any]] = summary["verdicts"]
+    valid = [bool(verdict["valid"]) for verdict in verdicts]
+    state: State = "valid" if all(valid) else "partly" if any(valid) else "invalid"
+    return Banner(state, HEADLINES[state], summary["verdict"])
+
+
+def say_dates(summary: Mapping[str, Any]) -> str:
+    """Return when the first and the last run started (UTC), the day once if it is the same."""
+    first, last = ((summary["dates"][key] or "").removesuffix("Z").partition("T") for key in ("first_utc", "last_utc"))
+    if not first[0]:
+        return "no run"
+    until = last[2][:5] if last[0] == first[0] else f"{last[0]} {last[2][:5]}"
+    return f"{first[0]} {first[2][:5]} to {until} UTC"
+
+
+def choose_advice(material: Material) -> list[dict[str, Any]]:
+    """Return the first sentence of each benchmark, variant and topic, but none that says that nothing stands out."""
+    summary = material.summary or {}
+    rows = (summary.get("characterisation") or {}).get("advice") or []
+    first: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        first.setdefault((row["benchmark"], row["variant"], row["topic"]), row)
+    return [row for row in first.values() if row["sentence"] and not row["sentence"].startswith("Nothing")]
+
+
+def _say_valid(row: Mapping[Any, Any]) -> str:
+    """Return for what a result is valid, or that it is not."""
+    if row["valid_for"] in {"none", ""}:
+        return "no result" if row["no_result"] else "not valid"
+    return str(row["valid_for"])

@@ -1,0 +1,208 @@
+"""Cells of the page's tables: numbers with prefix and exact value, intervals with n, reasons, links to raw files."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from hpcai.report.definitions import Definition
+from hpcai.report.material import Link, Material
+from hpcai.report.values import (
+    NOT_DEFINED,
+    NOT_MEASURED,
+    choose_scale,
+    is_blank,
+    is_number,
+    is_truth,
+    say_exactly,
+    say_interval,
+    say_number,
+)
+
+POINT, RAW = "point", "raw_files"
+"""Columns that the page makes: benchmark with variant, scale and ranks; links to a run's record and logs."""
+LOGS = ("output.log", "stderr.log", "mllog.txt")
+"""What a run wrote, in its folder ``raw``."""
+ROW = "row"
+"""Unit of a definition whose values have the unit that their row names."""
+SHORT, LONG = 90, 140
+"""Characters that a cell shows of a long reason or text, and from which on a text is long."""
+FILE = re.compile(r"results/[^\s,;]+")
+NEED_EXPONENT = (
+    "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio", "valid_flop_per_j",
+    "quality_coefficient_ratio",
+)  # fmt: skip
+"""Columns that are not defined where no exponent is."""
+NAMES = ("outcome", "status", "measure", "scope", "kind")
+"""Columns of names that are written with blanks."""
+Values = Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the page.
+
+    Attributes
+    ----------
+    key
+        Column of the table; its definition gives heading and unit.
+    low, high, n
+        Columns with the bounds of its interval and the number of runs behind it.
+    reason
+        Column that explains an empty cell.
+    note
+        Column with words that stand below the value.
+    link
+        Column with the file or folder that the value leads to.
+    """
+
+    key: str
+    low: str = ""
+    high: str = ""
+    n: str = ""
+    reason: str = ""
+    note: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one cell shows.
+
+    Attributes
+    ----------
+    words, unit, note
+        Its words with their unit, and a second line.
+    hint
+        Its tooltip: the exact value, or the whole reason.
+    links
+        Files that it leads to.
+    kind
+        Head, number, text or prose; and none, if it holds nothing.
+    whole
+        A long text, of which the words are the beginning.
+    """
+
+    words: str = ""
+    unit: str = ""
+    note: str = ""
+    hint: str = ""
+    links: tuple[Link, ...] = ()
+    kind: str = ""
+    whole: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A column where it is shown: its definition with the key of it, and whether it holds heads, numbers or texts."""
+
+    column: Column
+    key: str
+    entry: Definition
+    kind: str
+
+
+def make_cell(material: Material, place: Place, row: Values) -> Cell:
+    """Return what a column shows of a row."""
+    key, kind = place.column.key, place.kind
+    if key == POINT:
+        return _point(row, kind)
+    if key == RAW:
+        return Cell(links=run_links(material, str(row.get("record_path", ""))), kind="text")
+    value = row[key]
+    if is_blank(value):
+        return _blank(place, row)
+    if is_truth(value):
+        return Cell("yes" if value else "no", kind=kind)
+    return _number(place, row, float(value)) if is_number(value) else _text(material, place, row, str(value))
+
+
+def run_links(material: Material, record_path: str) -> tuple[Link, ...]:
+    """Return links to a run's record and to what it wrote."""
+    folder = PurePosixPath(record_path).parent
+    found = [material.link_file(record_path, "record")]
+    found += [material.link_file(str(folder / "raw" / name), name.partition(".")[0]) for name in LOGS]
+    return tuple(link for link in found if link)
+
+
+def file_links(material: Material, text: str, most: int = 2) -> tuple[tuple[Link, ...], str]:
+    """Return links to the files that a cell names, and what else it says: files that are not there, or too many."""
+    paths = list(dict.fromkeys(FILE.findall(text)))
+    links = [material.link_file(path) for path in paths]
+    found = tuple(link for link in links if link)
+    lost = [path for path, link in zip(paths, links, strict=True) if link is None]
+    more = [f"and {len(found) - most} more"] if len(found) > most else []
+    return found[:most], ", ".join([*lost, *more])
+
+
+def _point(row: Values, kind: str) -> Cell:
+    """Return benchmark over variant, scale and ranks."""
+    ranks = row.get("ranks")
+    said = [str(row[key]) for key in ("variant", "scale") if not is_blank(row.get(key))]
+    if is_number(ranks):
+        said.append(f"{int(ranks)} rank{'' if ranks == 1 else 's'}")  # type: ignore[arg-type]
+    # A published result has no benchmark of ours.
+    name = row.get("result") if is_blank(row.get("benchmark")) else row["benchmark"]
+    return Cell("–" if is_blank(name) else str(name), note=", ".join(said), kind=kind)
+
+
+def _number(place: Place, row: Values, value: float) -> Cell:
+    column = place.column
+    # A ceiling is a rate or a bandwidth: its row says which.
+    unit = _unit_of(row) if place.entry.unit == ROW else place.entry.unit
+    scale = choose_scale(value, unit)
+    low, high = row.get(column.low), row.get(column.high)
+    notes = []
+    if is_number(low) and is_number(high) and low != high:
+        notes.append(say_interval(float(low), float(high), scale))  # type: ignore[arg-type]
+    if column.n and is_number(row.get(column.n)):
+        notes.append(f"n = {int(row[column.n])}")
+    if not is_blank(row.get(column.note)):
+        notes.append(str(row[column.note]))
+    words, exact = say_number(value / scale.factor), say_exactly(value, unit)
+    return Cell(words, scale.unit, ", ".join(notes), exact, kind=place.kind)
+
+
+def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
+    """Return words, with links to the files that they name."""
+    column = place.column
+    if FILE.match(value):
+        links, words = file_links(material, value)
+        return Cell(words, links=links, hint=value, kind=place.kind)
+    link = material.link_file(str(row[column.link]), value) if column.link else None
+    if link:
+        return Cell(links=(link,), kind=place.kind)
+    words = _name(material, value) if column.key in NAMES else value
+    return Cell(words, kind=place.kind) if len(words) <= LONG else Cell(_cut(words), kind=place.kind, whole=words)
+
+
+def _name(material: Material, value: str) -> str:
+    """Return what people call a name: the title of its definition, if it is a column's."""
+    entry = material.definitions.entries.get(value)
+    return entry.title if entry else value.replace("_", " ")
+
+
+def _cut(text: str) -> str:
+    """Return the beginning of a text, up to a word's end."""
+    return text if len(text) <= SHORT else text[: SHORT - 1].rsplit(" ", 1)[0] + " …"
+
+
+def _unit_of(row: Values) -> str:
+    """Return the unit that a row names for its own value."""
+    named = row.get("unit", row.get("score_unit"))
+    return "" if is_blank(named) else str(named)
+
+
+def _blank(place: Place, row: Values) -> Cell:
+    """Return an empty cell: what its definition says of empty ones, or that it was not measured, and why."""
+    column, kind = place.column, f"{place.kind} none"
+    if place.kind != "number":
+        return Cell("–", kind=kind)
+    reason = row.get(column.reason)
+    said = "" if is_blank(reason) else str(reason)
+    if column.key in NEED_EXPONENT and "exponent" in row and is_blank(row["exponent"]):
+        return Cell(NOT_DEFINED, hint=said, kind=kind)
+    if place.entry.blank:
+        return Cell(place.entry.blank, hint=said, kind=kind)
+    return Cell(NOT_MEASURED, note=_cut(said), hint=said, kind=kind)

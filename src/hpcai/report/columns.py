@@ -1,0 +1,174 @@
+"""Which columns of each table the page shows: the ones that a reader compares, the files have all."""
+
+from hpcai.report.cells import POINT, RAW, Column
+
+TIME_TO_TRAIN = Column("time_to_train_mean_s", "time_to_train_low_s", "time_to_train_high_s", "n_ok")
+THROUGHPUT = Column(
+    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
+)
+RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n", "reason")
+VALID_RATE = Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n", "reason")
+
+
+def plain(*keys: str) -> tuple[Column, ...]:
+    """Return columns that have neither interval nor reason."""
+    return tuple(Column(key) for key in keys)
+
+
+ANSWER = (
+    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), TIME_TO_TRAIN, THROUGHPUT,
+    Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "score_n", "score_reason"),
+    Column(
+        "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "score_n", "score_reason",
+        "exponent_note",
+    ),
+    Column(
+        "train_rate_efficiency_ratio", "train_rate_efficiency_low_ratio", "train_rate_efficiency_high_ratio",
+        note="base_note",
+    ),
+)  # fmt: skip
+"""The answer on the first screen: the table of scales beside the table of scores."""
+SCORES = (
+    Column(POINT), RATE, Column("peak_ratio"), VALID_RATE, Column("exponent"),
+    *plain("quality", "quality_target", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s"),
+    Column("rate_variation_ratio"), Column("valid_rate_variation_ratio"),
+    *plain("n_scored", "runs_by_rule", "time_to_quality_s", "time_to_train_s"),
+    *plain("mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dataset", "valid_for"),
+    *plain("score_method", "peak_source", "source"),
+)  # fmt: skip
+MACHINE_SCORES = (
+    *plain("machine", "benchmark", "variant", "scale", "dataset"), RATE, VALID_RATE,
+    *plain("exponent", "quality", "flop_per_j", "valid_flop_per_j", "chosen_because", "source"),
+)  # fmt: skip
+RUN_SCORES = (
+    *plain("run_id", "outcome"), Column("rate_flop_per_s", reason="reason"),
+    Column("valid_rate_flop_per_s", reason="reason"),
+    *plain("exponent", "quality", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s", "time_to_quality_s"),
+    *plain("time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped", RAW),
+)  # fmt: skip
+SCALES = (
+    *plain(POINT), TIME_TO_TRAIN,
+    *plain("time_to_train_median_s", "time_to_train_score_s", "time_to_train_score_method"),
+    *plain("time_to_train_score_note", "time_to_train_variation_ratio", "epochs_to_target_median"), THROUGHPUT,
+    *plain("step_time_median_s", "staging_mean_s", "overhead_mean_s", "peak_memory_max_bytes"),
+    *plain("n_ok", "n", "verdict", "valid_for", "global_batch_samples", "precision", "compression"),
+)  # fmt: skip
+RANKING = (
+    *plain("list", "place", "result", "machine", "method"), Column("score", "score_low", "score_high", "n"),
+    *plain("ratio_to_first", "quality", "exponent", "valid", "reason", "note", "source"),
+)  # fmt: skip
+DECLARED_CHECKS = plain(
+    "origin", "result", "quantity", "computed", "printed", "ratio", "tolerance", "agrees", "expected", "note", "where"
+)  # fmt: skip
+ROOFLINE_POINTS = (
+    Column(POINT), *plain("scope", "participants"), Column("intensity_flop_per_byte", reason="reason"),
+    Column("rate_flop_per_s", reason="reason"),
+    *plain("roof_flop_per_s", "roof_ratio", "bound", "ridge_flop_per_byte", "compute_roof_name", "link_name"),
+    *plain("link_bytes_per_s", "link_method", "message_bytes", "message_method", "status", "reason", "source"),
+)  # fmt: skip
+ROOFLINE_CEILINGS = plain(
+    "name", "scope", "kind", "precision", "ranks", "value", "method", "status", "reason", "source"
+)  # fmt: skip
+ROOFLINE_MOVES = (
+    *plain(POINT, "change", "kind", "scope", "gain_ratio", "rate_flop_per_s", "rate_to_flop_per_s"),
+    *plain("intensity_flop_per_byte", "intensity_to_flop_per_byte", "note", "source"),
+)  # fmt: skip
+WORK = (
+    *plain(POINT, "method"), Column("flop_per_sample", reason="reason"),
+    *plain("ratio_to_formula", "samples_per_step", "flop_per_step", "memory_bytes_per_sample", "memory_method"),
+    *plain("train_rate_samples_per_s"), Column("rate_flop_per_s", n="rate_n", reason="reason"), Column("source"),
+)  # fmt: skip
+CEILINGS = (
+    *plain("kind", "precision", "backend", "place", "setting", "threads"), Column("value", n="n", reason="reason"),
+    *plain("median", "spread_ratio", "source"),
+)  # fmt: skip
+INCONSISTENCIES = plain("what", "sample", "roof", "ratio", "sentence")
+CHARACTERISATION = (
+    *plain(POINT),
+    Column("memory_bandwidth_bytes_per_s", reason="memory_bandwidth_reason"), Column("memory_bandwidth_method"),
+    Column("network_bandwidth_bytes_per_s", reason="network_bandwidth_reason"), Column("network_bandwidth_method"),
+    Column("io_bandwidth_bytes_per_s", reason="io_bandwidth_reason"), Column("io_bandwidth_method"),
+    *plain("memory_bandwidth_source", "network_bandwidth_source", "io_bandwidth_source"),
+)  # fmt: skip
+SCALING = (
+    *plain(POINT, "measure", "baseline"),
+    Column("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "n"), Column("speedup_ideal_ratio"),
+    Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), *plain("regime", "method", "note"),
+)  # fmt: skip
+SCALING_DETAILS = (
+    *plain(POINT, "regime", "samples_per_rank"),
+    Column("train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"),
+    Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", reason="score_reason"),
+    Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", reason="score_reason"),
+    Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), Column("baseline"),
+    Column("communication_share_ratio", n="communication_n", reason="communication_reason"),
+    *plain("bandwidth_used_bytes_per_s", "bandwidth_measured_bytes_per_s", "bandwidth_declared_bytes_per_s"),
+    Column("bandwidth_used_ratio", reason="bandwidth_reason"), *plain("bandwidth_used_of", "message_bytes"),
+    *plain("step_time_median_s", "staging_ratio", "communication_source", "bandwidth_measured_source"),
+)  # fmt: skip
+SCALING_FITS = (
+    *plain("benchmark", "variant", "law", "chosen", "regime", "n", "scales"),
+    Column("serial_share_ratio", "serial_share_low_ratio", "serial_share_high_ratio"),
+    Column("coherency_ratio", "coherency_low_ratio", "coherency_high_ratio"),
+    *plain("rate_limit_samples_per_s", "best_ranks", "misfit_ratio", "aicc", "sentence", "reason", "method", "source"),
+)  # fmt: skip
+VARIANT_EFFECTS = (
+    *plain(POINT, "reference_variant", "changes", "joint", "measure"),
+    Column("effect_ratio", "effect_low_ratio", "effect_high_ratio", "n"),
+    *plain("difference", "value", "reference_value", "n_reference", "better", "reading", "note"),
+    *plain("source", "reference_source"),
+)  # fmt: skip
+COMPARISON = (
+    *plain(POINT, "measure", "finding"), Column("base_value", n="n_base"), Column("new_value", n="n_new"),
+    Column("ratio", "low_ratio", "high_ratio"),
+    *plain("p_corrected", "smallest_p", "detectable_ratio", "better", "method", "note", "source"),
+)  # fmt: skip
+CHANGES = plain("category", "key", "where", "points", "before", "after", "source")
+HISTORY = (
+    *plain(POINT, "measure", "number", "study", "started_utc", "commit"), Column("value", "low", "high", "n"),
+    *plain("ratio_to_previous", "ratio_to_best", "verdict", "reason", "remark", "source"),
+)  # fmt: skip
+PHASES = plain(
+    POINT, "phase", "share_ratio", "spans", "total_s", "mean_s", "median_s", "excluded_spans", "source"
+)  # fmt: skip
+COMMUNICATION = (
+    *plain(POINT, "communication_share_ratio", "step_time_s", "exchange_per_step_s", "overlap_ratio"),
+    *plain("negotiation_share_ratio", "bytes_per_step", "batch_bytes_mean", "batches", "bus_bandwidth_bytes_per_s"),
+    *plain("slowest_rank", "slowest_rank_last_ratio", "steps", "coverage_ratio", "reasons", "source"),
+)  # fmt: skip
+LINK_FITS = plain(
+    "what", "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s",
+    "n", "misfit_ratio", "reason", "source",
+)  # fmt: skip
+LINKS = plain(
+    "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
+    "bus_bandwidth_bytes_per_s", "source",
+)  # fmt: skip
+IO = plain(
+    POINT, "data", "page_cache", "workers", "bandwidth_sum_bytes_per_s", "bandwidth_parallel_bytes_per_s",
+    "bandwidth_delivered_bytes_per_s", "io_share_ratio", "io_epoch_s", "epoch_s", "read_bytes", "reads", "files",
+    "metadata_s", "coverage_ratio", "reasons", "source",
+)  # fmt: skip
+KERNELS = plain(
+    POINT, "category", "share_ratio", "calls", "total_s", "instructions_per_cycle", "dram_rate_bytes_per_s", "tool",
+    "coverage_ratio", "reasons", "source",
+)  # fmt: skip
+COUNTERS = plain(
+    POINT, "tool", "flop_per_sample", "rate_flop_per_s", "dram_bytes", "dram_rate_bytes_per_s",
+    "instructions_per_cycle", "intensity_flop_per_byte", "coverage_ratio", "reasons", "source",
+)  # fmt: skip
+POWER = plain(
+    POINT, "instrument", "mean_power_w", "energy_j", "duration_s", "samples", "coverage_ratio", "reasons", "source"
+)  # fmt: skip
+ADVICE = plain(POINT, "topic", "sentence", "evidence")
+VERDICTS = plain(
+    "benchmark", "variant", "suite", "level", "verdict", "kind", "finding", "n_found", "n_valid", "n", "rule", "section"
+)  # fmt: skip
+CAPTURES = plain(POINT, "profile", "tool", "status", "reason", "coverage_ratio", "raw")
+FAILURES = plain("run_id", "outcome", "reason", "earlier", RAW)
+RUNS = (
+    *plain("run_id", "outcome", "reason", RAW),
+    Column("time_to_train_s"), *plain("epochs_to_target", "epochs", "best_quality", "quality_target"),
+    *plain("train_rate_samples_per_s", "step_time_median_s", "wall_s", "staging_s", "evaluation_s", "overhead_s"),
+    *plain("peak_memory_bytes", "ranks_identical", "page_cache", "valid_for"),
+)  # fmt: skip

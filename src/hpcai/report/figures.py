@@ -1,0 +1,105 @@
+"""Figures of the page: each is a picture that needs no script; some have a chart that answers to the mouse."""
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from hpcai.report.captions import Caption, render_caption
+from hpcai.report.material import Link, Material, read_json
+
+LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
+FORMS = {"svg": "SVG", "json": "Vega-Lite"}
+PIXELS = {"pt": 4 / 3, "px": 1.0, "": 1.0}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What the template needs of one figure.
+
+    Attributes
+    ----------
+    name, title, alt
+        Name of its file, heading, and what a reader who cannot see it is told.
+    picture, width, height
+        The SVG as a data address, with its natural size [px]; an empty address if nothing was drawn.
+    specification
+        The chart as Vega-Lite JSON that cannot end its element; empty where the picture is all.
+    caption
+        Its caption.
+    files, tables
+        Links to the figure's own files, and by its name to each table it was made from.
+    missing
+        Why there is no picture.
+    """
+
+    name: str
+    title: str
+    alt: str
+    picture: str
+    width: int
+    height: int
+    specification: Markup
+    caption: Caption | None
+    files: tuple[Link, ...]
+    tables: tuple[tuple[str, tuple[Link, ...]], ...]
+    missing: str = ""
+
+
+def make_figure(material: Material, name: str, title: str, tables: tuple[str, ...]) -> Figure:
+    """Return one figure of the results folder.
+
+    Parameters
+    ----------
+    name, title
+        Name of ``figures/NAME.svg`` (and ``.json``), and its heading.
+    tables
+        Names of the tables that it was made from.
+    """
+    path = material.folder / "figures" / f"{name}.svg"
+    drawing = path.read_bytes() if path.exists() else b""
+    width, height = read_size(drawing.decode("utf-8", "replace"))
+    own = [material.link_file(f"figures/{name}.{end}", words) for end, words in FORMS.items()]
+    made_from = [(table, tuple(material.link_table(table))) for table in tables]
+    caption = render_caption(material, name)
+    return Figure(
+        name=name,
+        title=title,
+        alt=_plain(caption) or title,
+        picture="data:image/svg+xml;base64," + base64.b64encode(drawing).decode() if drawing else "",
+        width=width,
+        height=height,
+        specification=embed_json(read_json(material.folder / "figures" / f"{name}.json")) if drawing else Markup(""),
+        caption=caption,
+        files=tuple(link for link in own if link),
+        tables=tuple(pair for pair in made_from if pair[1]),
+        missing="" if drawing else f"The figure figures/{name}.svg is not in this folder: nothing has drawn it yet.",
+    )
+
+
+def read_size(drawing: str) -> tuple[int, int]:
+    """Return the natural size of an SVG [px]; zeros if it names none."""
+    found = LENGTH.search(drawing[:2000])
+    if not found:
+        return 0, 0
+    first, pixels = float(found[2]), PIXELS[found[3]]
+    sizes = {found[1]: first * pixels}
+    other = "height" if found[1] == "width" else "width"
+    sizes[other] = float(found[4]) * pixels
+    return round(sizes["width"]), round(sizes["height"])
+
+
+def embed_json(data: Any) -> Markup:  # noqa: ANN401  JSON
+    """Return JSON that can stand in a script element: no sign in it can end the element or begin a comment."""
+    if data is None:
+        return Markup("")
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))  # noqa: S704
+
+
+def _plain(caption: Caption | None) -> str:
+    """Return the first paragraph of a caption without its markup."""
+    return " ".join(caption.first.striptags().split()) if caption else ""

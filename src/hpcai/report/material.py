@@ -1,0 +1,124 @@
+"""Everything that the page is made from: tables and summaries of one results folder, as far as they are there."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from hpcai.errors import ParseError
+from hpcai.report.definitions import Definitions, read_definitions
+
+FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
+"""In which forms a table lies beside the page: to look at, for spreadsheets, for programs."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Where a word leads to: a file beside the page."""
+
+    words: str
+    href: str
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Material:
+    """One results folder as read.
+
+    Attributes
+    ----------
+    folder, sources
+        The results folder, and the project's ``reports/`` folder.
+    tables
+        By name; a table that was not made is absent.
+    summary
+        ``summary.json`` with the characterisation and the scores, as captions read it; None before the analysis.
+    study
+        ``study.json``: the settings that were used.
+    definitions
+        What the columns mean.
+    """
+
+    folder: Path
+    sources: Path
+    tables: Mapping[str, pd.DataFrame]
+    summary: dict[str, Any] | None
+    study: dict[str, Any] | None
+    definitions: Definitions
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table; one without rows if it was not made."""
+        return self.tables.get(name, pd.DataFrame())
+
+    def link_file(self, path: str, words: str = "") -> Link | None:
+        """Return the link to a file of this folder, None if it is not there.
+
+        Parameters
+        ----------
+        path
+            As tables name it, ``results/runs/…``, or relative to the folder.
+        words
+            What the link says; the last part of the path by default.
+        """
+        parts = PurePosixPath(path).parts
+        relative = PurePosixPath(*parts[1:] if parts[:1] == ("results",) else parts)
+        if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+            return None
+        target = self.folder / relative
+        if not target.exists():
+            return None
+        end = "/" if target.is_dir() else ""
+        return Link(words or relative.name + end, quote(str(relative)) + end, str(relative))
+
+    def link_table(self, name: str) -> list[Link]:
+        """Return links to the forms in which a table lies beside the page."""
+        found = [self.link_file(f"tables/{name}{form}", words) for form, words in FORMS.items()]
+        return [link for link in found if link]
+
+
+def read_material(folder: Path, sources: Path) -> Material:
+    """Read what there is.
+
+    Raises
+    ------
+    ParseError
+        If a file is there but cannot be read.
+    """
+    return Material(
+        folder=folder,
+        sources=sources,
+        tables={path.stem: _read_table(path) for path in sorted((folder / "tables").glob("*.parquet"))},
+        summary=_read_summary(folder),
+        study=read_json(folder / "study.json"),
+        definitions=read_definitions(sources),
+    )
+
+
+def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
+    """Return the content of a JSON file, None if there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ParseError(f"{path}: not JSON ({error}); delete it and run the workflow again") from error
+
+
+def _read_summary(folder: Path) -> dict[str, Any] | None:
+    """Return the summary as captions read it: with views and scores beside the results."""
+    summary = read_json(folder / "summary.json")
+    if summary is None:
+        return None
+    characterisation = read_json(folder / "characterisation.json")
+    return {**summary, "characterisation": characterisation, "scoring": read_json(folder / "scoring.json")}
+
+
+def _read_table(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise ParseError(f"{path}: not a Parquet file ({error}); delete it and run the workflow again") from error

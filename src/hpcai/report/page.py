@@ -1,0 +1,165 @@
+"""The HTML report: one file that a person opens to see what was measured, what came out, and whether to believe it."""
+
+import base64
+import hashlib
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from hpcai.files import write_atomically
+from hpcai.report import columns
+from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
+from hpcai.report.definitions import anchor
+from hpcai.report.documents import make_documents
+from hpcai.report.figures import Figure, make_figure
+from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE
+from hpcai.report.material import Material, read_material
+from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
+from hpcai.report.sections import SECTIONS, FigureSpec, SectionSpec
+from hpcai.report.tables import Table, TableSpec, make_table
+
+KEY_FIGURES = ("scores", "roofline", "scaling")
+"""The figures that the first screen shows small."""
+
+
+BLANKS, KEPT = "\t\n\v\f\r", "\t\n\v\f\r\u00a0"
+"""Signs that become blanks; and with the protected blank those that stay although they cannot be printed."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section as the template needs it: its figures and tables in their order, or why it has none."""
+
+    anchor: str
+    title: str
+    question: str
+    level: int
+    parts: tuple[Figure | Table, ...]
+    absent: str = ""
+
+
+def write_report(results: Path, sources: Path, output: Path) -> None:
+    """Write the report of one results folder as one HTML file that needs no other.
+
+    Equal folders give equal bytes. Whatever is missing in the folder is missing in the page, which says so.
+
+    Parameters
+    ----------
+    results
+        Folder with ``tables/*.parquet``, ``figures/*.svg`` and ``*.json``, ``summary.json``, ``characterisation.json``,
+        ``scoring.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as they were made.
+    sources
+        The project's ``reports/`` folder: ``page/``, ``captions/`` and ``definitions.yaml``.
+    output
+        The file to write. Links in it are relative to the results folder, so it belongs there.
+
+    Raises
+    ------
+    ParseError
+        If a file of the results folder cannot be read.
+    ConfigError
+        If the definitions are not complete.
+    """
+    material = read_material(results, sources)
+    page = _environment(sources).get_template("report.html.j2").render(make_context(material))
+    write_atomically(output, page.encode("utf-8"))
+
+
+def make_context(material: Material) -> dict[str, Any]:
+    """Return everything that the template shows."""
+    sections = tuple(_make_section(material, spec) for spec in SECTIONS)
+    figures = {part.name: part for section in sections for part in section.parts if isinstance(part, Figure)}
+    interactive = any(figure.specification for figure in figures.values())
+    scripts = {
+        "theme": _read(material.sources, "theme.js"),
+        "main": _read(material.sources, "report.js"),
+        "bundle": chart_library() if interactive else "",
+    }
+    summary = material.summary
+    return {
+        "summary": summary,
+        "study": material.study,
+        "banner": make_banner(summary),
+        "dates": say_dates(summary) if summary else "",
+        "answer": _make_answer(material),
+        "advice": choose_advice(material),
+        "key_figures": [figures[name] for name in KEY_FIGURES if name in figures and figures[name].picture],
+        "sections": sections,
+        "documents": make_documents(material),
+        "failures": make_table(
+            material, TableSpec("failures", "Runs with trouble", columns.FAILURES), make_failures(material)
+        ),
+        "runs": make_table(material, TableSpec("runs", "All runs", columns.RUNS), make_runs(material)),
+        "captures": make_table(material, TableSpec("captures", "What was captured", columns.CAPTURES)),
+        "folders": make_folders(material),
+        "commands": say_commands(material.study, summary["commits"] if summary else ()),
+        "definitions": sorted(
+            ((anchor(key), key, entry) for key, entry in material.definitions.entries.items()),
+            key=lambda item: (item[2].title.lower(), item[1]),
+        ),
+        "stylesheet": Markup(_read(material.sources, "report.css") + FRAGMENT_STYLE),  # noqa: S704  our own file
+        "scripts": {name: Markup(text) for name, text in scripts.items()},  # noqa: S704  our own files
+        "allowed": " ".join(hash_script(text) for text in scripts.values() if text),
+    }
+
+
+def hash_script(text: str) -> str:
+    """Return the source expression by which a content security policy allows one script and no other."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}'"
+
+
+@lru_cache(maxsize=1)
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script, from the package that also draws the charts as SVG."""
+    library = str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+    assert "</script" not in library.lower(), "the library would end its own element"
+    assert "<!--" not in library, "the library would begin a comment"
+    return library
+
+
+def say_plainly(value: object) -> object:
+    """Return a text without signs that cannot be printed; lines become blanks, everything else stays."""
+    if isinstance(value, str) and not isinstance(value, Markup):
+        return "".join(" " if sign in BLANKS else sign for sign in value if sign in KEPT or sign.isprintable())
+    return value
+
+
+def _make_answer(material: Material) -> Table:
+    table = make_table(material, TableSpec("answer", "The answer", columns.ANSWER), make_answer(material))
+    return replace(table, missing="There is no answer yet: no run has been recorded.")
+
+
+def _make_section(material: Material, spec: SectionSpec) -> Section:
+    tables = [material.table(part.name) for part in spec.parts if isinstance(part, TableSpec)]
+    if spec.absent and all(table.empty for table in tables):
+        return Section(spec.anchor, spec.title, spec.question, spec.level, (), spec.absent)
+    drawn = {part.name for part in spec.parts if isinstance(part, FigureSpec)}
+    parts = tuple(
+        make_figure(material, part.name, part.title, part.tables)
+        if isinstance(part, FigureSpec)
+        else make_table(material, part, captioned=part.name not in drawn)
+        for part in spec.parts
+    )
+    return Section(spec.anchor, spec.title, spec.question, spec.level, parts)
+
+
+def _read(sources: Path, name: str) -> str:
+    return (sources / "page" / name).read_text(encoding="utf-8")
+
+
+def _environment(sources: Path) -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(sources / "page"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        finalize=say_plainly,
+    )
+    environment.tests["figure"] = lambda part: isinstance(part, Figure)
+    return environment

@@ -1,0 +1,180 @@
+"""The sections of the page in their order: which figures and tables stand where, and what each section answers."""
+
+from dataclasses import dataclass
+
+from hpcai.report import columns
+from hpcai.report.tables import TableSpec
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """One figure: the name of its file, its heading, and the tables it was made from."""
+
+    name: str
+    title: str
+    tables: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SectionSpec:
+    """One section of the page.
+
+    Attributes
+    ----------
+    anchor, title, question
+        Its id, its heading, and the question it answers.
+    parts
+        Its figures and tables in their order.
+    level
+        2, or 3 for a part of the section before.
+    absent
+        What it says instead of its parts if none of its tables has rows; each part says so itself where this is empty.
+    """
+
+    anchor: str
+    title: str
+    question: str
+    parts: tuple[FigureSpec | TableSpec, ...]
+    level: int = 2
+    absent: str = ""
+
+
+SECTIONS = (
+    SectionSpec(
+        "scores",
+        "Scores",
+        "How fast, how good, and how sure: the suites' own scores, with the runs behind them.",
+        (
+            FigureSpec("scores", "FLOP/s and VFLOP/s", ("scores", "run_scores")),
+            TableSpec("scores", "Scores of every scale", columns.SCORES),
+            TableSpec("machine_scores", "Best result of the machine", columns.MACHINE_SCORES),
+            FigureSpec("time_to_train", "Time to train", ("runs", "scales")),
+            TableSpec("scales", "Every scale: times and rates", columns.SCALES),
+            FigureSpec("quality", "Quality after each epoch", ("epochs", "runs")),
+            FigureSpec("loss", "Training loss after each epoch", ("epochs", "runs")),
+            TableSpec("run_scores", "Scores of every run", columns.RUN_SCORES),
+            TableSpec("power", "Power and energy", columns.POWER, "power"),
+        ),
+    ),
+    SectionSpec(
+        "ranking",
+        "Ranking",
+        "This machine beside others and beside published results, like with like only.",
+        (
+            FigureSpec("ranking", "Ranked results", ("ranking",)),
+            TableSpec("ranking", "Ranking", columns.RANKING),
+            FigureSpec(
+                "published_roofline",
+                "Published results under their own roofs",
+                ("published_points", "published_ceilings", "published_moves"),
+            ),
+            TableSpec(
+                "published_points",
+                "Published points under their own roofs",
+                columns.ROOFLINE_POINTS,
+                first=("status", "drawn"),
+            ),
+            TableSpec("declared_checks", "Whether published numbers come out again", columns.DECLARED_CHECKS),
+        ),
+        level=3,
+    ),
+    SectionSpec(
+        "comparison",
+        "What changed",
+        "Against an earlier result: every difference in settings, code, machine and software, and in every score.",
+        (
+            FigureSpec("comparison", "Scores against the earlier result", ("comparison",)),
+            TableSpec("comparison", "Scores before and after", columns.COMPARISON),
+            TableSpec("changes", "What is different", columns.CHANGES),
+            FigureSpec("history", "Scores over studies", ("history",)),
+            TableSpec("history", "History", columns.HISTORY),
+        ),
+        level=3,
+        absent="No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+    ),
+    SectionSpec(
+        "roofline",
+        "Roofline",
+        "How near each result is to what the machine allows, and whether computing or communication holds it back.",
+        (
+            FigureSpec("roofline", "HPC-AI roofline", ("roofline_points", "roofline_ceilings", "roofline_moves")),
+            TableSpec(
+                "roofline_points", "Points under their roofs", columns.ROOFLINE_POINTS, first=("status", "drawn")
+            ),
+            TableSpec("roofline_ceilings", "Roofs and ceilings", columns.ROOFLINE_CEILINGS),
+            TableSpec("roofline_moves", "What compression and precision move", columns.ROOFLINE_MOVES),
+            FigureSpec("memory_roofline", "Memory roofline", ("roofline_points", "roofline_ceilings")),
+            TableSpec("work", "Floating-point work", columns.WORK),
+            FigureSpec("ceilings", "Measured ceilings of the machine", ("ceilings",)),
+            TableSpec("ceilings", "Measured ceilings", columns.CEILINGS),
+            TableSpec("characterisation", "Bandwidths while training", columns.CHARACTERISATION),
+            TableSpec("inconsistencies", "Numbers above their roof", columns.INCONSISTENCIES),
+        ),
+    ),
+    SectionSpec(
+        "scaling",
+        "Scaling",
+        "What more ranks bring, what they cost, and what a law fitted to the scales says about larger ones.",
+        (
+            FigureSpec("scaling", "Speed-up and efficiency", ("scaling", "scaling_details", "scaling_curves")),
+            TableSpec("scaling_details", "Every scale in detail", columns.SCALING_DETAILS),
+            TableSpec("scaling", "Speed-up and efficiency", columns.SCALING),
+            TableSpec("scaling_fits", "Fitted laws", columns.SCALING_FITS),
+            FigureSpec("throughput", "Throughput", ("runs", "scales")),
+            FigureSpec("variant_effects", "Effect of variants", ("variant_effects",)),
+            TableSpec("variant_effects", "Effect of variants", columns.VARIANT_EFFECTS),
+        ),
+    ),
+    SectionSpec(
+        "time",
+        "Time breakdown",
+        "Where the wall time of a run goes.",
+        (
+            FigureSpec("time_shares", "Shares of the wall time", ("scales",)),
+            FigureSpec("step_times", "Step times", ("epochs",)),
+            TableSpec("advice", "What the profiles advise", columns.ADVICE),
+        ),
+    ),
+    SectionSpec(
+        "communication",
+        "Communication",
+        "How gradients travel between ranks: how long, how much of it waiting, how near to what the link can do.",
+        (
+            FigureSpec("lanes", "One training step, lane by lane", ("lanes", "captures")),
+            TableSpec("communication", "Communication of each benchmark", columns.COMMUNICATION, "timeline"),
+            FigureSpec("phases", "Phases of the exchange", ("phases", "communication")),
+            TableSpec("phases", "Phases", columns.PHASES, "timeline"),
+            FigureSpec("messages", "Bandwidth against message size", ("messages", "links", "link_fits")),
+            FigureSpec("links", "Allreduce of the machine", ("links", "link_fits")),
+            TableSpec("link_fits", "Latency and bandwidth", columns.LINK_FITS),
+            TableSpec("links", "Measured allreduces", columns.LINKS),
+        ),
+    ),
+    SectionSpec(
+        "io",
+        "I/O",
+        "Staging from shared to node-local storage, and what reading the training data takes.",
+        (
+            FigureSpec("staging", "Staging", ("runs",)),
+            FigureSpec("io", "Reading while training", ("io", "ceilings")),
+            TableSpec("io", "Reading while training", columns.IO, "io"),
+        ),
+    ),
+    SectionSpec(
+        "kernels",
+        "Kernels",
+        "Which computations the time goes to, and what hardware counters say of them.",
+        (
+            FigureSpec("kernels", "Kernel time by category", ("kernels",)),
+            TableSpec("kernels", "Kernels", columns.KERNELS, "kernels"),
+            TableSpec("counters", "Hardware counters", columns.COUNTERS, "counters"),
+        ),
+    ),
+    SectionSpec(
+        "rules",
+        "Rules",
+        "What the rules of each suite say of these runs: every deviation, with the section of the rule.",
+        (TableSpec("verdicts", "Findings", columns.VERDICTS),),
+    ),
+)
+"""Sections of figures and tables alone; the page adds its summary, the runs, provenance and definitions."""

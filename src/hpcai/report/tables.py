@@ -1,0 +1,146 @@
+"""Tables of the page: chosen columns of a results table, their headings with definitions, and links to all columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hpcai.report.captions import Caption, render_caption
+from hpcai.report.cells import FILE, POINT, RAW, Cell, Column, Place, Values, make_cell
+from hpcai.report.definitions import anchor
+from hpcai.report.material import Link, Material
+from hpcai.report.values import is_blank
+
+PROSE = 40
+"""Characters from which on a text needs a wide column."""
+BAD: Mapping[str, Callable[[object], bool]] = {
+    "outcome": lambda value: value != "converged",
+    "status": lambda value: value in {"refused", "failed"},
+    "agrees": lambda value: value is False,
+    "verdict": lambda value: value == "regression",
+}
+"""Columns by which a row is marked as trouble."""
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """One table of the page.
+
+    Attributes
+    ----------
+    name, title, columns
+        Name of its file, heading, and what it shows.
+    profile
+        Kind of profile whose captures explain that it is empty.
+    first
+        Column, and the value of it whose rows come first.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    profile: str = ""
+    first: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column's heading and where its definition stands."""
+
+    words: str
+    anchor: str
+    hint: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells of one row; ``bad`` rows are marked as trouble."""
+
+    cells: tuple[Cell, ...]
+    bad: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the template needs of one table; ``missing`` says why it has no rows."""
+
+    name: str
+    title: str
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+    files: tuple[Link, ...]
+    caption: Caption | None = None
+    missing: str = ""
+
+
+def make_table(
+    material: Material, spec: TableSpec, frame: pd.DataFrame | None = None, *, captioned: bool = True
+) -> Table:
+    """Return one table.
+
+    Parameters
+    ----------
+    spec
+        What to show; columns that the table does not have are left out.
+    frame
+        Rows to show instead of the file's.
+    captioned
+        Whether it has a caption of its own, not that of the figure of the same name.
+    """
+    rows = material.table(spec.name) if frame is None else frame
+    column, value = spec.first
+    if column in rows:
+        rows = rows.sort_values(column, key=lambda values: values.ne(value), kind="stable")
+    shown = [column for column in spec.columns if column.key in (POINT, RAW) or column.key in rows]
+    places = _place(material, spec.name, rows, shown)
+    return Table(
+        name=spec.name,
+        title=spec.title,
+        headings=tuple(
+            Heading(place.entry.title, anchor(place.key), place.entry.definition, place.kind) for place in places
+        ),
+        rows=tuple(_row(material, places, row) for row in rows.to_dict("records")),
+        files=tuple(material.link_table(spec.name)),
+        caption=render_caption(material, spec.name) if captioned else None,
+        missing="" if len(rows) else say_missing(material, spec),
+    )
+
+
+def say_missing(material: Material, spec: TableSpec) -> str:
+    """Return why a table has no rows: never made, or nothing captured and why."""
+    if spec.name not in material.tables:
+        return f"The table tables/{spec.name}.parquet is not in this folder: its step of the workflow has not run."
+    captures = material.table("captures")
+    if spec.profile and len(captures):
+        own = captures[(captures["profile"] == spec.profile) & captures["reason"].fillna("").ne("")]
+        reasons = list(dict.fromkeys(own["reason"]))
+        if reasons:
+            return "Not measured: " + "; ".join(reasons) + "."
+    return "The table has no rows: there was nothing to enter."
+
+
+def _place(material: Material, table: str, rows: pd.DataFrame, columns: Sequence[Column]) -> list[Place]:
+    """Pair each column with its definition and kind."""
+    places = []
+    for number, column in enumerate(columns):
+        key, entry = material.definitions.find(table, column.key)
+        kind = "head" if number == 0 else _kind(rows, column.key, entry.unit)
+        places.append(Place(column, key, entry, kind))
+    return places
+
+
+def _kind(rows: pd.DataFrame, name: str, unit: str) -> str:
+    """Return whether a column holds numbers, texts or long texts."""
+    if name not in rows:
+        return "text"
+    values = rows[name]
+    if unit or (pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)):
+        return "number"
+    texts = values.astype(str)
+    return "prose" if texts.str.len().max() > PROSE and not texts.str.contains(FILE).any() else "text"
+
+
+def _row(material: Material, places: Sequence[Place], row: Values) -> Row:
+    bad = any(key in row and not is_blank(row[key]) and test(row[key]) for key, test in BAD.items())
+    return Row(tuple(make_cell(material, place, row) for place in places), bad)

@@ -1,0 +1,95 @@
+"""Numbers as the page writes them: few digits with a prefix, and the exact value beside them."""
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+
+SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+PREFIXED = ("FLOP/s", "FLOP", "B/s", "FLOP/J", "J", "W", "B")
+"""Units that are written with a decimal prefix, as processors, links and disks are rated."""
+NOT_MEASURED, NOT_DEFINED = "not measured", "not defined"
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a value is written: divided by ``factor``, with ``unit`` behind it."""
+
+    factor: float
+    unit: str
+
+
+def choose_scale(value: float, unit: str) -> Scale:
+    """Return the scale in which a value has one to three digits before its point.
+
+    Parameters
+    ----------
+    value
+        The number [unit].
+    unit
+        A unit of ``reports/definitions.yaml``; "share" is a ratio that is written as a percentage.
+    """
+    if unit == "share":
+        return Scale(0.01, "%")
+    if unit == "bytes":
+        return _step(value, BINARY)
+    if unit == "s":
+        return _step(value, TIMES)
+    if unit in PREFIXED:
+        found = _step(value, SI)
+        return Scale(found.factor, found.unit + unit)
+    return Scale(1.0, "" if unit == "ratio" else unit)
+
+
+def say_number(value: float) -> str:
+    """Return a number with three significant digits or more, thousands in groups, and a real minus sign."""
+    size = abs(value)
+    if size >= 99.95 or (float(value).is_integer() and size < 1e15):
+        text = f"{value:,.0f}"
+    elif size >= 1e-3:
+        text = f"{value:#.3g}"
+    else:
+        text = f"{value:.2e}"
+    return text.replace("-", "−")
+
+
+def say_exactly(value: float, unit: str) -> str:
+    """Return a number with all digits that were measured, in the unit that its column is stored in."""
+    stored = "" if unit in {"ratio", "share", ""} else f" {unit}"
+    return f"{value:.12g}{stored}"
+
+
+def say_interval(low: float, high: float, scale: Scale) -> str:
+    """Return the bounds of an interval in the scale of their value."""
+    return f"[{say_number(low / scale.factor)}, {say_number(high / scale.factor)}]"
+
+
+def is_truth(value: object) -> bool:
+    """Tell whether a cell holds yes or no."""
+    return isinstance(value, bool | np.bool_)
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a cell holds a finite number, not a truth value."""
+    return isinstance(value, Real) and not is_truth(value) and math.isfinite(value)
+
+
+def is_blank(value: object) -> bool:
+    """Tell whether a cell holds nothing: no text, or no number."""
+    if isinstance(value, str):
+        return not value
+    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
+
+
+def _step(value: float, steps: tuple[tuple[float, str], ...]) -> Scale:
+    """Return the largest step that leaves a digit before the point; zero needs no prefix."""
+    for factor, unit in steps:
+        # 999.7 would be written as 1000: it belongs to the next step.
+        if abs(value) >= 0.9995 * factor:
+            return Scale(factor, unit)
+    plain = next(step for step in steps if step[0] == 1.0)
+    return Scale(*(plain if value == 0 else steps[-1]))

@@ -1,0 +1,83 @@
+"""Figures and captions of the page: sizes, specifications that cannot end their element, captions without powers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hpcai.report.captions import render_caption
+from hpcai.report.definitions import Definitions
+from hpcai.report.figures import embed_json, make_figure, read_size
+from hpcai.report.material import Material
+
+DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'
+
+
+@pytest.fixture
+def material(tmp_path: Path) -> Material:
+    for name in ("captions", "figures", "tables"):
+        (tmp_path / name).mkdir()
+    summary = {"notice": "<b>not</b> valid"}
+    return Material(tmp_path, tmp_path, {}, summary, None, Definitions({}))
+
+
+def write_caption(material: Material, text: str) -> None:
+    (material.sources / "captions" / "topic.rst").write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("drawing", "size"),
+    [
+        (DRAWING, (96, 48)),
+        ('<svg height="400" width="860.5" viewBox="0 0 1 1">', (860, 400)),
+        ('<svg version="1.1" class="marks" width="10px" height="20px">', (10, 20)),
+        ("<svg viewBox='0 0 1 1'>", (0, 0)),
+    ],
+)
+def test_natural_size_of_a_drawing(drawing: str, size: tuple[int, int]) -> None:
+    assert read_size(drawing) == size
+
+
+def test_specification_cannot_end_its_element() -> None:
+    data = {"title": "</script><script>alert(1)</script><!-- & \u2028 é"}
+    text = str(embed_json(data))
+    assert "<" not in text
+    assert json.loads(text) == data
+
+
+def test_figure_has_picture_caption_and_files(material: Material) -> None:
+    (material.folder / "figures" / "topic.svg").write_text(DRAWING)
+    (material.folder / "figures" / "topic.json").write_text('{"mark": "point"}')
+    (material.folder / "tables" / "runs.csv").write_text("run_id\n")
+    write_caption(material, "First *words*.\n\nMore.\n")
+    figure = make_figure(material, "topic", "A topic", ("runs", "gone"))
+    assert (figure.width, figure.height) == (96, 48)
+    assert figure.picture.startswith("data:image/svg+xml;base64,")
+    assert figure.specification == '{"mark":"point"}'
+    assert figure.alt == "First words."
+    assert [link.href for link in figure.files] == ["figures/topic.svg", "figures/topic.json"]
+    assert [(name, [link.href for link in links]) for name, links in figure.tables] == [("runs", ["tables/runs.csv"])]
+
+
+def test_figure_that_was_not_drawn_says_so(material: Material) -> None:
+    figure = make_figure(material, "topic", "A topic", ())
+    assert "figures/topic.svg is not in this folder" in figure.missing
+    assert figure.picture == ""
+    assert figure.caption is None
+
+
+def test_caption_is_split_after_its_first_paragraph(material: Material) -> None:
+    write_caption(material, "{{ snakemake.config.summary.notice }}\n\n* one\n* two\n")
+    caption = render_caption(material, "topic")
+    assert caption
+    assert caption.first == "<p>&lt;b&gt;not&lt;/b&gt; valid</p>"
+    assert "one" in caption.rest
+
+
+@pytest.mark.parametrize("text", [".. include:: /etc/hostname", ".. raw:: html\n\n   <b>x</b>", "a_"])
+def test_caption_reads_no_file_and_brings_in_no_markup(material: Material, text: str) -> None:
+    write_caption(material, f"First.\n\n{text}\n")
+    caption = render_caption(material, "topic")
+    assert caption
+    assert "could not be rendered" in caption.first
+    assert "<b>x" not in caption.first
