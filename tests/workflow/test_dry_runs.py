@@ -91,7 +91,8 @@ def test_each_benchmark_of_hpc_ai500_has_its_document(project):
 def test_an_earlier_study_that_is_not_there_is_named(project):
     done = project.snakemake("--dry-run", "scores", config=["compare_with=['nowhere/results']"])
     assert done.returncode != 0
-    assert "nowhere/results/tables/runs.parquet" in done.stdout
+    assert "compare_with.0: found 'nowhere/results'" in done.stdout
+    assert "nowhere/results/tables/runs.parquet must be there" in done.stdout
 
 
 def test_bad_configuration_stops_before_any_job(project):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
 
+STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
+"""Keys of the study that name other results folders, and the table that each of these must hold."""
 INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch", "accumulation", "batchnorm_group")
 
 
@@ -115,6 +118,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
         raise AssertionError("a machine without errors is a machine")
     campaign = Campaign(checked, machine, present, tuple(row for _, row in rows), published)
     _check_datasets(present, problems)
+    _check_folders(checked, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
     problems.raise_if_any()
     return campaign
@@ -205,6 +209,19 @@ def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> 
         if (other.data, other.pack) != (benchmark.data, benchmark.pack):
             allowed = f"a dataset name of its own, because its data or pack differ from those of {other.name!r}"
             problems.add(f"{name}.yaml", "data.dataset", benchmark.data.dataset, allowed)
+
+
+def _check_folders(study: Study, file: str, problems: Problems) -> None:
+    """Other studies' results must be there, and be others'; relative paths start at the working directory."""
+    for key in ("compare_with", "rank_with"):
+        for number, name in enumerate(getattr(study, key)):
+            folder = Path(os.path.expandvars(name))
+            table = folder / "tables" / STUDY_TABLES[key]
+            if folder.resolve() == Path("results").resolve():
+                problems.add(file, f"{key}.{number}", name, "the results folder of another study than this one")
+            elif not table.is_file():
+                allowed = f"the results folder of a finished study: {table} must be there"
+                problems.add(file, f"{key}.{number}", name, allowed)
 
 
 def _check_rows(campaign: Campaign, file: str, rows: Iterable[tuple[int, RunRow]], problems: Problems) -> None:

@@ -77,6 +77,10 @@ def _allowed(detail: Mapping[str, Any]) -> str:
         return "the keys of config/schema.json; check the spelling"
     if detail["type"] == "missing":
         return "this key is required"
+    if detail["type"] == "tuple_type":
+        return "a list"
+    if detail["type"] == "model_type":
+        return "keys with their values, one to a line"
     return str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
 from hpcai.units import Seconds
@@ -64,12 +64,15 @@ class Study(Settings):
     limits: Limits = Limits()
     submission: Submission = Submission()
 
+    @field_validator("benchmarks", "published", "compare_with", "rank_with")
+    @classmethod
+    def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) != len(names):
+            raise ValueError("each name once")
+        return names
+
     @model_validator(mode="after")
     def _staging_rule(self) -> "Study":
         if not self.time_staging and self.rule_set != "hpc_3.0.0":
             raise ValueError(f"time_staging: rule set {self.rule_set} demands true (staging is on the clock)")
-        for key in ("benchmarks", "published", "compare_with", "rank_with"):
-            names = getattr(self, key)
-            if len(set(names)) != len(names):
-                raise ValueError(f"{key}: each name once")
         return self

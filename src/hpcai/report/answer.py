@@ -1,5 +1,6 @@
 """The first screen: the answer in one table, and whether it is a valid result."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -50,11 +51,18 @@ def make_answer(material: Material) -> pd.DataFrame:
         reason = "no table of scores"
         return answer.assign(rate_flop_per_s=float("nan"), valid_rate_flop_per_s=float("nan"), score_reason=reason)
     measured = scores[scores["method"].eq("measured")].drop_duplicates(KEYS)
-    exponents = [f"exponent\u00a0{value:g}" if value == value else "" for value in measured["exponent"]]  # noqa: PLR0124
+    exponents = [_say_coefficient(row) for row in measured.to_dict("records")]
     own = measured[[*KEYS, *TAKEN]].assign(
         score_n=measured["n"], score_reason=measured["reason"], exponent_note=exponents
     )
     return answer.merge(own, on=KEYS, how="left")
+
+
+def _say_coefficient(row: Mapping[Any, Any]) -> str:
+    """Return the exponent and what the quality makes of the rate: a coefficient far from 1 must not go unseen."""
+    if math.isnan(row["exponent"]):
+        return ""
+    return f"exponent\u00a0{row['exponent']:g}, ×\u00a0{row['quality_coefficient_ratio']:.3g}"
 
 
 def make_banner(summary: Mapping[str, Any] | None) -> Banner:
