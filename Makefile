@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: run test env lint unit bench lock schema clean
+.PHONY: run test env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,9 @@ unit: env ## the fast tests alone
 
 bench: env ## speed as ratios against named peers, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python benchmarks/run.py $(ARGS)
+
+screenshots: env ## pictures of results/report.html for the README (needs chromium)
+	$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json

@@ -22,6 +22,14 @@
   wide.addEventListener("change", fitContents);
   contents.addEventListener("click", (event) => { if (event.target.closest("a") && !wide.matches) contents.open = false; });
 
+  // Once everything is laid out, a link leads to where its target stays.
+  const settle = () => root.classList.add("settled");
+  addEventListener("load", () => setTimeout(() => {
+    settle();
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  }, 300));
+  document.addEventListener("click", (event) => { if (event.target.closest('a[href^="#"]')) settle(); }, true);
+
   const entries = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
   const reading = new IntersectionObserver((seen) => {
     for (const { target, isIntersecting } of seen) {

@@ -92,6 +92,14 @@ def test_legend_changes_what_is_drawn(page: Page) -> None:
     assert figure.locator("svg").inner_html() != before
 
 
+@pytest.mark.parametrize("section", ["roofline", "kernels", "runs", "rules"])
+def test_contents_lead_to_where_a_section_stays(page: Page, section: str) -> None:
+    page.click(f'nav.contents a[href="#{section}"]')
+    page.wait_for_timeout(1500)  # charts near the place become alive meanwhile
+    top = page.evaluate("(id) => document.getElementById(id).getBoundingClientRect().top", section)
+    assert -20 <= top <= 200
+
+
 def test_first_screen_shows_the_key_figures(page: Page) -> None:
     page.wait_for_function("document.querySelectorAll('.previews img').length === 3")
     assert page.evaluate(

@@ -4,7 +4,9 @@
 
 REPORTED = [*ANALYSES, *VIEW_PAGES, *SCORES, "results/characterisation.json"]
 REPORT_SOURCES = [
-    str(path) for path in sorted((ROOT / "reports").rglob("*")) if path.is_file()
+    str(path)
+    for pattern in ["workflow.rst", "report.css", "captions/*.rst", "page/*"]
+    for path in sorted((ROOT / "reports").glob(pattern))
 ]
 
 

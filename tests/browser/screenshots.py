@@ -1,0 +1,38 @@
+"""Pictures of a report as a reader sees it, for the README: `make screenshots` after `make run`."""
+
+import argparse
+import shutil
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+LAPTOP = {"width": 1366, "height": 900}
+SHOTS: dict[str, dict[str, Any]] = {
+    "laptop": {"viewport": LAPTOP},
+    "dark": {"viewport": LAPTOP, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2},
+}
+ANCHORS = {"laptop": "", "dark": "#roofline", "phone": ""}
+"""Where the page is scrolled to."""
+
+
+def main() -> None:
+    """Write one PNG for each way of looking at the report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--report", type=Path, default=Path("results/report.html"))
+    parser.add_argument("--output", type=Path, default=Path("reports/screenshots"))
+    arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for name, options in SHOTS.items():
+            page = browser.new_page(**options)
+            page.goto(arguments.report.resolve().as_uri() + ANCHORS[name])
+            page.wait_for_timeout(3000)
+            page.screenshot(path=arguments.output / f"{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
