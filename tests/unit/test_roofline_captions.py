@@ -74,3 +74,11 @@ def test_texts_of_tables_stay_texts(name, status):
 def test_captions_are_short(name):
     source = (FOLDER / f"{name}.rst").read_text()
     assert len(source.split("{% if summary %}")[1].splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("name", ["roofline", "published_roofline"])
+def test_captions_call_no_modelled_arrow_a_bound(name):
+    text = " ".join(render(name, make_summary()).split())
+    assert "upper bound" not in text
+    assert "the real gain may be larger or smaller" in text
+    assert ("not stated" in text) == (name == "published_roofline")

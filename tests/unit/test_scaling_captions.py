@@ -86,3 +86,9 @@ def test_free_text_arrives_as_it_was_written() -> None:
         page = render(name, made)
         assert "<script>" not in page
         assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
+
+
+def test_caption_names_the_law_of_each_regime() -> None:
+    page = render("scaling", {})
+    assert "(1967) for strong scaling" in page
+    assert "Gustafson" in page

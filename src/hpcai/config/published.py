@@ -159,7 +159,10 @@ class QualityGain(Settings):
 
 
 class Breakdown(Settings):
-    """A published breakdown of time; shares that are left out become "other"."""
+    """A published breakdown of time; shares that are left out become "other".
+
+    Shares, sum and wait stand as the document has them, without the parts that they follow from.
+    """
 
     name: Name
     title: Sentence

@@ -1,4 +1,7 @@
-"""Computes again what a source prints although it follows from its own numbers, and says whether both agree."""
+"""Computes again what a source prints although it follows from its own numbers, and says whether both agree.
+
+What does not follow from numbers that are at hand is quoted: compared, but never called computed.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -6,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.config.printed import Printed, unit_of
+from hpcai.config.printed import QUOTED, Printed, unit_of
 from hpcai.config.published import (
     Breakdown,
     Published,
@@ -22,11 +25,14 @@ from hpcai.metrics.scaling_law import parallel_efficiency
 from hpcai.metrics.vflops import implied_quality, quality_coefficient, valid_rate
 
 CHECK_COLUMNS = (
-    "origin", "result", "quantity", "unit", "against", "computed", "printed", "ratio", "tolerance", "agrees",
-    "expected", "where", "found", "note",
+    "origin", "result", "quantity", "unit", "against", "basis", "computed", "quoted", "printed", "ratio", "tolerance",
+    "agrees", "expected", "where", "found", "note",
 )  # fmt: skip
-"""One row for each printed number. `ratio` is computed over printed, `tolerance` the words of what is allowed;
-`expected` is False where the source is known to contradict itself, which `note` explains."""
+"""One row for each printed number. `basis` says whether it is compared with what follows from the file's inputs
+(`computed`) or with a second number of the same document (`quoted`, nothing is computed); `ratio` is that number over
+`printed`, `tolerance` the words of what is allowed; `expected` is False where the source is known to contradict itself,
+which `note` explains."""
+RECOMPUTED, NOT_RECOMPUTED = "computed", "quoted, not recomputed"
 OTHER = "other"
 GRADIENT_BYTES = 4
 """Bytes of a gradient in single precision, for the intensities of Table 5."""
@@ -45,7 +51,8 @@ def check_declared(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``CHECK_COLUMNS``. What cannot be computed is NaN and does not agree.
+        ``CHECK_COLUMNS``. What cannot be computed is NaN and does not agree. Numbers without inputs (waits and the
+        share of negotiation of HPC AI500 V2.0, Table 12) are quoted, not recomputed.
     """
     rows = [_compare(published.name, *each) for each in _all_printed(published)]
     return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
@@ -97,18 +104,21 @@ def largest_base_quality(gain: float, coefficient: float, exponent: float) -> fl
 
 
 def _compare(origin: str, name: str, printed: Printed, compute: Compute) -> dict[str, Any]:
-    computed = compute(printed)
+    quoted = printed.quantity in QUOTED
+    value = compute(printed)
     return {
         "origin": origin,
         "result": name,
         "quantity": printed.quantity,
         "unit": unit_of(printed.quantity),
         "against": printed.against or "",
-        "computed": computed,
+        "basis": NOT_RECOMPUTED if quoted else RECOMPUTED,
+        "computed": _NAN if quoted else value,
+        "quoted": value if quoted else _NAN,
         "printed": _NAN if printed.value is None else printed.value,
-        "ratio": computed / printed.value if printed.value else _NAN,
+        "ratio": value / printed.value if printed.value else _NAN,
         "tolerance": _say_tolerance(printed),
-        "agrees": _agrees(computed, printed),
+        "agrees": _agrees(value, printed),
         "expected": printed.consistent,
         "where": printed.where,
         "found": printed.found,
@@ -116,11 +126,11 @@ def _compare(origin: str, name: str, printed: Printed, compute: Compute) -> dict
     }
 
 
-def _agrees(computed: float, printed: Printed) -> bool:
+def _agrees(value: float, printed: Printed) -> bool:
     if printed.value is None:
-        return (printed.lowest or 0.0) <= computed <= (printed.highest or 0.0)
+        return (printed.lowest or 0.0) <= value <= (printed.highest or 0.0)
     allowed = printed.tolerance if printed.tolerance is not None else printed.tolerance_ratio * abs(printed.value)
-    return abs(computed - printed.value) <= allowed
+    return abs(value - printed.value) <= allowed
 
 
 def _say_tolerance(printed: Printed) -> str:
@@ -227,6 +237,7 @@ def _for_breakdown(breakdown: Breakdown, published: Published) -> Compute:
                 "negotiation_ratio": lambda: share,
                 "negotiation_gain_ratio": lambda: share * total_s / (other_share * other_total_s),
                 "negotiation_share_gain_ratio": lambda: share / other_share,
+                "other_ratio": lambda: complete_shares(breakdown.shares)[OTHER],
             }
         )(printed)
 

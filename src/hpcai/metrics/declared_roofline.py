@@ -6,6 +6,7 @@ import pandas as pd
 
 from hpcai.config.published import Published, PublishedLink, PublishedMachine, PublishedResult
 from hpcai.metrics.declared import DECLARED, declared_peak, declared_rate, identify
+from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_ceilings import judge_ceilings
 from hpcai.metrics.roofline_columns import (
     CEILING,
@@ -73,7 +74,8 @@ def _point(result: PublishedResult, published: Published) -> Row:
 
 def _exchange(nodes: int, ranks: int, machine: PublishedMachine) -> tuple[str, int, PublishedLink | None]:
     """Return scope, participants and link of the exchange of some ranks."""
-    return (NETWORK, nodes, machine.network) if nodes > 1 else (INTRA_NODE, ranks, machine.intra_node)
+    scope, link = (NETWORK, machine.network) if nodes > 1 else (INTRA_NODE, machine.intra_node)
+    return scope, count_participants(scope, nodes, ranks), link
 
 
 def one_direction(link: PublishedLink) -> float:

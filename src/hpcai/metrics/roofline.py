@@ -6,6 +6,24 @@ allreduce of a step; the source divides a rate by traffic, which has no unit of 
 
 import math
 
+from hpcai.metrics.roofline_columns import NETWORK
+
+
+def count_participants(scope: str, nodes: int, ranks: int) -> int:
+    """Return how many exchange in a scope: nodes over a network, ranks elsewhere.
+
+    Over a network a hierarchical ring is assumed: ranks of one node add up among themselves, and each node sends
+    through a link of its own (performance_models.md, C.1).
+
+    Parameters
+    ----------
+    scope
+        ``network``, or any other name for a node or its memory.
+    nodes, ranks
+        Of the result.
+    """
+    return nodes if scope == NETWORK else ranks
+
 
 def ring_traffic(message_bytes: float, participants: float) -> float:
     """Return what each participant sends in one ring allreduce [bytes].

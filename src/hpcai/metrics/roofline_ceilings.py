@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Link, Machine
+from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_columns import (
     CEILING,
     CEILING_COLUMNS,
@@ -27,7 +28,7 @@ from hpcai.metrics.roofs import TOLERANCE_RATIO, declared_peaks, refuse_above_pe
 
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
 SOFTWARE = {"fp32": ("fp32", "tf32")}
-"""TensorFlow multiplies fp32 in TF32 on accelerators that have it."""
+"""TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with a name of its own."""
 Row = dict[str, Any]
 
 
@@ -42,7 +43,7 @@ class Place:
     @property
     def participants(self) -> int:
         """Nodes over a network, ranks elsewhere."""
-        return self.nodes if self.scope == NETWORK else self.ranks
+        return count_participants(self.scope, self.nodes, self.ranks)
 
 
 def judge_ceilings(
@@ -81,10 +82,11 @@ def roofline_ceilings(
     Returns
     -------
     pandas.DataFrame
-        ``CEILING_COLUMNS``. The roof of a precision is its declared peak, and where none is declared (or TF32, which
-        has none, is faster) the best measured rate of GEMM and convolution; the roof of a link or memory is the
-        measured bandwidth, and where there is none the declared one. A measured value above what is declared is
-        refused with the reason.
+        ``CEILING_COLUMNS``. The roof of a precision is its declared peak, and where none is declared the best measured
+        rate of GEMM and convolution. A rate measured in TF32, of which no peak can be declared, is a ceiling of fp32
+        named after TF32, and its roof where it is above the declared peak. The roof of a link or memory is the measured
+        bandwidth, and where there is none the declared one. A measured value above what is declared is refused with
+        the reason.
     """
     judged = judge_ceilings(ceilings, declared_peaks(machine)) if len(ceilings) else ceilings
     own = scores[(scores["machine"] == machine.name) & (scores["method"] == "measured")]
@@ -118,7 +120,8 @@ def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precisio
     peak = next((peak for name, peak in machine.device.peaks.items() if name == precision), None)
     rows = [_row(machine, place, PEAK, precision, peak.rate_flop_per_s * place.ranks, peak.source)] if peak else []
     for kind in (GEMM, CONVOLUTION):
-        rows += _dense_rows(judged, machine, place, (kind, precision))
+        for used in SOFTWARE.get(precision, (precision,)):
+            rows += _dense_rows(judged, machine, place, (kind, precision, used))
     known = [row for row in rows if row["status"] == CEILING]
     declared = [row for row in known if row["kind"] == PEAK]
     faster = [row for row in known if declared and row["value"] > (1 + TOLERANCE_RATIO) * declared[0]["value"]]
@@ -127,18 +130,20 @@ def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precisio
     return rows
 
 
-def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tuple[str, str]) -> Iterator[Row]:
-    kind, precision = what
+def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tuple[str, str, str]) -> Iterator[Row]:
+    """Return the rates of a kind for a precision, measured in the precision that was used (TF32 for fp32)."""
+    kind, precision, used = what
     own = _of_kind(judged, kind)
-    own = own[own["precision"].isin(SOFTWARE.get(precision, (precision,)))] if len(own) else own
-    found = False
+    own = own[own["precision"] == used] if len(own) else own
+    own_name = {"name": f"{WORDS[kind]} {used}"}
+    found = used != precision
     for status, part in _by_status(own):
         best, times, note = _for_ranks(part, machine, place)
         if best is not None:
             found = found or status == CEILING
             reason = best["refused"] or note
             made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
-            yield made | {"method": "measured", "status": status, "reason": reason}
+            yield made | own_name | {"method": "measured", "status": status, "reason": reason}
     if not found:
         why = [text for text in own.get("reason", pd.Series(dtype=str)).dropna() if text]
         row = _row(machine, place, kind, precision, math.nan, "")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.metrics.link import CALL, TRANSFER, rate_at
-from hpcai.metrics.roofline import ring_traffic
+from hpcai.metrics.roofline import count_participants, ring_traffic
 from hpcai.metrics.roofline_columns import NETWORK
 
 WHAT = {TRANSFER: "allreduce, transfer", CALL: "allreduce, whole call"}
@@ -59,7 +59,7 @@ def link_rate(
         if math.isnan(rate):
             continue
         # Other numbers of ranks were measured with as many on each node.
-        participants = max(2.0, counted * nodes / ranks) if scope == NETWORK else counted
+        participants = max(2.0, count_participants(scope, nodes, ranks) * counted / ranks)
         others = "" if counted == ranks else f"the allreduce of {counted} ranks, because {ranks} were not measured"
         source = ", ".join(dict.fromkeys(own.loc[own["ranks"] == counted, "source"]))
         words = "; ".join(part for part in (others, note) if part)

@@ -16,13 +16,20 @@ from hpcai.metrics.scales import POINT_SETTINGS
 HALVED = 2.0
 """Half-precision gradients are half as many bytes: the intensity doubles (HPC AI500 V2.0, section 7)."""
 MIXED = ("bf16", "fp16")
-SAME_SHARE = "modelled: the same share of the roof at the new place, an upper bound"
+SAME_SHARE = "modelled: keeps its share of the roof; the real gain may be larger or smaller"
 KEPT = (
     "origin", "machine", "benchmark", "variant", "scale", "nodes", "ranks", "scope", "participants",
     "intensity_flop_per_byte", "rate_flop_per_s",
 )  # fmt: skip
-SAME = ("origin", "machine", "workload", "benchmark", "scale", "scope")
+SAME = ("method", "origin", "machine", "workload", "benchmark", "scale", "scope")
+CHANGES = {"compression": "none", "precision": "fp32"}
+"""Settings that an arrow stands for, each with the plainer side, from which it leads."""
+ALONE = "two results that differ in {setting} alone: all their other settings are the same"
+NOT_STATED = "two results that differ in {setting}; other settings are not stated, and may differ as well"
 Row = dict[str, Any]
+Key = tuple[str, str, str]
+Pair = tuple[Row, Row, str]
+"""Plainer result, the other one, and the setting in which they differ."""
 
 
 def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -35,21 +42,23 @@ def roofline_moves(points: pd.DataFrame, ceilings: pd.DataFrame, scales: pd.Data
     ceilings
         ``CEILING_COLUMNS``: roofs of the other precisions.
     scales
-        Table of scales: all settings of a variant, so that an arrow stands for one change alone.
+        Table of scales: all settings of a variant, so that an arrow stands for one change alone. Without it (published
+        results) the note says that other settings are not stated.
 
     Returns
     -------
     pandas.DataFrame
         ``MOVE_COLUMNS``. Modelled arrows keep a point's share of its roof: compression halves the traffic and doubles
         the intensity, mixed precision raises the computation roof (of the same method: declared or measured) and
-        leaves the traffic. Measured arrows lead from a result to another that differs in compression or in precision
-        and in nothing else.
+        leaves the traffic; what a change really gains may be more or less. The other arrows, of the kind of their
+        results (measured or declared), lead from a result to the only one that differs from it in compression or in
+        precision and in no other known setting. Settings that are not stated are no difference, and none from one.
     """
     drawn = points[(points["status"] == DRAWN) & (points["scope"] != MEMORY)]
     rows = [move for point in records_of(drawn) for move in (*_compress(point), *_mix(point, ceilings))]
     others = {} if scales is None else _other_settings(scales)
     for _, group in drawn.groupby(list(SAME), dropna=False, sort=False):
-        rows += [_measured(*pair) for pair in _pairs(records_of(group), others)]
+        rows += [_found(pair, others) for pair in _only(list(_pairs(records_of(group), others)))]
     return pd.DataFrame(rows, columns=list(MOVE_COLUMNS))
 
 
@@ -95,43 +104,58 @@ def _modelled(point: Row, change: str, intensity: float, roof: float) -> Row:
     }
 
 
-def _pairs(points: list[Row], others: dict[tuple[str, str, str], tuple[str, ...]]) -> Iterator[tuple[Row, Row, str]]:
-    """Yield points that differ in compression or precision alone, the plainer one first."""
+def _pairs(points: list[Row], others: dict[Key, tuple[str, ...]]) -> Iterator[Pair]:
+    """Yield points that differ in compression or precision alone, the plainer one first, and that setting."""
     for first, second in combinations(points, 2):
-        changed = [name for name in ("compression", "precision") if text_of(first[name]) != text_of(second[name])]
+        changed = [name for name in CHANGES if text_of(first[name]) != text_of(second[name])]
         work = [number_of(point, "flop_per_step") for point in (first, second)]
         if len(changed) != 1 or not math.isclose(*work, rel_tol=1e-9):
             continue
-        if (
-            len({others.get((point["benchmark"], point["variant"], point["scale"]), ()) for point in (first, second)})
-            > 1
-        ):
+        if others.get(_key(first)) != others.get(_key(second)):
             continue
-        plain = "none" if changed[0] == "compression" else "fp32"
+        plain = CHANGES[changed[0]]
         for before, after in ((first, second), (second, first)):
-            if before[changed[0]] == plain:
-                words = "compression" if changed[0] == "compression" else "mixed precision"
-                yield before, after, f"{words} {after[changed[0]]}"
+            if text_of(before[changed[0]]) == plain and text_of(after[changed[0]]):
+                yield before, after, changed[0]
 
 
-def _measured(before: Row, after: Row, change: str) -> Row:
+def _only(pairs: list[Pair]) -> Iterator[Pair]:
+    """Yield the pairs of results that have no other partner with the same setting: which one counts, nobody says."""
+    for before, after, setting in pairs:
+        rivals = [
+            pair
+            for pair in pairs
+            if pair[2] == setting
+            and (pair[0] is before or pair[1] is after)
+            and text_of(pair[1][setting]) == text_of(after[setting])
+        ]
+        if len(rivals) == 1:
+            yield before, after, setting
+
+
+def _found(pair: Pair, others: dict[Key, tuple[str, ...]]) -> Row:
+    """Return the arrow between two results."""
+    before, after, setting = pair
+    words = "compression" if setting == "compression" else "mixed precision"
+    note = (ALONE if _key(before) in others else NOT_STATED).format(setting=setting)
     return {
         **{name: before[name] for name in KEPT},
-        "kind": "measured",
-        "change": change,
+        "kind": before["method"],
+        "change": f"{words} {after[setting]}",
         "variant_to": after["variant"],
         "intensity_to_flop_per_byte": after["intensity_flop_per_byte"],
         "rate_to_flop_per_s": after["rate_flop_per_s"],
         "gain_ratio": float(after["rate_flop_per_s"]) / float(before["rate_flop_per_s"]),
-        "note": f"{before['method']}: two results that differ in nothing else",
+        "note": f"{before['method']}: {note}",
         "source": join_words(before["source"], after["source"]),
     }
 
 
-def _other_settings(scales: pd.DataFrame) -> dict[tuple[str, str, str], tuple[str, ...]]:
+def _key(point: Row) -> Key:
+    return point["benchmark"], point["variant"], point["scale"]
+
+
+def _other_settings(scales: pd.DataFrame) -> dict[Key, tuple[str, ...]]:
     """Return all settings of a result but precision and compression, by benchmark, variant and scale."""
     names = [name for name in POINT_SETTINGS if name in scales and name not in ("precision", "compression")]
-    return {
-        (row["benchmark"], row["variant"], row["scale"]): tuple(str(row[name]) for name in names)
-        for row in records_of(scales)
-    }
+    return {_key(row): tuple(str(row[name]) for name in names) for row in records_of(scales)}

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_ceilings import WORDS, declared_link
 from hpcai.metrics.roofline_columns import INTRA_NODE, MEMORY, NETWORK, POINT_COLUMNS, ROOF
 from hpcai.metrics.roofline_links import link_rate
@@ -64,7 +65,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
     nodes, ranks = (int(score[name]) if number_of(score, name) > 0 else 0 for name in ("nodes", "ranks"))
     row: Row = {
         "scope": scope,
-        "participants": nodes if scope == NETWORK else ranks,
+        "participants": count_participants(scope, nodes, ranks),
         "source": text_of(score["source"]),
     }
     if score["method"] != "measured" or score["machine"] != machine.name:

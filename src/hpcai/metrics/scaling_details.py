@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.communication import bus_bandwidth
 from hpcai.metrics.link import TRANSFER, rate_at
+from hpcai.metrics.roofline import count_participants, ring_traffic
+from hpcai.metrics.roofline_columns import NETWORK
 from hpcai.metrics.scaling import Regime, base_of, tell_regime
 from hpcai.metrics.scaling_law import parallel_efficiency
 
@@ -72,11 +73,13 @@ def detail_scales(
         :data:`DETAIL_COLUMNS`. Rates, efficiency (of the throughput, against ``baseline``), step time and staging are
         those of the timed runs; ``valid_rate_efficiency_ratio`` compares VFLOPS with those of the base.
         ``communication_share_ratio`` is the share of a step in which tensors are negotiated or exchanged, the mean over
-        the profiled runs of this scale. ``bandwidth_used_bytes_per_s`` is their mean bus bandwidth, to be compared with
-        what there is: ``bandwidth_measured_bytes_per_s``, the bus bandwidth of the measured allreduce at the mean size
-        of their messages (beyond the measured sizes that of its fitted line: modelled), or
-        ``bandwidth_declared_bytes_per_s``, one direction of the link in the machine file. ``bandwidth_used_ratio`` is
-        relative to the measured one where there is one (``bandwidth_used_of``). What is empty has its reason.
+        the profiled runs of this scale. ``bandwidth_used_bytes_per_s`` is what one participant of the rooflines (a rank
+        within a node, a node over a network: :func:`hpcai.metrics.roofline.count_participants`) sends per second of
+        their exchanges, 2 (p - 1) / p times the algorithm bandwidth, to be compared with what there is:
+        ``bandwidth_measured_bytes_per_s``, the same of the measured allreduce at the mean size of their messages
+        (beyond the measured sizes that of its fitted line: modelled), or ``bandwidth_declared_bytes_per_s``, one
+        direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where there
+        is one (``bandwidth_used_of``). What is empty has its reason.
     """
     own = scores[scores["method"] == "measured"] if len(scores) else scores
     rows: list[dict[str, Any]] = []
@@ -133,7 +136,8 @@ def _communication(
     row: Row, own: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine
 ) -> dict[str, Any]:
     shares, sizes = (own.get(name, pd.Series(dtype=float)).astype(float).dropna() for name in _SHARE_AND_SIZE)
-    used = own.get("bus_bandwidth_bytes_per_s", pd.Series(dtype=float)).astype(float).dropna()
+    buses = own.get("bus_bandwidth_bytes_per_s", pd.Series(dtype=float)).astype(float).dropna()
+    used = _of_participant(float(buses.mean()), row) if len(buses) else math.nan
     message = float(sizes.mean()) if len(sizes) else math.nan
     there = {**_measured(links, link_fits, row, message), **_declared(machine, row)}
     return {
@@ -142,10 +146,18 @@ def _communication(
         "communication_reason": "" if len(shares) else _why_unknown(row, own),
         "communication_source": _join(own["source"]) if len(own) else "",
         "message_bytes": message,
-        "bandwidth_used_bytes_per_s": float(used.mean()) if len(used) else math.nan,
+        "bandwidth_used_bytes_per_s": used,
         **there,
-        **_used(row, own, float(used.mean()) if len(used) else math.nan, there),
+        **_used(row, own, used, there),
     }
+
+
+def _of_participant(bus_bytes_per_s: float, row: Row) -> float:
+    """Return what a participant sends per second from the bus bandwidth, which the timeline's view has for ranks."""
+    nodes, ranks = int(row["nodes"]), int(row["ranks"])
+    if ranks == 1:
+        return math.nan
+    return ring_traffic(bus_bytes_per_s / ring_traffic(1, ranks), count_participants(_scope(row), nodes, ranks))
 
 
 _SHARE_AND_SIZE = ("communication_share_ratio", "batch_bytes_mean")
@@ -158,7 +170,7 @@ def _why_unknown(row: Row, own: pd.DataFrame) -> str:
 
 
 def _measured(links: pd.DataFrame, link_fits: pd.DataFrame, row: Row, message_bytes: float) -> dict[str, Any]:
-    """Return the bus bandwidth that the measured allreduce of as many ranks reaches for the messages."""
+    """Return what a participant sends per second in the measured allreduce of as many ranks for the messages."""
     ranks, scope = int(row["ranks"]), _scope(row)
     found, method, source = math.nan, "", ""
     if ranks > 1 and not math.isnan(message_bytes):
@@ -171,7 +183,9 @@ def _measured(links: pd.DataFrame, link_fits: pd.DataFrame, row: Row, message_by
             method, source = "modelled: the line fitted to the measured allreduce", _text(fit["source"])
     known = not math.isnan(found)
     return {
-        "bandwidth_measured_bytes_per_s": bus_bandwidth(float(found), ranks),
+        "bandwidth_measured_bytes_per_s": ring_traffic(
+            float(found), count_participants(scope, int(row["nodes"]), ranks)
+        ),
         "bandwidth_measured_method": method if known else "",
         "bandwidth_measured_source": source if known else "",
     }
@@ -185,7 +199,7 @@ def _transfers(view: pd.DataFrame, ranks: int, scope: str) -> pd.DataFrame:
 
 
 def _declared(machine: Machine, row: Row) -> dict[str, Any]:
-    link = machine.links.network if _scope(row) == "network" else machine.links.intra_node
+    link = machine.links.network if _scope(row) == NETWORK else machine.links.intra_node
     known = link is not None and row["ranks"] > 1
     return {
         "bandwidth_declared_bytes_per_s": link.bandwidth_bytes_per_s if link and known else math.nan,
@@ -219,7 +233,7 @@ def _why_no_link(row: Row) -> Iterator[str]:
 
 
 def _scope(row: Row) -> str:
-    return "network" if row["nodes"] > 1 else "node"
+    return NETWORK if row["nodes"] > 1 else "node"
 
 
 def _text(value: object) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.metrics.scaling import COMPLETE, MEASURES, Regime, base_of, tell_regime, values_of
-from hpcai.metrics.scaling_law import FREE, Floats, LawFit, fit_law, parallel_efficiency, solve_serial_share
+from hpcai.metrics.scaling_law import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_share
 from hpcai.metrics.words import say_share
 
 EXTRAPOLATED_TIMES = 8
@@ -20,6 +20,12 @@ FEWEST_STEPS, STEPS_PER_DOUBLING = 24, 8
 UNLIKE_AICC = 2.0
 """Differences in AICc below this do not tell laws apart (Burnham and Anderson 2002, section 2.6)."""
 RATE = MEASURES["train_rate"]
+NAMES: dict[LawName, str] = {
+    "amdahl": "Amdahl's law",
+    "gustafson": "Gustafson's law",
+    "universal": "Universal scalability law",
+    "karp_flatt": "Karp and Flatt",
+}
 FIT_COLUMNS = (
     "benchmark", "variant", "regime", "law", "chosen", "method", "n", "scales", "ranks_min", "ranks_max",
     "one_rank_rate_samples_per_s", "one_rank_rate_low_samples_per_s", "one_rank_rate_high_samples_per_s",
@@ -71,11 +77,13 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         :data:`FIT_COLUMNS`, one row for each law that the data allow, or one that says in ``reason`` why there is none.
         A law is fitted to the training throughput of all runs that trained to their end
         (:func:`hpcai.metrics.scaling_law.fit_law`) if there are more numbers of ranks than the law has numbers of its
-        own: Amdahl's from three, the universal scalability law from four (and six runs). ``chosen`` marks the one with
-        the smallest AICc. Two numbers of ranks determine the serial share of Karp and Flatt exactly: no interval.
-        Bounds are 95 % t intervals. ``serial_share_ratio`` is the contention of the universal law;
-        ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where the universal law has its
-        maximum; ``misfit_ratio`` the largest distance of a mean of runs from the law, over the law.
+        own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
+        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial share of
+        Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
+        ``serial_share_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and the
+        contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where
+        the universal law has its maximum; ``misfit_ratio`` the largest distance of a mean of runs from the law, over
+        the law.
     """
     rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
     return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
@@ -118,11 +126,13 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
     if regime.name == "mixed":
         return (), f"{regime.reason}: one law cannot hold for all scales"
     if different == 2:
-        law = solve_serial_share(ranks, rates)
+        weak = regime.name == "weak"
+        law = solve_serial_share(ranks, rates, "gustafson" if weak else "karp_flatt")
         if math.isnan(law.serial_share_ratio):
-            return (), "the throughput falls so steeply between two numbers of ranks that no serial share explains it"
+            side = "rises" if weak else "falls"
+            return (), f"the throughput {side} so steeply between two numbers of ranks that no serial share explains it"
         return (law,), "two numbers of ranks determine the serial share exactly: no interval, and no extrapolation"
-    laws, limit = [fit_law("amdahl", ranks, rates)], ""
+    laws, limit = [fit_law("gustafson" if regime.name == "weak" else "amdahl", ranks, rates)], ""
     if different > FREE["universal"] and len(runs) > FREE["universal"] + 2:
         laws.append(fit_law("universal", ranks, rates))
     else:
@@ -191,14 +201,15 @@ def _sentence(series: Series, law: LawFit) -> str:
     """Return the law with its numbers as the report says it."""
     share, coherency = law.interval("serial_share"), law.interval("coherency")
     where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
-    if law.law == "karp_flatt":
-        return f"Karp and Flatt, {where}: serial share {share.value:.3g}, exactly determined, no interval."
+    name = NAMES[law.law]
+    if law.exact:
+        return f"{name}, {where}: serial share {share.value:.3g}, exactly determined, no interval."
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
     misfit = f"means at most {say_share(_misfit(series, law))} off"
-    if law.law == "amdahl":
-        return f"Amdahl's law, {where}: serial share {bounds}; {misfit}."
+    if law.law != "universal":
+        return f"{name}, {where}: serial share {bounds}; {misfit}."
     more = f"{coherency.value:.2g} ({coherency.low:.2g} to {coherency.high:.2g})"
-    return f"Universal scalability law, {where}: contention {bounds}, coherency {more}; {misfit}."
+    return f"{name}, {where}: contention {bounds}, coherency {more}; {misfit}."
 
 
 def _limits(series: Series, law: LawFit) -> str:
@@ -210,9 +221,8 @@ def _limits(series: Series, law: LawFit) -> str:
         alike = ": the laws cannot be told apart, either may hold beyond the measured ranks"
         notes.append(f"AICc {which} by {gap:.2g} than that of the other law{alike if gap < UNLIKE_AICC else ''}")
     if "serial_share_ratio" in law.at_bound:
-        side = "grows at least as fast as the ranks" if law.serial_share_ratio < 0.5 else "does not grow with the ranks"
-        notes.append(f"the throughput {side}: the serial share ends at the law's bound")
-    if law.law == "karp_flatt" and not 0 <= law.serial_share_ratio <= 1:
+        notes.append(_say_bound(law))
+    if law.exact and not 0 <= law.serial_share_ratio <= 1:
         side = "grows faster than the ranks" if law.serial_share_ratio < 0 else "falls"
         notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
     if _best_ranks(law) > series.counts[-1]:
@@ -222,11 +232,20 @@ def _limits(series: Series, law: LawFit) -> str:
     return "; ".join(filter(None, notes))
 
 
+def _say_bound(law: LawFit) -> str:
+    """Return what it means that the data push the serial share out of the law's range."""
+    low = law.serial_share_ratio < 0.5
+    if law.law == "universal":
+        # Beside coherency the contention says nothing of whether the throughput grows.
+        return "no contention beside coherency" if low else "the contention ends at its largest value, 1"
+    side = "grows at least as fast as the ranks" if low else "does not grow with the ranks"
+    return f"the throughput {side}: the serial share ends at the law's bound"
+
+
 def _curve(series: Series, law: LawFit) -> pd.DataFrame:
     first, last = series.counts[0], series.counts[-1]
     inside = np.union1d(_between(first, last), series.counts)
-    certain = law.law != "karp_flatt"
-    outside = _between(last, EXTRAPOLATED_TIMES * last)[1:] if certain else np.empty(0)
+    outside = np.empty(0) if law.exact else _between(last, EXTRAPOLATED_TIMES * last)[1:]
     ranks = np.concatenate([inside, outside])
     rates = dict(zip(("", "_low", "_high"), law.rates(ranks), strict=True))
     base = values_of(series.base, "train_rate")

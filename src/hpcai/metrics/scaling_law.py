@@ -1,4 +1,4 @@
-"""Laws of throughput over ranks: Amdahl's, the universal scalability law, and the serial share of Karp and Flatt."""
+"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and the serial share of Karp and Flatt."""
 
 import math
 from dataclasses import dataclass
@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
+from hpcai.metrics.serial_share import gustafson_share, karp_flatt
 from hpcai.metrics.statistics import LEVEL, Estimate
 
-LawName = Literal["amdahl", "universal", "karp_flatt"]
-FREE: dict[LawName, int] = {"amdahl": 2, "universal": 3, "karp_flatt": 2}
+LawName = Literal["amdahl", "gustafson", "universal", "karp_flatt"]
+FREE: dict[LawName, int] = {"amdahl": 2, "gustafson": 2, "universal": 3, "karp_flatt": 2}
 """Numbers that each law takes from the data: rate of one rank, serial share (contention), coherency."""
 SMALLEST_DEVIATION = 1e-9
 """Deviations below are rounding of the times: laws that miss by less cannot be told apart."""
@@ -53,6 +54,11 @@ class LawFit:
     aicc: float
     at_bound: tuple[str, ...] = ()
 
+    @property
+    def exact(self) -> bool:
+        """Whether two numbers of ranks determine the law, so that nothing is left to judge it by."""
+        return math.isnan(self.deviation)
+
     @cached_property
     def student(self) -> float:
         """Half the width of an interval in standard errors; NaN without a degree of freedom."""
@@ -80,10 +86,10 @@ class LawFit:
         ranks; it holds the scatter of the runs, not the possibility that another law governs.
         """
         counts = np.asarray(ranks, dtype=float)
-        slopes = _slopes(counts, self.serial_share_ratio, self.coherency_ratio)
+        slopes = _slopes(self.law, counts, self.serial_share_ratio, self.coherency_ratio)
         variance = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
         half = self.student * np.sqrt(np.maximum(variance, 0.0))
-        middle = self.log_rate + _log_speedup(counts, self.serial_share_ratio, self.coherency_ratio)
+        middle = self.log_rate + _log_speedup(self.law, counts, self.serial_share_ratio, self.coherency_ratio)
         return np.exp(middle), np.exp(middle - half), np.exp(middle + half)
 
 
@@ -116,38 +122,22 @@ def parallel_efficiency(rate: float, ranks: float, base_rate: float, base_ranks:
     return float(rate / base_rate * base_ranks / ranks)
 
 
-def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
-    """Return the serial share that explains one speed-up (Karp and Flatt, Communications of the ACM 33(5), 1990).
+def solve_serial_share(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_flatt", "gustafson"]) -> LawFit:
+    """Return a law through the mean rates at two numbers of ranks: exactly determined, so without intervals.
 
     Parameters
     ----------
-    speedup_ratio
-        Rate at ``ranks`` over the rate at ``base_ranks``.
-    ranks, base_ranks
-        Ranks of both.
-
-    Returns
-    -------
-    float
-        ``(1/S - 1/p) / (1 - 1/p)`` from one rank to p; from a larger base the share of one rank's time for which
-        Amdahl's law gives the same speed-up. Below 0 for more than ideal speed-ups, above 1 for a slow-down; NaN
-        where the rate falls so steeply from its base that no share explains it.
+    ranks, rates
+        As :func:`fit_law`, of two numbers of ranks.
+    law
+        ``karp_flatt``: Amdahl's law, for strong scaling; ``gustafson``: for weak scaling.
     """
-    if not ranks > base_ranks >= 1 or speedup_ratio <= 0:
-        raise ValueError(f"found a speed-up of {speedup_ratio:g} from {base_ranks:g} to {ranks:g} ranks, expected more")
-    ideal = ranks / base_ranks
-    below = speedup_ratio * (ranks - 1) - ideal * (base_ranks - 1)
-    return (ideal - speedup_ratio) / below if below > 0 else _NAN
-
-
-def solve_serial_share(ranks: ArrayLike, rates: ArrayLike) -> LawFit:
-    """Return Amdahl's law through the mean rates at two numbers of ranks: exactly determined, so without intervals."""
     counts, values = np.asarray(ranks, dtype=float), np.asarray(rates, dtype=float)
     first, second = np.unique(counts)
     means = [float(values[counts == count].mean()) for count in (first, second)]
-    share = karp_flatt(means[1] / means[0], second, first)
-    log_rate = math.log(means[0]) - float(_log_speedup(np.array([first]), share, 0.0)[0])
-    return LawFit("karp_flatt", log_rate, share, 0.0, np.full((3, 3), _NAN), len(values), _NAN, _NAN)
+    share = (karp_flatt if law == "karp_flatt" else gustafson_share)(means[1] / means[0], second, first)
+    log_rate = math.log(means[0]) - float(_log_speedup(law, np.array([first]), share, 0.0)[0])
+    return LawFit(law, log_rate, share, 0.0, np.full((3, 3), _NAN), len(values), _NAN, _NAN)
 
 
 def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
@@ -156,9 +146,10 @@ def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
     Parameters
     ----------
     law
-        ``amdahl``: ``R(p) = r p / (1 + sigma (p - 1))`` (Amdahl 1967); ``universal``: ``R(p) = r p / (1 + sigma (p -
-        1) + kappa p (p - 1))`` (Gunther, Guerrilla Capacity Planning, 2007), whose sigma is contention and kappa
-        coherency. ``0 <= sigma <= 1``, ``kappa >= 0``.
+        ``amdahl``: ``R(p) = r p / (1 + sigma (p - 1))`` (Amdahl 1967), for strong scaling; ``gustafson``: ``R(p) = r
+        (sigma + (1 - sigma) p)`` (Gustafson, Communications of the ACM 31, 1988), for weak scaling; ``universal``:
+        ``R(p) = r p / (1 + sigma (p - 1) + kappa p (p - 1))`` (Gunther, Guerrilla Capacity Planning, 2007), whose sigma
+        is contention and kappa coherency. ``0 <= sigma <= 1``, ``kappa >= 0``.
     ranks, rates
         One pair for each run: ranks, and throughput [samples/s], both above 0.
 
@@ -173,9 +164,9 @@ def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
         raise ValueError(f"{law}: found {len(np.unique(counts))} numbers of ranks, expected more than {free}")
     lower, upper = (-math.inf, 0.0, 0.0)[:free], (math.inf, 1.0, math.inf)[:free]
     found = optimize.least_squares(
-        lambda numbers: numbers[0] + _log_speedup(counts, *_shares(numbers)) - values,
-        _start(free, counts, values),
-        jac=lambda numbers: _slopes(counts, *_shares(numbers))[:, :free],
+        lambda numbers: numbers[0] + _log_speedup(law, counts, *_shares(numbers)) - values,
+        _start(law, counts, values),
+        jac=lambda numbers: _slopes(law, counts, *_shares(numbers))[:, :free],
         bounds=(lower, upper),
         x_scale="jac",
         method="dogbox",
@@ -211,28 +202,48 @@ def _loss(ranks: Floats, serial_share: float, coherency: float) -> Floats:
     return loss
 
 
-def _log_speedup(ranks: Floats, serial_share: float, coherency: float) -> Floats:
-    speedup: Floats = np.log(ranks / _loss(ranks, serial_share, coherency))
-    return speedup
+def _log_speedup(law: LawName, ranks: Floats, serial_share: float, coherency: float) -> Floats:
+    speedup = (
+        ranks - serial_share * (ranks - 1) if law == "gustafson" else ranks / _loss(ranks, serial_share, coherency)
+    )
+    logarithm: Floats = np.log(speedup)
+    return logarithm
 
 
-def _slopes(ranks: Floats, serial_share: float, coherency: float) -> Floats:
+def _slopes(law: LawName, ranks: Floats, serial_share: float, coherency: float) -> Floats:
     """Return the derivatives of the rate's logarithm by the law's three numbers, one row per number of ranks."""
+    if law == "gustafson":
+        by_share = -(ranks - 1) / (ranks - serial_share * (ranks - 1))
+        return np.stack([np.ones_like(ranks), by_share, np.zeros_like(ranks)], axis=1)
     loss = _loss(ranks, serial_share, coherency)
     return np.stack([np.ones_like(ranks), -(ranks - 1) / loss, -ranks * (ranks - 1) / loss], axis=1)
 
 
-def _start(free: int, ranks: Floats, log_rates: Floats) -> Floats:
-    """Where the search begins: time per sample and rank is linear in 1/r, sigma/r and kappa/r, all at least 0."""
-    columns = np.stack([np.ones_like(ranks), ranks - 1, ranks * (ranks - 1)], axis=1)[:, :free]
+def _start(law: LawName, ranks: Floats, log_rates: Floats) -> Floats:
+    """Where the search begins: what is linear in numbers that are all at least 0, solved for them.
+
+    Time per sample and rank is so in 1/r, sigma/r and kappa/r; by Gustafson's law the rate is, in r sigma and
+    r (1 - sigma).
+    """
+    if law == "gustafson":
+        serial, parallel = _solve_positive(np.stack([np.ones_like(ranks), ranks], axis=1), np.exp(log_rates))
+        return np.array([math.log(serial + parallel), min(max(serial / (serial + parallel), 1e-9), 0.99)])
+    columns = np.stack([np.ones_like(ranks), ranks - 1, ranks * (ranks - 1)], axis=1)[:, : FREE[law]]
     times = ranks / np.exp(log_rates)
-    size = np.abs(columns / times[:, np.newaxis]).max(axis=0)
-    found = optimize.nnls(columns / times[:, np.newaxis] / size, np.ones_like(times))[0] / size
+    found = _solve_positive(columns, times)
     base = found[0] if found[0] > 0 else times.min()
     # Strictly within the bounds, as the search demands.
     shares = np.maximum(found[1:] / base, 1e-9)
     shares[0] = min(shares[0], 0.99)
     return np.array([-math.log(base), *shares])
+
+
+def _solve_positive(columns: Floats, values: Floats) -> Floats:
+    """Return numbers of at least 0 whose sum of columns is least far from the values, relative to these."""
+    scaled = columns / values[:, np.newaxis]
+    size = np.abs(scaled).max(axis=0)
+    found: Floats = optimize.nnls(scaled / size, np.ones_like(values))[0] / size
+    return found
 
 
 def _inverse_information(slopes: Floats) -> Floats:

@@ -18,7 +18,8 @@ TITLES = {
 }
 MARKS = "solid lines: roofs, broken lines: other ceilings; dash above a point: its own roof; diamond: ridge point"
 ARROWS = (
-    "arrows, to the right: compression fp16, upright: mixed precision; broken: modelled upper bound, solid: measured"
+    "arrows, to the right: compression fp16, upright: mixed precision; solid: from a result to another,",
+    "broken: modelled with the same share of the roof, the real gain may be larger or smaller",
 )
 
 
@@ -77,7 +78,7 @@ def _panel(
     axes, notes = Axes(domain, scope), [MARKS]
     layers = draw_roofs(cut, axes)
     if moved is not None and len(moved):
-        notes.append(ARROWS)
+        notes += ARROWS
         layers += draw_arrows(describe_moves(moved), axes, keys)
     if len(placed):
         layers += draw_results(describe_points(placed), axes, keys, arrows=moves is not None)

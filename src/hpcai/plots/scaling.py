@@ -15,6 +15,7 @@ Row = Mapping[Any, Any]
 TITLES: dict[Kind, str] = {"speedup": "speed-up [ratio]", "efficiency": "efficiency [ratio]"}
 LAWS = {
     "amdahl": "Amdahl's law",
+    "gustafson": "Gustafson's law",
     "universal": "universal scalability law",
     "karp_flatt": "serial share through two scales",
 }

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.metrics.roofline import attainable_rate, communication_intensity, ridge_point, ring_traffic
+from hpcai.metrics.roofline import (
+    attainable_rate,
+    communication_intensity,
+    count_participants,
+    ridge_point,
+    ring_traffic,
+)
 
 POSITIVE = st.floats(1e-3, 1e18)
 PARTICIPANTS = st.integers(2, 4096)
@@ -107,3 +113,8 @@ def test_nothing_known_gives_nothing():
 def test_impossible_numbers_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_nodes_exchange_over_a_network_and_ranks_elsewhere():
+    assert count_participants("network", 2, 16) == 2
+    assert [count_participants(scope, 2, 16) for scope in ("intra_node", "node", "memory")] == [16, 16, 16]

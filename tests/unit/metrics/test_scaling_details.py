@@ -9,6 +9,8 @@ import pytest
 from unit.record_factory import make_machine, make_study, write_records
 from unit.view_factory import make_link_fits, make_links, make_point, make_rows
 
+from hpcai.metrics.roofline import ring_traffic
+from hpcai.metrics.roofline_links import link_rate
 from hpcai.metrics.scaling_details import DETAIL_COLUMNS, NOT_PROFILED, ONE_RANK, detail_scales
 from hpcai.metrics.score_columns import SCORE_COLUMNS
 from hpcai.tables import collect_runs, summarise_scales
@@ -145,3 +147,25 @@ def test_no_scales(tmp_path: Path) -> None:
     rows = detail_scales(summarise_scales(collect_runs([])), NOTHING, NOTHING, NOTHING, NOTHING, make_machine())
     assert rows.empty
     assert list(rows.columns) == list(DETAIL_COLUMNS)
+
+
+def test_a_node_sends_over_the_network_what_the_roofline_says(scales: pd.DataFrame) -> None:
+    """The same traffic of a participant in both: 2 (p - 1) / p of the message for 2 nodes, not for their 8 ranks."""
+    scale = {**make_point("cosmoflow_tiny", 8), "scale": "n2x4", "nodes": 2}
+    size, algorithm = 2.0**20, 4e8
+    found = make_communication(bus_bandwidth_bytes_per_s=2 * 7 / 8 * algorithm).assign(**scale)
+    links = make_links((8,)).assign(scope="network")
+    row = detail(scales, communication=found, links=links).loc["n2x4"]
+    assert row["bandwidth_used_bytes_per_s"] == pytest.approx(ring_traffic(algorithm, 2))
+    time_s = links[(links["what"] == "transfer") & (links["bytes"] == size)]["time_min_s"].iloc[0]
+    assert row["bandwidth_measured_bytes_per_s"] == pytest.approx(ring_traffic(size, 2) / time_s)
+    roof = link_rate(links[links["bytes"] == size], NOTHING, "network", 2, 8, size).rate_bytes_per_s
+    assert row["bandwidth_measured_bytes_per_s"] == pytest.approx(roof)
+    assert row["bandwidth_used_ratio"] == pytest.approx(algorithm * time_s / size)
+    declared = detail(scales, communication=found).loc["n2x4"]
+    assert declared["bandwidth_used_ratio"] == pytest.approx(ring_traffic(algorithm, 2) / 1e9)
+
+
+def test_within_a_node_ranks_are_the_participants(scales: pd.DataFrame) -> None:
+    row = detail(scales, communication=make_communication(4)).loc["n1x4"]
+    assert row["bandwidth_used_bytes_per_s"] == pytest.approx(5e8)

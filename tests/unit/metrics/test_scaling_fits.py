@@ -172,3 +172,49 @@ def test_order_of_runs_does_not_matter() -> None:
     runs = make_runs((1, 2, 4, 8), kappa=1e-3)
     first, second = (fit_scaling(frame).iloc[0] for frame in (runs, runs.iloc[::-1]))
     assert first["serial_share_ratio"] == pytest.approx(second["serial_share_ratio"], rel=1e-6)
+
+
+def make_weak(ranks: tuple[int, ...], share: float, noise: float = 0.002) -> pd.DataFrame:
+    """Return runs of weak scaling whose throughput follows Gustafson's law."""
+    runs = pd.concat([make_runs((count,), 0.0, noise=noise, global_batch_samples=16 * count) for count in ranks])
+    lost = (share + (1 - share) * runs["ranks"]) / runs["ranks"]
+    return runs.assign(train_rate_samples_per_s=runs["train_rate_samples_per_s"] * lost)
+
+
+def test_weak_scaling_follows_gustafson_and_not_amdahl() -> None:
+    fits = fit_scaling(make_weak((1, 2, 4, 8, 16), 0.1)).set_index("law")
+    assert set(fits.index) == {"gustafson", "universal"}
+    best = fits.loc["gustafson"]
+    assert best["chosen"]
+    assert best["serial_share_ratio"] == pytest.approx(0.1, abs=0.01)
+    assert best["serial_share_low_ratio"] < 0.1 < best["serial_share_high_ratio"]
+    assert best["sentence"].startswith("Gustafson's law, 1 to 16 ranks: serial share 0.1")
+    assert math.isnan(best["rate_limit_samples_per_s"])
+    strong = fit_scaling(make_runs((1, 2, 4, 8, 16), 0.1))
+    assert set(strong["law"]) == {"amdahl", "universal"}
+
+
+def test_two_scales_of_weak_scaling_give_gustafsons_share() -> None:
+    row = fit_scaling(make_weak((1, 2), 0.1, noise=0)).iloc[0]
+    assert (row["law"], row["regime"]) == ("gustafson", "weak")
+    assert row["serial_share_ratio"] == pytest.approx(0.1)
+    assert math.isnan(row["serial_share_low_ratio"])
+    assert "Gustafson's law, 1 to 2 ranks: serial share 0.1, exactly determined, no interval" in row["sentence"]
+    assert set(trace_scaling(make_weak((1, 2), 0.1, noise=0))["kind"]) == {"interpolated"}
+
+
+def test_weak_scaling_that_rises_too_steeply_is_refused() -> None:
+    runs = make_weak((8, 16), 0.0).assign(train_rate_samples_per_s=[10.0] * 3 + [100.0] * 3)
+    assert "rises so steeply" in fit_scaling(runs)["reason"].iloc[0]
+
+
+def test_a_falling_throughput_is_never_said_to_grow() -> None:
+    """The universal law explains it by coherency alone: its contention of 0 says nothing of growth."""
+    rates = {1: (10.0, 10.2), 2: (8.0, 8.1), 4: (3.0, 3.1), 8: (1.0, 1.1)}
+    runs = make_runs(tuple(rates), repeats=2)
+    runs["train_rate_samples_per_s"] = [rate for pair in rates.values() for rate in pair]
+    fits = fit_scaling(runs).set_index("law")
+    assert fits.loc["universal", "serial_share_ratio"] == pytest.approx(0, abs=1e-6)
+    assert "no contention beside coherency" in fits.loc["universal", "reason"]
+    assert not fits["reason"].str.contains("grows").any()
+    assert "does not grow with the ranks" in fits.loc["amdahl", "reason"]

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.scaling_law import LawName, fit_law, karp_flatt, parallel_efficiency, solve_serial_share
+from hpcai.metrics.scaling_law import LawName, fit_law, parallel_efficiency, solve_serial_share
+from hpcai.metrics.serial_share import gustafson_share, karp_flatt
 
 RANKS = (1, 2, 4, 8, 16)
 LARGE = (8, 16, 64, 128, 512)
@@ -75,6 +76,45 @@ def test_karp_flatt_at_known_points() -> None:
     assert karp_flatt(0.8, 2) > 1
 
 
+@given(st.floats(0, 1), st.integers(2, 512), st.integers(1, 64))
+def test_gustafson_share_inverts_gustafson(share: float, factor: int, base: int) -> None:
+    ranks = base * factor
+    speedup = (share + (1 - share) * ranks) / (share + (1 - share) * base)
+    assert gustafson_share(speedup, ranks, base) == pytest.approx(share, abs=1e-6)
+
+
+def test_gustafson_share_at_known_points() -> None:
+    assert gustafson_share(1.9, 2) == pytest.approx(0.1)
+    assert gustafson_share(1024 - 0.004 * 1023, 1024) == pytest.approx(0.004)  # the form of Gustafson 1988
+    assert gustafson_share(2.2, 2) < 0
+    assert gustafson_share(0.8, 2) > 1
+    assert math.isnan(gustafson_share(10, 16, 8))
+    with pytest.raises(ValueError, match="expected"):
+        gustafson_share(1.5, 1, 1)
+
+
+@pytest.mark.parametrize("ranks", [RANKS, LARGE])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.7, 1.0])
+def test_gustafsons_law_gives_its_numbers_back(ranks: tuple[int, ...], share: float) -> None:
+    counts = np.array(ranks, dtype=float)
+    found = fit_law("gustafson", counts, 100 * (share + (1 - share) * counts))
+    assert math.exp(found.log_rate) == pytest.approx(100, rel=1e-4)
+    assert found.serial_share_ratio == pytest.approx(share, abs=1e-5)
+    far = 8.0 * ranks[-1]
+    assert found.rates([far])[0] == pytest.approx(100 * (share + (1 - share) * far), rel=1e-3)
+
+
+def test_interval_and_band_of_gustafsons_law_cover() -> None:
+    counts, far, hits = np.repeat(np.array(RANKS, dtype=float), 3), 128.0, np.zeros(2)
+    for seed in range(200):
+        scatter = np.exp(0.03 * np.random.default_rng(seed).standard_normal(len(counts)))
+        found = fit_law("gustafson", counts, 100 * (0.1 + 0.9 * counts) * scatter)
+        share, (_, low, high) = found.interval("serial_share"), found.rates([far])
+        hits += [share.low <= 0.1 <= share.high, low[0] <= 100 * (0.1 + 0.9 * far) <= high[0]]
+    assert (hits >= 0.89 * 200).all()
+    assert (hits <= 199).all()
+
+
 def test_karp_flatt_refuses_what_no_share_explains() -> None:
     assert math.isnan(karp_flatt(0.1, 16, 8))
     for arguments in ((1.5, 1, 1), (0.0, 2, 1), (1.5, 2, 0.5)):
@@ -83,7 +123,7 @@ def test_karp_flatt_refuses_what_no_share_explains() -> None:
 
 
 def test_two_scales_leave_no_interval() -> None:
-    law = solve_serial_share([2, 2, 8], [190.0, 194.0, 500.0])
+    law = solve_serial_share([2, 2, 8], [190.0, 194.0, 500.0], "karp_flatt")
     assert law.serial_share_ratio == pytest.approx(karp_flatt(500 / 192, 8, 2))
     rate, low, high = law.rates([2, 8])
     assert rate == pytest.approx([192, 500])

@@ -172,3 +172,17 @@ def test_two_machines_stand_in_one_panel_within_the_page(tables):
     svg = spec_to_svg(to_spec(draw_roofline(*both)))
     assert float(re.search(r'width="([\d.]+)"', svg).group(1)) <= WIDEST_PIXELS
     assert "peak fp16, cluster" in svg
+
+
+def test_the_legend_claims_no_bound_and_declared_arrows_are_solid(tables):
+    points, ceilings, moves = tables
+    spec = to_spec(draw_roofline(points, ceilings, moves.assign(kind=moves["kind"].replace("measured", "declared"))))
+    svg = spec_to_svg(spec)
+    assert "upper bound" not in svg
+    assert "the real gain may be larger or smaller" in svg
+    kinds = {row["kind"] for row in rows_of(spec, "gain")}
+    assert kinds == {"modelled", "declared"}
+    scales = [json.loads(text) for text in re.findall(r'"scale": (\{"domain": \["roof".*?\})', json.dumps(spec))]
+    styles = [dict(zip(scale["domain"], scale["range"], strict=True)) for scale in scales]
+    assert styles
+    assert all(style["declared"] == style["measured"] != style["modelled"] for style in styles)
