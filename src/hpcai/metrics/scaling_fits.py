@@ -203,7 +203,8 @@ def _sentence(series: Series, law: LawFit) -> str:
     where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
     name = NAMES[law.law]
     if law.exact:
-        return f"{name}, {where}: serial share {share.value:.3g}, exactly determined, no interval."
+        slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
+        return f"{name}, {where}: serial share {share.value:.3g}{slower}, exactly determined, no interval."
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
     misfit = f"means at most {say_share(_misfit(series, law))} off"
     if law.law != "universal":

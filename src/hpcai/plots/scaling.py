@@ -155,7 +155,7 @@ def _axes(points: pd.DataFrame, curves: pd.DataFrame, kind: Kind) -> tuple[alt.X
         if logarithmic
         else alt.Scale(domain=[measured[0], last], padding=14, nice=False, zero=False)
     )
-    axis = alt.Axis(values=ticks, format="d", labelOverlap="greedy", grid=False)
+    axis = alt.Axis(values=ticks, format="d", labelOverlap="greedy", labelSeparation=8, grid=False)
     x = alt.X("ranks:Q", title="ranks", scale=span, axis=axis)
     tall = alt.Axis(tickCount=5, format="~g", titlePadding=6)
     scale = _height(points, curves, kind, logarithmic=logarithmic)

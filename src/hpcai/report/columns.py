@@ -58,7 +58,8 @@ RANKING = (
     *plain("ratio_to_first", "quality", "exponent", "valid", "reason", "note", "source"),
 )  # fmt: skip
 DECLARED_CHECKS = plain(
-    "origin", "result", "quantity", "computed", "printed", "ratio", "tolerance", "agrees", "expected", "note", "where"
+    "origin", "result", "quantity", "basis", "computed", "quoted", "printed", "ratio", "tolerance", "agrees",
+    "expected", "note", "where",
 )  # fmt: skip
 ROOFLINE_POINTS = (
     Column(POINT), *plain("scope", "participants"), Column("intensity_flop_per_byte", reason="reason"),

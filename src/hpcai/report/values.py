@@ -10,7 +10,7 @@ import pandas as pd
 SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
-PREFIXED = ("FLOP/s", "FLOP", "B/s", "FLOP/J", "J", "W", "B")
+PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
 """Units that are written with a decimal prefix, as processors, links and disks are rated."""
 NOT_MEASURED, NOT_DEFINED = "not measured", "not defined"
 

@@ -18,7 +18,6 @@ from hpcai.metrics.communication import (
     negotiation_share,
     overlap_ratio,
     phase_table,
-    share_of,
 )
 from hpcai.metrics.communication_steps import communication_summary, find_steps, spans_of_steps, step_lanes
 from hpcai.parsers.horovod.timeline import read_timeline_tables
@@ -103,16 +102,6 @@ def test_phases_of_fused_tensors():
     assert phases.loc["NCCL_ALLREDUCE", "mean_s"] == pytest.approx(50e-6)
     assert phases.loc["NCCL_ALLREDUCE", "share_ratio"] == pytest.approx(0.25)
     assert negotiation_share(phases.reset_index()) == pytest.approx(0.5)
-
-
-def test_shares_of_hpc_ai500_table_12():
-    """Sums of both columns (ms), with the shares of negotiation that follow (performance_models.md, C-08)."""
-    for sum_ms, share in ((191.940, 0.2857), (141.735, 0.1611)):
-        negotiation_ms = share * sum_ms
-        rows = [("a", "NEGOTIATE_ALLREDUCE", 0, negotiation_ms * 1e3, np.nan)]
-        rows += [("a", "ALLREDUCE", 1e6, (sum_ms - negotiation_ms) * 1e3, 4.0)]
-        assert negotiation_share(phase_table(table(rows))) == pytest.approx(share, abs=5e-5)
-    assert share_of(191.940 - 141.735, 191.940) == pytest.approx(0.2616, abs=5e-5)
 
 
 def test_operations_that_set_something_up_count_in_totals_only():
