@@ -1,15 +1,19 @@
 """The caption of the scores, rendered as Snakemake renders it; any complaint of docutils is a failure."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from unit.record_factory import make_machine, make_two_suites
 from unit.score_factory import make_scores
 from unit.test_report_templates import NASTY, REPORTS, render, summarise
 
-CAPTION = REPORTS / "captions" / "scores.rst"
+from hpcai.metrics.ranking import rank_results
+
+CAPTION, RANKING = REPORTS / "captions" / "scores.rst", REPORTS / "captions" / "ranking.rst"
 
 
 @pytest.fixture(scope="module")
@@ -51,5 +55,20 @@ def test_without_anything_it_is_said() -> None:
     assert "Nothing has been analysed yet" in render(CAPTION, None)
 
 
-def test_it_is_short() -> None:
-    assert len(Path(CAPTION).read_text(encoding="utf-8").splitlines()) <= 25
+def test_where_the_power_comes_from_is_said(summary: dict[str, Any]) -> None:
+    assert "power never in the timed runs themselves: in a profiled run" in words(render(CAPTION, summary))
+
+
+def test_the_ranking_says_what_a_list_holds(summary: dict[str, Any]) -> None:
+    ranking = rank_results(pd.DataFrame(summary["scoring"]["scores"]))
+    rows = json.loads(ranking.to_json(orient="records"))
+    page = words(re.sub("<[^>]*>", "", render(RANKING, {**summary, "scoring": {"ranking": rows}})))
+    assert "the best result of each machine and study, valid ones first" in page
+    assert "time to train, staging on the clock: 0 ranked, of which 0 declared; 1 not valid, without a place" in page
+    assert "images_tiny (generated), top_1_accuracy 0.6: FLOPS: 0 ranked" in page
+    assert "In no list: 0 results" in page
+
+
+@pytest.mark.parametrize("caption", [CAPTION, RANKING])
+def test_it_is_short(caption: Path) -> None:
+    assert len(caption.read_text(encoding="utf-8").splitlines()) <= 25

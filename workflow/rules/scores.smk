@@ -153,7 +153,9 @@ rule write_document:
         records=records_of_benchmark,
         run_scores="results/tables/run_scores.parquet",
         scores="results/tables/scores.parquet",
+        links="results/tables/links.parquet",
         link_fits="results/tables/link_fits.parquet",
+        evidence=[*LINKS, *WORK],
     output:
         manifest="results/hpc_ai500/{benchmark}/MANIFEST.sha256",
         document="results/hpc_ai500/{benchmark}/report.json",
@@ -164,7 +166,13 @@ rule write_document:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         study=CAMPAIGN.study.model_dump(mode="json"),
-        library=library_digest("report/hpc_ai500", "metrics", "rules", "records.py"),
+        library=library_digest(
+            "report/hpc_ai500",
+            "metrics",
+            "rules",
+            "records.py",
+            "measure/provenance.py",
+        ),
     script:
         "../scripts/write_document.py"
 

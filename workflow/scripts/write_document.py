@@ -15,7 +15,7 @@ log_to(snakemake.log[0])
 write_document(
     snakemake.wildcards.benchmark,
     [Path(path) for path in snakemake.input.records],
-    {name: Path(snakemake.input[name]) for name in ("run_scores", "scores", "link_fits")},
+    {name: Path(snakemake.input[name]) for name in ("run_scores", "scores", "links", "link_fits")},
     Machine.model_validate(snakemake.params.machine),
     Path(snakemake.output.manifest).parent,
     Study.model_validate(snakemake.params.study),

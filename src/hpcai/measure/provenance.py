@@ -1,5 +1,6 @@
 """Collects where a number comes from: code, software, machine, environment. Nothing is declared by hand."""
 
+import hashlib
 import os
 import platform
 import re
@@ -13,14 +14,21 @@ from pathlib import Path
 import psutil
 
 import hpcai
+from hpcai.data.pack import PackManifest
 from hpcai.records import file_sha256
 
 PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
 PREFIXES = (
     *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "OMPI_", "ONEDNN_"),
-    *("OPENBLAS_", "SLURM_", "TF_", "XLA_", "LD_PRELOAD", "TMPDIR"),
+    *("OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
+    # TensorFlow's own, one by one: Terraform uses TF_CLI_, TF_VAR_ and TF_TOKEN_, also for credentials.
+    *("TF_AUTO_MIXED_PRECISION", "TF_AUTOTUNE_", "TF_CPP_", "TF_CUBLAS_", "TF_CUDA_", "TF_CUDNN_"),
+    *("TF_DETERMINISTIC_OPS", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_MKL_", "TF_NUM", "TF_ONEDNN_"),
+    *("TF_OVERRIDE_GLOBAL_THREADPOOL", "TF_SYNC_ON_FINISH", "TF_USE_", "TF_XLA_"),
 )
-SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+"""Beginnings of the names of variables that steer the programs at work."""
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|JWT|AUTH(?!OR)|COOKIE|PRIVATE", re.IGNORECASE)
+"""What the name of a variable with a credential speaks of; SLURM_JWT is Slurm's access token."""
 
 
 def source_root() -> Path | None:
@@ -78,13 +86,28 @@ def machine_facts() -> dict[str, str | int | float | None]:
 
 
 def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables that steer the programs at work; never one whose name speaks of a secret."""
+    """Return the variables that steer the programs at work; never one whose name speaks of a secret.
+
+    Parameters
+    ----------
+    environment
+        Variables by name: those of this process by default, or those of a record that an earlier version made.
+    """
     values = os.environ if environment is None else environment
     return {
         name: value
         for name, value in sorted(values.items())
         if name.startswith(PREFIXES) and not SECRET.search(name) and name.isprintable()
     }
+
+
+def digest_pack(pack: PackManifest) -> str:
+    """Return the SHA-256 of what a packing is; how long it took does not change it.
+
+    The manifest of the shards holds the CRC-32C of each, so that equal data packed twice have one digest. Records made
+    before hold the SHA-256 of the whole ``packed.json``; no decision about a run stands on either.
+    """
+    return hashlib.sha256(pack.model_dump_json(exclude={"pack_s"}).encode()).hexdigest()
 
 
 @cache

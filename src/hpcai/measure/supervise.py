@@ -5,6 +5,7 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -133,19 +134,7 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, claim: 
             instrument.finish(attempt)
     finally:
         clean_stage(scratch)
-    commit, dirty, lock = provenance.code_facts()
-    origin = Provenance(
-        commit=commit,
-        dirty=dirty,
-        lock_sha256=lock,
-        command=tuple(command),
-        environment=provenance.environment_facts(),
-        software=provenance.software_facts(),
-        machine_facts=provenance.machine_facts(),
-        data_digest=manifest.digest,
-        pack_digest=file_sha256(inputs.pack) if inputs.pack else None,
-        page_cache=page_cache,
-    )
+    origin = collect_provenance(command, manifest, pack, page_cache)
     return record_attempt(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
 
 
@@ -176,6 +165,25 @@ def record_attempt(
         **facts,
     )
     return record.model_copy(update={"verdicts": judge(plan, record.facts)})
+
+
+def collect_provenance(
+    command: Sequence[str], manifest: Manifest, pack: PackManifest | None, page_cache: PageCache
+) -> Provenance:
+    """Return where the numbers of an attempt come from."""
+    commit, dirty, lock = provenance.code_facts()
+    return Provenance(
+        commit=commit,
+        dirty=dirty,
+        lock_sha256=lock,
+        command=tuple(command),
+        environment=provenance.environment_facts(),
+        software=provenance.software_facts(),
+        machine_facts=provenance.machine_facts(),
+        data_digest=manifest.digest,
+        pack_digest=provenance.digest_pack(pack) if pack else None,
+        page_cache=page_cache,
+    )
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:

@@ -2,64 +2,77 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 
-from hpcai.config.benchmark import Suite
+from hpcai.metrics.best_results import (
+    DECLARED,
+    FLOPS,
+    NOT_VALID,
+    TIME_TO_TRAIN,
+    VALUES,
+    VFLOPS,
+    Row,
+    best_of,
+    judge_validity,
+    measures_of,
+    score_of,
+)
 from hpcai.metrics.roofline_placing import number_of, records_of
-from hpcai.metrics.validity import label_result
+from hpcai.metrics.score_columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.vflops import quality_coefficient, valid_rate
-from hpcai.rules.table import rules_of
 
 RANKING_COLUMNS = (
     "list", "group", "place", "score", "score_low", "score_high", "score_unit", "measure", "ratio_to_first", "valid",
     "note", "reason", "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant",
     "scale", "nodes", "ranks", "precision", "compression", "n", "quality_metric", "quality", "quality_target",
     "exponent", "quality_coefficient_ratio", "rate_flop_per_s", "valid_rate_flop_per_s", "time_to_quality_s",
-    "time_to_train_s", "valid_flop_per_j", "label", "source",
+    "time_to_train_s", "timing", "valid_flop_per_j", "label", "source",
 )  # fmt: skip
-"""One row for each result and list that it stands in (table `ranking`).
+"""One row for each list, machine and study: the best result there (table `ranking`).
 
 `group` is "ranked", "not valid" (in the list's order, without a place) or "not ranked" (in no list); `reason` says why
-for the last two. `ratio_to_first` compares with the first of the same group: 1 for it, less for the others. `valid` is
-"valid", "not valid" or "declared", which nobody here could judge.
+for the last two. `ratio_to_first` compares with the first of the same group: 1 for it, less for the others, NaN where
+the first has a score of 0. `valid` is "valid", "not valid" or "declared", which nobody here could judge.
 """
-VFLOPS, FLOPS, TIME_TO_TRAIN = "VFLOPS", "FLOPS", "time to train"
 UNITS = {VFLOPS: "FLOP/s", FLOPS: "FLOP/s", TIME_TO_TRAIN: "s"}
-RANKED, NOT_VALID, NOT_RANKED = "ranked", "not valid", "not ranked"
-VALID, DECLARED = "valid", "declared"
+RANKED, NOT_RANKED = "ranked", "not ranked"
 LIKE = ("workload", "dataset", "quality_metric", "quality_target")
-"""What results of one list share, besides the measure and its exponent."""
+"""What results of one list share, besides the measure, and the exponent of VFLOPS or the timing of times."""
+_OWNER = ("method", "origin", "machine")
 _GROUPS = (RANKED, NOT_VALID, NOT_RANKED)
 _BOUNDS = {
-    VFLOPS: ("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
-    FLOPS: ("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s"),
-    TIME_TO_TRAIN: ("time_to_train_s", "", ""),
+    VFLOPS: ("valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
+    FLOPS: ("rate_low_flop_per_s", "rate_high_flop_per_s"),
+    TIME_TO_TRAIN: ("", ""),
 }
-Row = dict[str, Any]
+TIME_FIRST = "not ranked: its suite ranks by the time to train, and the target was not reached as the rules ask"
 
 
 def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
-    """Return every result with its place among those that it can be compared with.
+    """Return the best result of each machine and study with its place among those that it can be compared with.
 
     Parameters
     ----------
     scores
-        ``SCORE_COLUMNS``, of one study or of several, own and declared ones concatenated.
+        ``SCORE_COLUMNS``, of one study or of several, own and declared ones concatenated: all results, not a choice.
 
     Returns
     -------
     pandas.DataFrame
-        ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target, measure and exponent:
-        VFLOPS of suites that define them, FLOPS where a result has no VFLOPS, for other suites the time to train. Equal
-        scores share a place. Own results that are not valid by their suite's rules stand in the list's order in a group
-        of their own, without a place; declared ones get a place and are marked. An own result also stands in a declared
-        list of another exponent, if workload, dataset, metric and target are the same: its VFLOPS is then computed
-        again with that exponent from its FLOPS and quality, which `note` says.
+        ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target and measure: VFLOPS of one
+        exponent and FLOPS of suites that define them, for other suites times to train of one timing. In a list stands
+        the best result of each machine and study (origin), valid ones first. Equal scores share a place. Own results
+        that are not valid by their suite's rules stand in the list's order in a group of their own, without a place;
+        declared ones get a place and are marked. Of a machine and study without any score for a workload, dataset and
+        target one result stands in no list. An own result also stands in a declared list of another exponent, if
+        workload, dataset, metric and target are the same: its VFLOPS is then computed again with that exponent from its
+        FLOPS and quality, which `note` says.
     """
-    rows = [_entry(row) for row in records_of(scores)]
-    rows += _recompute(rows)
+    filled = records_of(score_frame(records_of(scores), SCORE_COLUMNS))
+    rows = [entry for row in filled for entry in _entries(row)]
+    rows = _keep_best([*rows, *_recompute(rows)])
     ranking = pd.DataFrame(rows, columns=list(RANKING_COLUMNS))
     if ranking.empty:
         return ranking.astype({"place": "Int64"})
@@ -74,19 +87,25 @@ def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
     return keys.sort_values(order, kind="stable", ignore_index=True)[columns].astype({"place": "Int64"})
 
 
-def _entry(row: Row) -> Row:
-    """Return a result with its list, score and group."""
-    measure, why = _measure(row)
-    valid, reason = _validity(row)
-    if why:
-        return {**row, "list": "", "group": NOT_RANKED, "valid": valid, "note": "", "reason": why, "score": math.nan}
-    group = NOT_VALID if valid == NOT_VALID else RANKED
-    value, low, high = _BOUNDS[measure]
+def _entries(row: Row) -> list[Row]:
+    """Return a result once for each list that it stands in, with its score and group."""
+    measures = [measure for measure in measures_of(str(row["suite"])) if score_of(row, measure) >= 0]
+    if measures:
+        return [_entry(row, measure) for measure in measures]
+    why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run trained to its end'})"
+    reason = TIME_FIRST if TIME_TO_TRAIN in measures_of(str(row["suite"])) else why
+    valid = judge_validity(row)[0]
+    return [{**row, "list": "", "group": NOT_RANKED, "valid": valid, "note": "", "reason": reason, "score": math.nan}]
+
+
+def _entry(row: Row, measure: str) -> Row:
+    valid, reason = judge_validity(row)
+    low, high = _BOUNDS[measure]
     return {
         **row,
         "list": _name_list(row, measure),
-        "group": group,
-        "score": float(row[value]),
+        "group": NOT_VALID if valid == NOT_VALID else RANKED,
+        "score": float(row[VALUES[measure]]),
         "score_low": row.get(low, math.nan),
         "score_high": row.get(high, math.nan),
         "score_unit": UNITS[measure],
@@ -97,39 +116,29 @@ def _entry(row: Row) -> Row:
     }
 
 
-def _measure(row: Row) -> tuple[str, str]:
-    """Return what a result is ranked by, or why it is not."""
-    defines_rates = bool(_exponents(str(row["suite"])))
-    if not defines_rates:
-        if number_of(row, "time_to_train_s") > 0:
-            return TIME_TO_TRAIN, ""
-        return "", "not ranked: its suite ranks by the time to train, and the target was not reached as the rules ask"
-    if number_of(row, "valid_rate_flop_per_s") > 0 and number_of(row, "exponent") > 0:
-        return VFLOPS, ""
-    if number_of(row, "rate_flop_per_s") > 0:
-        return FLOPS, ""
-    return "", f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run trained to its end'})"
-
-
-def _exponents(suite: str) -> dict[str, int]:
-    """Return the exponents of VFLOPS of a suite; none for one that defines no VFLOPS or has no rules here."""
-    known: tuple[Suite, ...] = get_args(Suite)
-    return next((dict(rules_of(name).results.exponents) for name in known if name == suite), {})
-
-
-def _validity(row: Row) -> tuple[str, str]:
-    if row["method"] == DECLARED:
-        return DECLARED, ""
-    known: tuple[Suite, ...] = get_args(Suite)
-    if any(row["label"] == label_result(name, ()) for name in known if name == row["suite"]):
-        return VALID, ""
-    return NOT_VALID, str(row["label"]) or "not a valid result: it was not judged"
-
-
 def _name_list(row: Row, measure: str) -> str:
     target = f"{row['quality_metric']} {number_of(row, 'quality_target'):g}"
-    exponent = f", n = {number_of(row, 'exponent'):g}" if measure == VFLOPS else ""
-    return f"{row['workload']}, {row['dataset']}, {target}: {measure}{exponent}"
+    particular = {
+        VFLOPS: f", n = {number_of(row, 'exponent'):g}",
+        TIME_TO_TRAIN: f", {row['timing'] or 'staging not stated'}",
+    }
+    return f"{row['workload']}, {row['dataset']}, {target}: {measure}{particular.get(measure, '')}"
+
+
+def _keep_best(rows: Iterable[Row]) -> list[Row]:
+    """Return the best entry of each machine and study in each list; one in no list where they have none for a task."""
+    lists: dict[tuple[str, ...], list[Row]] = {}
+    unlisted: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        owner = tuple(str(row[name]) for name in _OWNER)
+        task = (*owner, str(row["workload"]), str(row["dataset"]), str(row["quality_target"]))
+        if row["group"] == NOT_RANKED:
+            unlisted.setdefault(task, []).append(row)
+        else:
+            lists.setdefault((*owner, str(row["list"])), []).append({**row, "_task": task})
+    best = [best_of(group, (group[0]["measure"],))[0] for group in lists.values()]
+    listed = {row["_task"] for row in best}
+    return [*best, *(best_of(group, ())[0] for task, group in unlisted.items() if task not in listed)]
 
 
 def _recompute(entries: Iterable[Row]) -> list[Row]:
@@ -146,7 +155,7 @@ def _recompute(entries: Iterable[Row]) -> list[Row]:
 
 
 def _like(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in LIKE)
+    return tuple(str(row[name]) for name in LIKE)
 
 
 def _at_exponent(row: Row, exponent: float) -> Row:
@@ -173,7 +182,8 @@ def _place(group: pd.DataFrame) -> pd.DataFrame:
     shorter_wins = group["measure"].iloc[0] == TIME_TO_TRAIN
     ordered = group.sort_values("score", ascending=shorter_wins, kind="stable")
     first = ordered["score"].iloc[0]
-    ratio = first / ordered["score"] if shorter_wins else ordered["score"] / first
+    # Where even the best score is 0, no score has a ratio to it.
+    ratio = first / ordered["score"] if shorter_wins else ordered["score"] / (first if first > 0 else math.nan)
     place = ordered["score"].rank(method="min", ascending=shorter_wins)
     return ordered.assign(
         place=place if ordered["group"].iloc[0] == RANKED else math.nan, ratio_to_first=ratio.astype(float)

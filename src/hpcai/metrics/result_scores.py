@@ -9,8 +9,11 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine, Precision
+from hpcai.metrics.best_results import best_of, choosing_measures, say_why_chosen
+from hpcai.metrics.roofline_placing import records_of
+from hpcai.metrics.roofs import TOLERANCE_RATIO
 from hpcai.metrics.scaling import COMPLETE
-from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, score_frame
+from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
 from hpcai.metrics.statistics import FEWEST_TO_DROP, mean_interval, variation_ratio
 from hpcai.metrics.trial_scores import BASES, POINT, score_basis
 from hpcai.metrics.validity import join_reasons, split_reasons
@@ -34,7 +37,9 @@ _SHARED = (
     "suite", "workload", *POINT, "nodes", "ranks", "precision", "compression", "flop_per_sample", "flop_method",
     "quality_target", "exponent",
 )  # fmt: skip
-_PER_MACHINE = ["method", "machine", "suite", "benchmark", "dataset"]
+_PER_MACHINE = [
+    "method", "machine", "suite", "workload", "benchmark", "dataset", "quality_metric", "quality_target", "timing",
+]  # fmt: skip
 _NAN = math.nan
 
 
@@ -78,27 +83,30 @@ def score_scales(
         without the ones of the highest and the lowest VFLOPS (FLOPS where no VFLOPS is defined). Intervals (95 %,
         Student t) and variation (standard deviation / mean) are over all trials that trained to their end. The
         coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is FLOPS over the declared peak of the
-        precision that was used. `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
+        precision that was used, NaN with a reason where it is above 1 by more than ``TOLERANCE_RATIO``.
+        `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
 
     References
     ----------
     HPC AI500 V2.0, 4.3 (variation), 6.3.2 (extremes dropped); their ambiguous words are read as the extremes of the
     reported score.
     """
+    metrics = _quality_metrics(runs)
     rows = []
     for _, trials in run_scores.groupby(POINT, sort=False):
         first = trials.iloc[0]
         scale = scales[(scales[POINT] == first[POINT]).all(axis=1)].iloc[0]
         run = runs[runs["run_id"].isin(trials["run_id"])]
         known = machine if machine is not None and set(run["machine"]) == {machine.name} else None
-        rows.append(
+        row = (
             {name: first[name] for name in _SHARED}
             | _origin(run, scale, datasets[first["benchmark"]])
             | _scores(trials.sort_values("run_id"))
-            | {"time_to_train_s": scale["time_to_train_score_s"]}
+            | {"time_to_train_s": scale["time_to_train_score_s"], "quality_metric": metrics.get(first["benchmark"], "")}
         )
-        rows[-1] |= _peak(rows[-1], known)
-        rows[-1]["reason"] = join_reasons([*_reasons(trials), *_no_peak(rows[-1])])
+        peak, no_ratio = _peak(row, known)
+        timing, unclear = _timing(run)
+        rows.append(row | peak | {"timing": timing, "reason": join_reasons([*_reasons(trials), *no_ratio, *unclear])})
     return score_frame(rows, SCORE_COLUMNS)
 
 
@@ -113,8 +121,10 @@ def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``MACHINE_COLUMNS``: of each machine, benchmark and dataset the result of the highest VFLOPS, where none is
-        defined of the highest FLOPS, whatever its variant and scale; of equal ones the one with fewer ranks.
+        ``MACHINE_COLUMNS``: of each machine, benchmark, dataset, quality target and timing the result that the
+        ranking would choose, whatever its variant and scale: of the valid ones, or else of all, the highest VFLOPS, for
+        suites that define none the shortest time to train; the highest FLOPS or throughput where no result
+        has these.
 
     Raises
     ------
@@ -122,12 +132,13 @@ def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
         Results of one benchmark have different exponents.
     """
     rows = []
-    ordered = scores.sort_values(["benchmark", "machine", "ranks", "variant", "scale", "origin", "result"])
-    for _, group in ordered.groupby(_PER_MACHINE, sort=False):
+    filled = score_frame(records_of(scores), SCORE_COLUMNS)
+    ordered = filled.sort_values(["benchmark", "machine", "ranks", "variant", "scale", "origin", "result"])
+    for _, group in ordered.groupby(_PER_MACHINE, sort=False, dropna=False):
         refuse_mixed_exponents(group)
-        column = next((name for name in BASES if group[name].notna().any()), "")
-        best = group.loc[group[column].idxmax()] if column else group.iloc[0]
-        rows.append(best.to_dict() | {"chosen_because": _why_chosen(group, column)})
+        results = records_of(group)
+        best, measure = best_of(results, choosing_measures(str(results[0]["suite"])))
+        rows.append(best | {"chosen_because": say_why_chosen(results, best, measure)})
     return score_frame(rows, MACHINE_COLUMNS)
 
 
@@ -174,7 +185,6 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
         "dataset": dataset,
         "global_batch_samples": scale["global_batch_samples"],
         "runs_by_rule": scale["runs_by_rule"],
-        "quality_metric": next((name for name in runs["quality_metric"] if name), ""),
         "valid_for": scale["valid_for"],
         "label": scale["label"],
         "source": os.path.commonpath([PurePath(path).parent.parent for path in runs["record_path"]]),
@@ -229,36 +239,43 @@ def _mean_of(kept: int, complete: int, word: str, basis: str) -> str:
     return f"arithmetic mean of {complete}, nothing dropped{few}"
 
 
-def _peak(row: Mapping[str, Any], machine: Machine | None) -> dict[str, Any]:
-    """Return the declared peak of all ranks in the precision that was used; it is never inferred."""
+def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:
+    """Return the metric of each benchmark: runs that broke down early do not name it, but have the same."""
+    named = runs[runs["quality_metric"].fillna("") != ""]
+    return {str(name): str(own.iloc[0]) for name, own in named.groupby("benchmark")["quality_metric"]}
+
+
+def _timing(runs: pd.DataFrame) -> tuple[str, list[str]]:
+    """Return what the clock of the runs counts; blank with the reason where they differ."""
+    found = set(runs["time_staging"].map(TIMINGS).fillna(""))
+    if len(found) == 1:
+        return str(found.pop()), []
+    return "", ["timing: staging is on the clock in some runs and before it in others"]
+
+
+def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, Any], list[str]]:
+    """Return the declared peak of all ranks in the precision that was used, and why there is no ratio to it."""
     precision: Precision = row["precision"]
     peak = machine.device.peaks.get(precision) if machine is not None else None
     if peak is None:
-        return {"peak_flop_per_s": _NAN, "peak_ratio": _NAN, "peak_source": ""}
+        why = f"no ratio to the peak: the machine file declares none for {precision}"
+        return {"peak_flop_per_s": _NAN, "peak_ratio": _NAN, "peak_source": ""}, [why]
     total = peak.rate_flop_per_s * row["ranks"]
-    return {
-        "peak_flop_per_s": total,
-        "peak_ratio": row["rate_flop_per_s"] / total,
-        "peak_source": f"machine file, {precision}: {peak.source}",
-    }
-
-
-def _no_peak(row: Mapping[str, Any]) -> list[str]:
-    declared = not math.isnan(row["peak_flop_per_s"])
-    return [] if declared else [f"no ratio to the peak: the machine file declares none for {row['precision']}"]
+    ratio, source = row["rate_flop_per_s"] / total, f"machine file, {precision}: {peak.source}"
+    found = {"peak_flop_per_s": total, "peak_ratio": ratio, "peak_source": source}
+    if not ratio > 1 + TOLERANCE_RATIO:
+        return found, []
+    why = (
+        f"no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than "
+        f"{100 * TOLERANCE_RATIO:g} % above: it is the peak of another arithmetic or device (such as TF32 in fp32 "
+        "runs), or the work is counted too high"
+    )
+    return found | {"peak_ratio": _NAN}, [why]
 
 
 def _reasons(trials: pd.DataFrame) -> list[str]:
     complete = trials[trials["outcome"].isin(COMPLETE)]
     return split_reasons((trials if complete.empty else complete)["reason"])
-
-
-def _why_chosen(group: pd.DataFrame, column: str) -> str:
-    count = f"{len(group)} results (variants and scales)" if len(group) > 1 else ""
-    if not column:
-        return f"none of {count} has a score; the smallest is shown" if count else "the only result; it has no score"
-    undefined = "" if column == "valid_rate_flop_per_s" else ", as there is no VFLOPS"
-    return f"highest {BASES[column]} of {count}{undefined}" if count else f"the only result{undefined}"
 
 
 def _divide(above: float, below: float) -> float:

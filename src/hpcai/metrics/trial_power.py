@@ -53,33 +53,42 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     Power
         Slurm's power of all nodes; on one node else the sum of its meters, on accelerators never without theirs;
         else the declared power of a node times the nodes. HPC AI500 V2.0 does not say how to measure power
-        (benchmarks.md 7.2).
+        (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it is left out, and `reason` says so.
     """
-    measured = power.dropna(subset=["mean_power_w"])
+    measured = power[power["mean_power_w"] > 0]
+    still = _say_still(power[power["mean_power_w"] <= 0])
     meters = {str(name): own for name, own in measured.groupby("instrument", sort=True)}
     if WHOLE_NODES in meters:
-        return _measured([meters[WHOLE_NODES]])
+        return _measured([meters[WHOLE_NODES]], still)
     # Without a machine file nobody knows whether there are accelerators, which RAPL does not count.
     wanted = METERS[machine.device.kind if machine is not None else "gpu"]
     if wanted[0] in meters and nodes == 1:
-        return _measured([meters[name] for name in wanted if name in meters])
+        return _measured([meters[name] for name in wanted if name in meters], still)
     if machine is not None and machine.power is not None:
-        return Power(machine.power.node_power_w * nodes, "declared", machine.power.source, "")
-    return Power(reason=f"{NO_POWER}{_doubt(list(meters), wanted[0], nodes)}")
+        reason = f"power: {', '.join(still)}" if still else ""
+        return Power(machine.power.node_power_w * nodes, "declared", machine.power.source, reason)
+    doubts = [*still, *_doubt(list(meters), wanted[0], nodes)]
+    return Power(reason=f"{NO_POWER} ({', '.join(doubts)})" if doubts else NO_POWER)
 
 
-def _measured(parts: list[pd.DataFrame]) -> Power:
+def _measured(parts: list[pd.DataFrame], still: list[str]) -> Power:
     """Sum the meters; repeats of one meter are averaged."""
     watts = math.fsum(float(own["mean_power_w"].mean()) for own in parts)
     files = dict.fromkeys(str(source) for own in parts for source in own["source"])
-    doubts = dict.fromkeys(str(words) for own in parts for words in own["reasons"] if words)
+    doubts = dict.fromkeys([*still, *(str(words) for own in parts for words in own["reasons"] if words)])
     reason = f"power: {', '.join(doubts)}".replace("; ", ", ") if doubts else ""
     return Power(watts, "measured", "; ".join(files), reason)
 
 
-def _doubt(meters: list[str], wanted: str, nodes: int) -> str:
+def _say_still(power: pd.DataFrame) -> list[str]:
+    """Say which meters stood still: a counter that never moves reads as 0 W, which nothing that computes takes."""
+    found = power.groupby("instrument", sort=True)["mean_power_w"].max()
+    return [f"{name} gave {watts:g} W and was left out" for name, watts in found.items()]
+
+
+def _doubt(meters: list[str], wanted: str, nodes: int) -> list[str]:
     if not meters:
-        return ""
+        return []
     if wanted in meters:
-        return f" ({wanted} sampled one of {nodes} nodes)"
-    return f" ({', '.join(meters)} leaves out the accelerators)" if wanted == "nvml" else ""
+        return [f"{wanted} sampled one of {nodes} nodes"]
+    return [f"{', '.join(meters)} leaves out the accelerators"] if wanted == "nvml" else []

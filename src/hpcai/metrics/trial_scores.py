@@ -21,6 +21,8 @@ POINT = ["benchmark", "variant", "scale"]
 FORMULA = "formula"
 """Work by the formula: the same for all precisions and libraries, and there for every benchmark."""
 NO_WORK = "its work was not counted"
+OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
+"""Timed runs are not sampled: the power that is measured is never their own."""
 BASES = {
     "valid_rate_flop_per_s": "VFLOPS",
     "rate_flop_per_s": "FLOPS",
@@ -64,7 +66,8 @@ def score_trials(
         ``TRIAL_COLUMNS``; a run that did not train to its end earned no score, `reason` says why. ``FLOPS =
         train_rate * flop_per_sample`` and ``VFLOPS = FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 4.2)
         with the quality of the last evaluation and the suite's exponent for the workload; `time_to_quality_s` is the
-        training time to that quality. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power.
+        training time to that quality. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power, which is
+        declared, or measured in a profiled run of the same point.
     """
     ordered = runs.sort_values(["benchmark", "variant", "ranks", "nodes", "scale", "repetition", "run_id"])
     rows: list[dict[str, Any]] = []
@@ -172,6 +175,7 @@ def _reasons(run: dict[Any, Any], shared: _Scale) -> str:
     sentences = [
         f"no FLOPS: {shared.work_reason}" if shared.work_reason else "",
         undefined or unknown,
+        OTHER_RUN if shared.power.method == "measured" else "",
         shared.power.reason,
     ]
     return join_reasons([sentence for sentence in sentences if sentence])

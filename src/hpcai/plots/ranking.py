@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
-from hpcai.metrics.ranking import DECLARED, NOT_RANKED, NOT_VALID, VALID
+from hpcai.metrics.best_results import DECLARED, NOT_VALID, VALID
+from hpcai.metrics.ranking import NOT_RANKED
 from hpcai.metrics.validity import split_reasons
 from hpcai.metrics.words import say_rate, say_time
 from hpcai.plots import profiles, theme
@@ -35,8 +36,8 @@ MOST = 30
 """Results of one list that are drawn; the table has all of them."""
 LOGARITHMIC = 30.0
 """From this ratio of the largest to the smallest score on, small bars could not be told from none."""
-TITLE, LEGEND_CHARACTERS, LONGEST_NAME = 56, 34, 54
-REASONS, TICKS = 4, 5
+TITLE, LEGEND_CHARACTERS, LONGEST_NAME, LONGEST_ORIGIN = 56, 34, 54, 24
+REASONS, TICKS = 4, 4
 NOTHING = "no result has a score that a list ranks"
 
 
@@ -69,28 +70,35 @@ def _draw_list(axes: Axes, name: str, part: pd.DataFrame) -> None:
     left_out = f" (the first {MOST} of {len(part)})" if len(part) > MOST else ""
     axes.set_title("\n".join(textwrap.wrap(name + left_out, TITLE)), loc="left")
     scores = rows["score"].to_numpy(dtype=float)
-    logarithmic = float(scores.max() / scores.min()) > LOGARITHMIC
+    known = scores[scores > 0]
+    logarithmic = len(known) > 0 and float(known.max() / known.min()) > LOGARITHMIC
     unit = str(rows["score_unit"].iloc[0])
     for height, row in enumerate(rows.to_dict("records")):
         _draw_row(axes, height, row, logarithmic=logarithmic)
-    axes.set_yticks(range(len(rows)), [_name(row) for row in rows.to_dict("records")], fontsize=8)
+    axes.set_yticks(range(len(rows)), _names(rows), fontsize=8)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(f"{rows['measure'].iloc[0]} [{unit}]{', logarithmic' if logarithmic else ''}")
     # Intervals of few trials are many times the score: they run out of the panel.
     if logarithmic:
         axes.set_xscale("log")
-        axes.set_xlim(scores.min() / 2, scores.max() * 2)
+        axes.set_xlim(known.min() / 2, known.max() * 2)
         axes.xaxis.set_major_locator(LogLocator(numticks=TICKS))
         axes.minorticks_off()
     else:
-        axes.set_xlim(0, scores.max() * 1.1)
+        axes.set_xlim(0, scores.max() * 1.1 or 1.0)
         axes.locator_params(axis="x", nbins=TICKS)
     axes.xaxis.set_major_formatter(lambda value, _: _say(value, unit) if value else "0")
 
 
 def _draw_row(axes: Axes, height: int, row: dict[Any, Any], *, logarithmic: bool) -> None:
     score, look = float(row["score"]), LOOKS[str(row["valid"])]
+    said = _say(score, str(row["score_unit"]))
+    beside = axes.get_yaxis_transform()
+    axes.annotate(said, (1.0, height), (4, 0), beside, textcoords="offset points", va="center", fontsize=8)
+    if score == 0:
+        # There is no bar to draw, and a logarithmic axis has no place for it: the number beside it says it.
+        return
     if logarithmic:
         axes.scatter([score], [height], s=34, linewidths=1.0, zorder=3, **look)
     else:
@@ -100,17 +108,26 @@ def _draw_row(axes: Axes, height: int, row: dict[Any, Any], *, logarithmic: bool
         smallest = score * 1e-3 if logarithmic else 0.0
         ends = [max(low, smallest), high]
         axes.plot(ends, [height, height], "-", color=theme.TARGET_COLOUR, linewidth=1.0, zorder=4)
-    said = _say(score, str(row["score_unit"]))
-    beside = axes.get_yaxis_transform()
-    axes.annotate(said, (1.0, height), (4, 0), beside, textcoords="offset points", va="center", fontsize=8)
+
+
+def _names(rows: pd.DataFrame) -> list[str]:
+    """Return what stands before each row: its place, machine and result; where these are the same, the study too."""
+    names = [_name(row) for row in rows.to_dict("records")]
+    studies = [
+        f" ({profiles.cut_text(str(origin), LONGEST_ORIGIN)})" if names.count(name) > 1 else ""
+        for name, origin in zip(names, rows["origin"], strict=True)
+    ]
+    places = ["" if pd.isna(place) else f"{int(place)}. " for place in rows["place"]]
+    stars = [" *" if note else "" for note in rows["note"]]
+    return [
+        f"{place}{profiles.cut_text(name, LONGEST_NAME - len(study))}{study}{star}"
+        for place, name, study, star in zip(places, names, studies, stars, strict=True)
+    ]
 
 
 def _name(row: dict[Any, Any]) -> str:
-    """Return what stands before a row: its place, machine and result."""
     machine, result = str(row["machine"]), str(row["result"])
-    name = result if machine in result else f"{machine}: {result}"
-    place = "" if pd.isna(row["place"]) else f"{int(row['place'])}. "
-    return place + profiles.cut_text(name, LONGEST_NAME) + (" *" if row["note"] else "")
+    return result if machine in result else f"{machine}: {result}"
 
 
 def _say(value: float, unit: str) -> str:

@@ -46,6 +46,29 @@ def test_no_secret_is_recorded():
     assert provenance.environment_facts(variables) == {"TF_NUM": "1", "SLURM_JOB_ID": "7"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SLURM_JWT", "TF_CLI_CONFIG_FILE", "TF_VAR_password", "TF_TOKEN_app_terraform_io", "TF_VAR_region",
+        "OMPI_MCA_sec_auth", "HPCAI_COOKIE", "slurm_private", "HOROVOD_PRIVATE_FILE",
+    ],
+)  # fmt: skip
+def test_no_variable_of_another_program_or_with_a_credential_is_recorded(name):
+    assert provenance.environment_facts({name: "x"}) == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TF_ENABLE_ONEDNN_OPTS", "TF_NUM_INTEROP_THREADS", "TF_XLA_FLAGS", "TF_CPP_MIN_LOG_LEVEL", "TF_GPU_ALLOCATOR",
+        "TF_FORCE_GPU_ALLOW_GROWTH", "TF_CUDNN_DETERMINISTIC", "TF_DETERMINISTIC_OPS", "XLA_FLAGS", "SLURM_JOB_ID",
+        "SLURM_SUBMIT_DIR", "TMPDIR",
+    ],
+)  # fmt: skip
+def test_what_steers_the_programs_is_recorded(name):
+    assert provenance.environment_facts({name: "1"}) == {name: "1"}
+
+
 def test_facts_are_collected():
     facts = provenance.machine_facts()
     assert facts["cores_logical"] == os.cpu_count()

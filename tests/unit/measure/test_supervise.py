@@ -3,7 +3,9 @@
 import pytest
 from unit.record_factory import make_provenance, make_record
 
-from hpcai.measure.supervise import last_error, read_epochs, record_attempt, scratch_folder
+from hpcai.data.manifest import Manifest
+from hpcai.data.pack import PackManifest
+from hpcai.measure.supervise import collect_provenance, last_error, read_epochs, record_attempt, scratch_folder
 from hpcai.measure.watch import Ending
 
 PLAN = make_record().plan
@@ -56,3 +58,30 @@ def test_scratch_belongs_to_the_attempt(monkeypatch, tmp_path):
     assert scratch_folder(plan, "a1") == tmp_path / "x" / "a1"
     monkeypatch.delenv("TMPDIR")
     assert str(scratch_folder(plan, "a1")) == "/tmp/x/a1"
+
+
+def make_pack(**changes: object) -> PackManifest:
+    """Return the manifest of one shard."""
+    member = {
+        "name": "train/a.tfrecord", "offset": 512, "packed_bytes": 3, "content_bytes": 4, "content_crc32c": "0" * 8,
+        "record_offsets": (0,),
+    }  # fmt: skip
+    shard = {"file": "train-00000-of-00001.tar", "split": "train", "bytes": 2048, "crc32c": "a" * 8}
+    fields = {
+        "dataset": "images_tiny", "manifest_digest": "ef" * 32, "codec": "gzip", "level": 6, "stored_bytes": 4,
+        "content_bytes": 4, "packed_bytes": 2048, "compression_ratio": 4 / 2048, "pack_s": 1.5,
+        "shards": ({**shard, "members": (member,)},),
+    }  # fmt: skip
+    return PackManifest.model_validate({**fields, **changes})
+
+
+def test_equal_data_packed_twice_have_one_digest():
+    manifest = Manifest(
+        dataset="images_tiny", workload="images", source="generated", edition="v1", sample_shape=(1,), splits={}
+    )
+    other = make_pack().shards[0].model_copy(update={"crc32c": "b" * 8})
+    packs = [make_pack(), make_pack(pack_s=2.5), make_pack(shards=(other,)), make_pack(level=9)]
+    digests = [collect_provenance(["true"], manifest, pack, "kept").pack_digest for pack in packs]
+    assert digests[0] == digests[1]
+    assert len({*digests}) == 3
+    assert collect_provenance(["true"], manifest, None, "kept").pack_digest is None

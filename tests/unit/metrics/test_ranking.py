@@ -10,21 +10,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.config.published import load_published
+from hpcai.metrics.best_results import TIME_TO_TRAIN
 from hpcai.metrics.declared import declared_scores
 from hpcai.metrics.ranking import LIKE, RANKING_COLUMNS, rank_results
-from hpcai.metrics.score_columns import SCORE_COLUMNS, score_frame
+from hpcai.metrics.result_scores import score_machines
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TIMINGS, score_frame
 from hpcai.metrics.validity import label_result
 from hpcai.metrics.vflops import valid_rate
 from hpcai.plots.ranking import MOST, NOTHING, plot_ranking
 from hpcai.plots.theme import to_svg
 
 PUBLISHED = Path(__file__).parents[3] / "config" / "published"
-GOOD = label_result("hpc_ai500", ())
+GOOD, GOOD_TIME = label_result("hpc_ai500", ()), label_result("mlperf_hpc", ())
+BAD = "not a valid result: generated data"
+ON_CLOCK, BEFORE = TIMINGS[True], TIMINGS[False]
 
 
 def make_row(result: str = "a", **changes: Any) -> dict[str, Any]:
     row = {
-        "method": "measured", "origin": "study", "result": result, "machine": "box", "suite": "hpc_ai500",
+        "method": "measured", "origin": "study", "result": result, "machine": result, "suite": "hpc_ai500",
         "workload": "image_classification", "benchmark": "resnet50", "dataset": "imagenet (official)",
         "variant": "fp32", "scale": "n1x8", "nodes": 1, "ranks": 8, "label": GOOD, "quality_metric": "top1_accuracy",
         "quality": 0.763, "quality_target": 0.763, "exponent": 5.0, "rate_flop_per_s": 1e12,
@@ -33,8 +37,20 @@ def make_row(result: str = "a", **changes: Any) -> dict[str, Any]:
     return {**row, **changes}
 
 
+def make_timed(result: str = "a", **changes: Any) -> dict[str, Any]:
+    row = {
+        "suite": "mlperf_hpc", "workload": "cosmoflow", "benchmark": "cosmoflow", "label": GOOD_TIME,
+        "exponent": math.nan, "valid_rate_flop_per_s": math.nan, "time_to_train_s": 100.0, "timing": ON_CLOCK,
+    }  # fmt: skip
+    return make_row(result, **{**row, **changes})
+
+
 def rank(*rows: dict[str, Any]) -> pd.DataFrame:
     return rank_results(score_frame(rows, SCORE_COLUMNS))
+
+
+def by(ranking: pd.DataFrame, measure: str = "VFLOPS") -> pd.DataFrame:
+    return ranking[ranking["measure"] == measure].reset_index(drop=True)
 
 
 def published(name: str) -> pd.DataFrame:
@@ -44,7 +60,9 @@ def published(name: str) -> pd.DataFrame:
 def test_the_public_list_has_its_nine_places():
     ranking = rank_results(published("hpc_ai500_ranking_2020"))
     assert tuple(ranking.columns) == RANKING_COLUMNS
-    assert len(set(ranking["list"])) == 1
+    # The rates that follow from its times make a second list.
+    assert ranking.groupby("list", sort=False).size().to_list() == [9, 9]
+    ranking = by(ranking)
     assert ranking["place"].tolist() == list(range(1, 10))
     assert ranking["result"].tolist()[:2] == ["fujitsu", "google"]
     assert ranking["result"].iloc[-1] == "facebook"
@@ -56,7 +74,7 @@ def test_the_public_list_has_its_nine_places():
 def test_own_results_stand_in_a_declared_list_recomputed_with_its_exponent():
     own = score_frame([make_row(rate_flop_per_s=2e15, quality=0.75, valid_rate_flop_per_s=1.8e15)], SCORE_COLUMNS)
     ranking = rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True))
-    mine = ranking[ranking["origin"] == "study"].set_index("exponent")
+    mine = by(ranking).query("origin == 'study'").set_index("exponent")
     assert mine.index.tolist() == [10.0, 5.0]
     assert mine.loc[5.0, "score"] == 1.8e15
     assert mine.loc[5.0, "note"] == ""
@@ -79,14 +97,16 @@ def test_own_results_stand_in_a_declared_list_recomputed_with_its_exponent():
 def test_other_data_targets_or_workloads_are_not_recomputed(changes):
     own = score_frame([make_row(**changes)], SCORE_COLUMNS)
     ranking = rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True))
-    assert (ranking["origin"] == "study").sum() == 1
+    assert (by(ranking)["origin"] == "study").sum() == 1
 
 
 def test_declared_results_are_not_recomputed():
     both = pd.concat([published("hpc_ai500_ranking_2020"), published("hpc_ai500_v2")], ignore_index=True)
     ranking = rank_results(both)
-    assert len(ranking) == len(both)
     assert (ranking["note"] == "").all()
+    found = ranking.merge(both, on=["origin", "result", "exponent", "valid_rate_flop_per_s"])
+    assert len(found) == len(ranking)
+    assert len(by(ranking)) == len(both.dropna(subset=["valid_rate_flop_per_s"]))
     assert set(ranking.loc[ranking["measure"] == "FLOPS", "list"].str.contains("n =")) == {False}
 
 
@@ -97,13 +117,15 @@ def test_equal_scores_share_a_place():
         make_row("c", valid_rate_flop_per_s=3e12),
         make_row("d", valid_rate_flop_per_s=1e11),
     )
+    assert by(ranking, "FLOPS")["place"].tolist() == [1, 1, 1, 1]
+    ranking = by(ranking)
     assert ranking["result"].tolist() == ["c", "a", "b", "d"]
     assert ranking["place"].tolist() == [1, 2, 2, 4]
 
 
 def test_results_that_are_not_valid_have_no_place_and_say_why():
     bad = make_row("bad", valid_rate_flop_per_s=9e12, label="not a valid HPC AI500 V2.0 result: generated data")
-    ranking = rank(bad, make_row("good"), make_row("silent", label=""))
+    ranking = by(rank(bad, make_row("good"), make_row("silent", label="")))
     assert ranking["result"].tolist() == ["good", "bad", "silent"]
     assert ranking["group"].tolist() == ["ranked", "not valid", "not valid"]
     assert ranking["place"].tolist() == [1, pd.NA, pd.NA]
@@ -113,19 +135,109 @@ def test_results_that_are_not_valid_have_no_place_and_say_why():
 
 
 def test_other_suites_are_ranked_by_time_to_train():
-    label = label_result("mlperf_hpc", ())
     times = {"fast": 100.0, "slow": 400.0, "never": math.nan}
-    rows = [
-        make_row(name, suite="mlperf_hpc", workload="cosmoflow", exponent=math.nan, time_to_train_s=time, label=label,
-                 valid_rate_flop_per_s=math.nan)
-        for name, time in times.items()
-    ]  # fmt: skip
-    ranking = rank(*rows)
+    ranking = rank(*(make_timed(name, time_to_train_s=time) for name, time in times.items()))
     assert ranking["result"].tolist() == ["fast", "slow", "never"]
     assert ranking["score_unit"].tolist()[:2] == ["s", "s"]
     assert ranking["ratio_to_first"].tolist()[:2] == [1.0, 0.25]
     assert ranking["group"].iloc[2] == "not ranked"
     assert "target was not reached" in ranking["reason"].iloc[2]
+
+
+def test_a_machine_is_ranked_by_the_measure_of_its_list():
+    quick = make_timed("n1x1", machine="box", time_to_train_s=15.5, rate_flop_per_s=1e12)
+    busy = make_timed("n1x2", machine="box", ranks=16, time_to_train_s=math.nan, rate_flop_per_s=9e12)
+    late = make_timed("n1x4", machine="box", ranks=32, time_to_train_s=40.0, rate_flop_per_s=20e12)
+    ranking = rank(late, busy, quick)
+    assert ranking["result"].tolist() == ["n1x1"]
+    assert ranking["place"].tolist() == [1]
+    machine = score_machines(score_frame([late, busy, quick], SCORE_COLUMNS))
+    assert machine["result"].tolist() == ["n1x1"]
+    assert machine["chosen_because"].tolist() == ["shortest time to train of 3 results (variants and scales)"]
+
+
+@pytest.mark.parametrize("make", [make_row, make_timed])
+def test_a_result_that_is_not_valid_hides_none_that_is(make):
+    good = make("good", machine="box")
+    better = {"valid_rate_flop_per_s": 9e12, "rate_flop_per_s": 9e12, "time_to_train_s": 1.0}
+    bad = make("bad", machine="box", label=BAD, **(better if make is make_row else {"time_to_train_s": 1.0}))
+    ranking = rank(bad, good)
+    assert set(ranking["result"]) == {"good"}
+    assert set(ranking["place"]) == {1}
+    machine = score_machines(score_frame([bad, good], SCORE_COLUMNS))
+    assert machine["result"].tolist() == ["good"]
+    assert machine["chosen_because"].str.endswith("; not valid and passed over: 1").all()
+    # Without a valid one, the best of the others stands there without a place.
+    worse = make("worse", machine="box", ranks=64, label=BAD, valid_rate_flop_per_s=1.0, rate_flop_per_s=1.0,
+                 time_to_train_s=1e6)  # fmt: skip
+    ranking = rank(worse, bad)
+    assert set(ranking["result"]) == {"bad"}
+    assert ranking["place"].isna().all()
+
+
+def test_each_machine_and_study_stands_once_in_a_list():
+    rows = [
+        make_row("n1x1", machine="box", origin="first", valid_rate_flop_per_s=1e12),
+        make_row("n1x2", machine="box", origin="first", valid_rate_flop_per_s=2e12),
+        make_row("n1x2", machine="box", origin="second", valid_rate_flop_per_s=3e12),
+        make_row("n1x2", machine="other", origin="first", valid_rate_flop_per_s=4e12),
+    ]
+    ranking = by(rank(*rows))
+    assert ranking["score"].tolist() == [4e12, 3e12, 2e12]
+    assert ranking["place"].tolist() == [1, 2, 3]
+    labels = [label.get_text() for label in plot_ranking(ranking).axes[0].get_yticklabels()]
+    assert labels == ["1. other: n1x2", "2. box: n1x2 (second)", "3. box: n1x2 (first)"]
+
+
+def test_the_best_for_a_declared_exponent_may_be_another_result():
+    fast = make_row("fast", machine="box", rate_flop_per_s=4e15, quality=0.6, valid_rate_flop_per_s=1.2e15)
+    exact = make_row("exact", machine="box", rate_flop_per_s=1.1e15, quality=0.763, valid_rate_flop_per_s=1.1e15)
+    own = score_frame([fast, exact], SCORE_COLUMNS)
+    ranking = by(rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True)))
+    mine = ranking[ranking["origin"] == "study"].set_index("exponent")["result"]
+    assert mine.to_dict() == {5.0: "fast", 10.0: "exact"}
+
+
+def test_a_result_with_vflops_stands_in_the_list_of_flops_too():
+    plain = make_row("plain", rate_flop_per_s=718e12, quality=math.nan, valid_rate_flop_per_s=math.nan)
+    ranking = rank(plain, make_row("valid", rate_flop_per_s=939e12, valid_rate_flop_per_s=642e12))
+    assert by(ranking, "FLOPS")["result"].tolist() == ["valid", "plain"]
+    assert by(ranking, "FLOPS")["score"].tolist() == [939e12, 718e12]
+    assert by(ranking)["result"].tolist() == ["valid"]
+    assert not (ranking["group"] == "not ranked").any()
+
+
+def test_vflops_of_zero_are_vflops():
+    missed = make_row("missed", quality=0.0, valid_rate_flop_per_s=0.0)
+    ranking = by(rank(missed, make_row("good")))
+    assert ranking["result"].tolist() == ["good", "missed"]
+    assert ranking["ratio_to_first"].tolist() == [1.0, 0.0]
+    assert b"0 FLOP/s" in to_svg(plot_ranking(ranking))
+    alone = by(rank(missed))
+    assert alone["place"].tolist() == [1]
+    assert alone["ratio_to_first"].isna().all()
+    assert b"0 FLOP/s" in to_svg(plot_ranking(alone))
+    wide = by(rank(missed, make_row("good"), make_row("small", valid_rate_flop_per_s=1e9)))
+    assert plot_ranking(wide).axes[0].get_xscale() == "log"
+    assert plot_ranking(wide).axes[0].get_xlim()[0] > 0
+    assert score_machines(score_frame([missed], SCORE_COLUMNS))["chosen_because"].tolist() == ["the only result"]
+
+
+def test_times_with_and_without_staging_share_no_list():
+    rows = [
+        make_timed("timed", timing=ON_CLOCK),
+        make_timed("free", timing=BEFORE, time_to_train_s=10.0),
+        make_timed("unknown", timing=""),
+    ]
+    ranking = rank(*rows)
+    assert ranking["place"].tolist() == [1, 1, 1]
+    ends = {row["result"]: row["list"].rsplit(", ", 1)[1] for row in ranking.to_dict("records")}
+    assert ends == {"timed": ON_CLOCK, "free": BEFORE, "unknown": "staging not stated"}
+    one = score_frame([{**row, "machine": "box"} for row in rows], SCORE_COLUMNS)
+    assert len(score_machines(one)) == len(rank_results(one)) == 3
+    # Tables of earlier studies have no such column.
+    older = rank_results(one.drop(columns="timing"))
+    assert older["list"].str.endswith("staging not stated").all()
 
 
 def test_nothing_to_rank_is_an_empty_table_and_a_figure_that_says_so():
@@ -140,12 +252,18 @@ def test_nothing_to_rank_is_an_empty_table_and_a_figure_that_says_so():
 rows = st.builds(
     make_row,
     st.text("abc", min_size=1, max_size=3),
+    machine=st.sampled_from(["one", "two", "three"]),
+    origin=st.sampled_from(["study", "other"]),
+    ranks=st.sampled_from([1, 2]),
+    suite=st.sampled_from(["hpc_ai500", "mlperf_hpc"]),
+    timing=st.sampled_from([*TIMINGS.values(), ""]),
+    time_to_train_s=st.one_of(st.floats(0.1, 1e6), st.just(math.nan)),
     method=st.sampled_from(["measured", "declared"]),
     exponent=st.sampled_from([5.0, 10.0]),
     dataset=st.sampled_from(["imagenet (official)", "tiny (generated)"]),
     quality=st.floats(0.1, 1.0),
-    valid_rate_flop_per_s=st.one_of(st.floats(1e9, 1e18), st.just(math.nan)),
-    label=st.sampled_from([GOOD, "not a valid HPC AI500 V2.0 result: generated data"]),
+    valid_rate_flop_per_s=st.one_of(st.floats(1e9, 1e18), st.sampled_from([0.0, math.nan])),
+    label=st.sampled_from([GOOD, GOOD_TIME, "not a valid HPC AI500 V2.0 result: generated data"]),
 )
 
 
@@ -157,14 +275,19 @@ def test_a_list_holds_like_with_like_whatever_the_order(found, random):
         assert len(part[[*LIKE, "measure"]].drop_duplicates()) == 1
         if part["measure"].iloc[0] == "VFLOPS":
             assert len(set(part["exponent"])) == 1
+        if part["measure"].iloc[0] == TIME_TO_TRAIN:
+            assert len(set(part["timing"])) == 1
+        assert not part.duplicated(["method", "origin", "machine"]).any()
         placed = part[part["group"] == "ranked"]
         assert placed["place"].is_monotonic_increasing
-        assert placed["score"].is_monotonic_decreasing
-        assert (placed["ratio_to_first"] <= 1).all()
+        time = part["measure"].iloc[0] == TIME_TO_TRAIN
+        assert placed["score"].is_monotonic_increasing if time else placed["score"].is_monotonic_decreasing
+        ratios = placed["ratio_to_first"]
+        assert (ratios <= 1).all() if placed["score"].max() > 0 else ratios.isna().all()
     shuffled = list(found)
     random.shuffle(shuffled)
     again = rank(*shuffled)
-    columns = ["list", "group", "place", "score"]
+    columns = ["list", "group", "place", "score", "machine", "origin"]
     pd.testing.assert_frame_equal(
         ranking[columns].sort_values(columns, ignore_index=True), again[columns].sort_values(columns, ignore_index=True)
     )
@@ -172,7 +295,11 @@ def test_a_list_holds_like_with_like_whatever_the_order(found, random):
 
 def test_figure_shows_every_list_place_and_reason():
     own = score_frame(
-        [make_row("mine"), make_row("bad", label="not a valid HPC AI500 V2.0 result: generated data")], SCORE_COLUMNS
+        [
+            make_row("mine", machine="box"),
+            make_row("bad", label="not a valid HPC AI500 V2.0 result: generated data"),
+        ],
+        SCORE_COLUMNS,
     )
     ranking = rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True))
     figure = plot_ranking(ranking)

@@ -12,7 +12,16 @@ from unit.record_factory import make_machine, make_official_plan, make_record
 from unit.score_factory import QUALITIES, Tables, make_power, make_scores, make_trials
 
 from hpcai.metrics.result_scores import name_datasets, refuse_mixed_exponents, score_machines, score_scales
-from hpcai.metrics.score_columns import COUNTS, MACHINE_COLUMNS, SCORE_COLUMNS, TEXTS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.roofs import TOLERANCE_RATIO
+from hpcai.metrics.score_columns import (
+    COUNTS,
+    MACHINE_COLUMNS,
+    SCORE_COLUMNS,
+    TEXTS,
+    TIMINGS,
+    TRIAL_COLUMNS,
+    score_frame,
+)
 from hpcai.metrics.statistics import mean_interval, variation_ratio
 from hpcai.metrics.trial_scores import score_trials
 from hpcai.rules.judge import judge
@@ -202,10 +211,78 @@ def test_different_datasets_are_not_rivals(trials: Tables) -> None:
     assert len(score_machines(scores)) == 2
 
 
-def test_flops_choose_where_no_vflops_are_defined(tables: Tables) -> None:
-    best = score_machines(tables["scores"]).set_index("benchmark").loc["cosmoflow_tiny"]
+def test_the_time_to_train_chooses_where_no_vflops_are_defined(tables: Tables) -> None:
+    own = at_benchmark(tables, "cosmoflow_tiny")
+    assert len(own) == 2
+    slow, fast = own.index
+    times = tables["scores"].assign(time_to_train_s=pd.Series({slow: 20.0, fast: 10.0}))
+    times["rate_flop_per_s"] = pd.Series({slow: 2e9, fast: 1e9})
+    best = score_machines(times).set_index("benchmark").loc["cosmoflow_tiny"]
+    assert best["time_to_train_s"] == 10.0
+    assert best["chosen_because"] == "shortest time to train of 2 results (variants and scales)"
+    times.loc[fast, "time_to_train_s"] = np.nan
+    assert score_machines(times).set_index("benchmark").loc["cosmoflow_tiny", "time_to_train_s"] == 20.0
+
+
+def test_flops_choose_where_there_is_neither(tables: Tables) -> None:
+    untimed = tables["scores"].assign(time_to_train_s=np.nan)
+    best = score_machines(untimed).set_index("benchmark").loc["cosmoflow_tiny"]
     assert best["rate_flop_per_s"] == at_benchmark(tables, "cosmoflow_tiny")["rate_flop_per_s"].max()
-    assert best["chosen_because"] == "highest FLOPS of 2 results (variants and scales), as there is no VFLOPS"
+    assert best["chosen_because"] == "highest FLOPS of 2 results (variants and scales), as there is no time to train"
+    bare = score_machines(untimed.assign(rate_flop_per_s=np.nan)).set_index("benchmark").loc["cosmoflow_tiny"]
+    rates = at_benchmark(tables, "cosmoflow_tiny")["train_rate_samples_per_s"]
+    assert bare["train_rate_samples_per_s"] == rates.max()
+    assert bare["chosen_because"].startswith("highest throughput of 2")
+
+
+@pytest.mark.parametrize(
+    "other", [{"quality_target": 0.9}, {"workload": "another"}, {"quality_metric": "top5_accuracy"}, {"timing": ""}]
+)
+def test_only_like_results_are_rivals(trials: Tables, other: dict[str, Any]) -> None:
+    """Also where two tables were joined without a new index."""
+    one = trials["scores"].iloc[[0]]
+    both = pd.concat([one, one.assign(**other, origin="other", valid_rate_flop_per_s=1e15)])
+    assert len(score_machines(both)) == 2
+    same = score_machines(pd.concat([one, one.assign(origin="other", valid_rate_flop_per_s=1e15)]))
+    assert same["origin"].tolist() == ["other"]
+
+
+@pytest.mark.parametrize("staged", [True, False])
+def test_timing_says_what_the_clock_counts(trials: Tables, staged: bool) -> None:
+    runs = trials["runs"].assign(time_staging=staged)
+    scores = score_scales(trials["run_scores"], runs, trials["scales"], DATASETS)
+    assert set(scores["timing"]) == {TIMINGS[staged]}
+    assert not scores["reason"].str.contains("timing").any()
+    runs.loc[runs.index[0], "time_staging"] = not staged
+    mixed = score_scales(trials["run_scores"], runs, trials["scales"], DATASETS).set_index("scale")
+    assert mixed["timing"].to_dict() == {"n1x1": "", "n1x2": TIMINGS[staged]}
+    assert "staging is on the clock in some runs and before it in others" in mixed.loc["n1x1", "reason"]
+
+
+def test_a_rate_above_the_peak_has_no_ratio_and_says_why(tmp_path: Path) -> None:
+    made = make_scores(tmp_path, make_trials(3))
+    rate = made["scores"].iloc[0]["rate_flop_per_s"]
+    arguments = made["run_scores"], made["runs"], made["scales"], DATASETS
+
+    def score_with(peak_flop_per_s: float) -> pd.Series:
+        peaks = {"fp32": {"rate_flop_per_s": f"{peak_flop_per_s!r} FLOP/s", "source": "sheet"}}
+        return score_scales(*arguments, make_machine(device={"kind": "cpu", "peaks": peaks})).iloc[0]
+
+    above = score_with(float(rate) / 35.6)
+    assert np.isnan(above["peak_ratio"])
+    assert above["peak_flop_per_s"] == pytest.approx(rate / 35.6)
+    assert "no ratio to the peak: FLOPS are 35.6 times the declared fp32 peak" in above["reason"]
+    at_noise = score_with(float(rate) / (1 + TOLERANCE_RATIO / 2))
+    assert at_noise["peak_ratio"] == pytest.approx(1 + TOLERANCE_RATIO / 2)
+    assert "peak" not in at_noise["reason"]
+
+
+def test_a_scale_whose_runs_all_broke_down_is_no_result_of_its_own(tmp_path: Path) -> None:
+    """Runs that broke down early name no metric."""
+    benchmark = make_trials(1)[0].plan.benchmark
+    scores = make_scores(tmp_path, [*make_trials(3), make_record("failed", ranks_per_node=2, benchmark=benchmark)])
+    assert set(scores["scores"]["quality_metric"]) == {"top_1_accuracy"}
+    assert len(score_machines(scores["scores"])) == 1
 
 
 def at_benchmark(tables: Tables, name: str) -> pd.DataFrame:

@@ -71,3 +71,16 @@ def test_repeats_are_averaged_and_doubts_are_kept() -> None:
     power = find_power(both.assign(reasons=["", "longest gap 3 s; slow sensor"]), machine(), 1)
     assert power.mean_power_w == 90.0
     assert power.reason == "power: longest gap 3 s, slow sensor"
+
+
+@pytest.mark.parametrize("watts", [0.0, -1.0])
+def test_a_meter_that_stands_still_is_left_out(watts: float) -> None:
+    words = f"rapl gave {watts:g} W and was left out"
+    nothing = find_power(meters(rapl=watts), machine(), 1)
+    assert math.isnan(nothing.mean_power_w)
+    assert nothing.reason == f"no FLOPS per watt: power was neither measured nor declared ({words})"
+    declared = find_power(meters(rapl=watts), machine(declared=True), 1)
+    assert declared == Power(500.0, "declared", "data sheet, 2024-05-01", f"power: {words}")
+    beside = find_power(meters(nvml=700.0, rapl=watts), machine(accelerators=4), 1)
+    assert (beside.mean_power_w, beside.reason) == (700.0, f"power: {words}")
+    assert "rapl" not in beside.source

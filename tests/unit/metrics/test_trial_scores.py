@@ -154,6 +154,25 @@ def test_scores_per_watt(tmp_path: Path) -> None:
     assert scored.loc[~here & ended, "reason"].str.contains("power was neither measured nor declared").all()
 
 
+def test_power_of_another_run_is_said_to_be(tmp_path: Path) -> None:
+    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    tables = make_scores(tmp_path / "a", make_trials(3), power=make_power(point))
+    words = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
+    assert tables["run_scores"]["reason"].str.contains(words, regex=False).all()
+    assert tables["scores"]["reason"].str.contains(words, regex=False).all()
+    power = {"node_power_w": "0.4 kW", "source": "data sheet, 2024-05-01"}
+    declared = make_scores(tmp_path / "b", make_trials(3), machine=make_machine(power=power))
+    assert not declared["run_scores"]["reason"].str.contains("profiled run").any()
+
+
+def test_a_counter_that_stands_still_gives_no_score_per_watt(tmp_path: Path) -> None:
+    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    scored = make_scores(tmp_path, make_trials(3), power=make_power(point, mean_power_w=0.0))["run_scores"]
+    assert scored[["mean_power_w", "flop_per_j", "valid_flop_per_j"]].isna().all(axis=None)
+    assert (scored["power_method"] == "").all()
+    assert scored["reason"].str.contains("rapl gave 0 W and was left out", regex=False).all()
+
+
 def test_declared_power_belongs_to_its_own_machine(tmp_path: Path) -> None:
     power = {"node_power_w": "0.4 kW", "source": "data sheet, 2024-05-01"}
     records = make_mixed_study()

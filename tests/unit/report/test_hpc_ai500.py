@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from browser.checks import missing_browser, open_browser
 from pydantic import ValidationError
 from unit.record_factory import make_image_benchmark, make_machine, make_provenance, make_record, write_records
 
@@ -49,6 +50,24 @@ DECLARED = {
     "links": {"intra_node": {"bandwidth_bytes_per_s": "20 GB/s", "source": "data sheet, 2024"}},
     "storage": {"node_local": "/tmp/scratch", "shared": "NFS"},
 }
+BREAKS = """() => [...document.querySelectorAll('a')].flatMap((link) => {
+  const walker = document.createTreeWalker(link, NodeFilter.SHOW_TEXT), found = [];
+  let before = null;
+  while (walker.nextNode()) for (let place = 0; place < walker.currentNode.length; place += 1) {
+    const range = document.createRange();
+    range.setStart(walker.currentNode, place);
+    range.setEnd(walker.currentNode, place + 1);
+    const here = {top: range.getBoundingClientRect().top, text: range.toString()};
+    if (before && here.top > before.top + 3 && !'/ '.includes(before.text)) found.push(link.textContent);
+    before = here;
+  }
+  return found;
+})"""
+"""Links that break inside a word."""
+OVERLAPS = """() => [...document.querySelectorAll('.items td a')].filter((link) =>
+  link.getBoundingClientRect().right > link.closest('td').getBoundingClientRect().right + 1)
+  .map((link) => link.textContent)"""
+"""Links that stick out of their cells."""
 LOGS = {"output.log": b"epoch 1: loss 2.0\n", "mllog.txt": b':::MLLOG {"key": "run_start"}\n'}
 
 
@@ -123,7 +142,8 @@ def write_whole(folder: Path, records: list[RunRecord] | None = None, **changes:
     paths = publish(runs, folder / "runs", changes.pop("logs", None))
     scores = write_scores(runs, folder / "run_scores.parquet")
     output = folder / "hpc_ai500" / BENCHMARK
-    study = Study(name="default", title="A study", machine="testbox", benchmarks=(BENCHMARK,), seeds="entropy")
+    own = Study(name="default", title="A study", machine="testbox", benchmarks=(BENCHMARK,), seeds="entropy")
+    study = changes.pop("study", own)
     write_document(BENCHMARK, paths, {"run_scores": scores}, runs[0].plan.machine, output, study)
     return output
 
@@ -215,6 +235,38 @@ def test_a_measured_link_stands_in_for_one_that_is_not_declared(tmp_path: Path) 
     assert "allreduce.json" in link.note
 
 
+FIT = {
+    "what": "transfer", "scope": "node", "ranks": 4, "bandwidth_bytes_per_s": 1e9, "bandwidth_error_bytes_per_s": 2e8,
+    "misfit_ratio": 10.1, "source": "results/characterise/allreduce_n1x4.json",
+}  # fmt: skip
+MESSAGES = [
+    {
+        "what": "transfer", "scope": "node", "ranks": 4, "bytes": size, "time_s": 2 * time_s, "time_min_s": time_s,
+        "source": FIT["source"],
+    }
+    for size, time_s in ((1024, 1e-3), (4_000_000, 2e-3), (16_000_000, 1.6e-2))
+]  # fmt: skip
+
+
+def test_a_fitted_link_is_a_bus_bandwidth_and_says_how_far_off_it_is(tmp_path: Path) -> None:
+    pd.DataFrame([FIT]).to_parquet(tmp_path / "fits.parquet")
+    document = build([make_run()], tmp_path, machine=make_machine(), link_fits=tmp_path / "fits.parquet")
+    link = find(document, "Links within")
+    assert link.value == pytest.approx(2 * 3 / 4 * 1e9)
+    assert "standard error 300 MB/s" in link.note
+    assert "at most 1010 % off" in link.note
+
+
+def test_the_best_measured_bus_bandwidth_goes_before_a_fitted_line(tmp_path: Path) -> None:
+    pd.DataFrame([FIT]).to_parquet(tmp_path / "fits.parquet")
+    pd.DataFrame(MESSAGES).to_parquet(tmp_path / "links.parquet")
+    tables = {"links": tmp_path / "links.parquet", "link_fits": tmp_path / "fits.parquet"}
+    link = find(build([make_run()], tmp_path, machine=make_machine(), **tables), "Links within")
+    assert link.value == pytest.approx(2 * 3 / 4 * 4_000_000 / 2e-3)
+    assert "4 ranks" in link.note
+    assert "at most 1010 % off" in link.note
+
+
 def test_configuration_holds_every_setting_of_every_variant(tmp_path: Path) -> None:
     half = make_run(variant="compressed", settings_of_point={"compression": "fp16", "fusion_bytes": 1024.0})
     output = write_whole(tmp_path, [make_run(), half])
@@ -287,6 +339,71 @@ def test_logs_are_copied_unchanged_and_listed(tmp_path: Path) -> None:
     listed = pd.read_csv(run / "files.csv").set_index("file")
     assert list(listed.index) == ["mllog.txt", "output.log", "record.json"]
     assert listed.loc["output.log", "sha256"] == hashlib.sha256(LOGS["output.log"]).hexdigest()
+
+
+def test_a_variable_that_must_not_leave_the_machine_is_in_no_file(tmp_path: Path) -> None:
+    environment = {"TF_CLI_CONFIG_FILE": "/root/.terraformrc", "SLURM_JWT": "eyJhbGciOi", "OMP_NUM_THREADS": "2"}
+    provenance = make_provenance(command=COMMAND, environment=environment)
+    output = write_whole(tmp_path, [make_run(), make_run(repetition=2, provenance=provenance)])
+    files = [path for path in output.rglob("*") if path.is_file()]
+    for text in ("terraformrc", "eyJhbGciOi", "SLURM_JWT", "TF_CLI"):
+        assert not [path for path in files if text in path.read_text()], text
+    listed = [pd.read_csv(path).set_index("file") for path in sorted(output.rglob("logs/**/files.csv"))]
+    assert [files.loc["record.json", "status"] for files in listed] == ["copied", "copied: variables withheld"]
+    raw = tmp_path / "runs" / BENCHMARK / "fp32" / "n1x2" / "r2" / "raw" / "record.json"
+    assert listed[1].loc["record.json", "sha256"] == hashlib.sha256(raw.read_bytes()).hexdigest()
+    kept = read_record(output / "logs" / BENCHMARK / "fp32" / "n1x2" / "r2" / "record.json")
+    original = read_record(raw)
+    assert kept.provenance.environment == {"OMP_NUM_THREADS": "2"}
+    assert kept.model_copy(update={"provenance": original.provenance}) == original
+    readme = (output / "README.md").read_text()
+    assert "may still name folders, users and hosts" in readme
+    assert "`copied: variables withheld`" in readme
+
+
+def write_with_evidence(folder: Path, *written: str) -> Path:
+    """Write a document whose tables name two files of the results folder, of which some are there."""
+    results = folder / "results"
+    for name in written:
+        (results / name).parent.mkdir(parents=True, exist_ok=True)
+        (results / name).write_text(f'{{"made by": "{name}"}}')
+    runs = [make_run(), make_run(repetition=2)]
+    paths, scores = publish(runs, results / "runs"), write_scores(runs, folder / "run_scores.parquet")
+    work = "results/characterise/work/images_tiny.json"
+    pd.read_parquet(scores).assign(work_source=work, power_source="data sheet").to_parquet(scores)
+    pd.DataFrame([FIT]).to_parquet(folder / "fits.parquet")
+    tables = {"run_scores": scores, "link_fits": folder / "fits.parquet"}
+    write_document(BENCHMARK, paths, tables, make_machine(), folder / "document")
+    return folder / "document"
+
+
+def test_files_that_numbers_stand_on_are_copied_and_named_by_their_copies(tmp_path: Path) -> None:
+    sources = ("characterise/work/images_tiny.json", "characterise/allreduce_n1x4.json")
+    output = write_with_evidence(tmp_path, *sources)
+    for name in sources:
+        assert (output / "evidence" / name).read_text() == f'{{"made by": "{name}"}}'
+        assert f"evidence/{name}" in (output / "MANIFEST.sha256").read_text()
+    scores = pd.read_csv(output / "scores.csv")
+    assert set(scores["work_source"]) == {"evidence/characterise/work/images_tiny.json"}
+    assert set(scores["power_source"]) == {"data sheet"}
+    system = json.loads((output / "system.json").read_text())
+    assert system["measured_links"][0]["source"] == "evidence/characterise/allreduce_n1x4.json"
+    assert system["measured_link_within_node"]["source"] == "evidence/characterise/allreduce_n1x4.json"
+    document = read_document(output / "report.json")
+    assert "evidence/characterise/allreduce_n1x4.json" in find(document, "Links within").note
+    assert find(document, "Measurements").value == "2 files"
+    assert not [name for name in ("report.json", "scores.csv", "system.json")
+                if "results/characterise" in (output / name).read_text()]  # fmt: skip
+
+
+def test_a_file_that_is_gone_keeps_its_name_and_is_missing(tmp_path: Path) -> None:
+    output = write_with_evidence(tmp_path, "characterise/allreduce_n1x4.json")
+    listed = pd.read_csv(output / "evidence" / "files.csv").set_index("file")["status"]
+    assert listed["characterise/work/images_tiny.json"] == "missing"
+    item = find(read_document(output / "report.json"), "Measurements")
+    assert item.status == "missing"
+    assert "results/characterise/work/images_tiny.json (missing)" in item.note
+    assert set(pd.read_csv(output / "scores.csv")["work_source"]) == {"results/characterise/work/images_tiny.json"}
 
 
 def test_large_and_binary_raw_files_are_named_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,6 +485,20 @@ def test_the_study_files_make_the_same_plans(tmp_path: Path) -> None:
         assert read_plan(output / "source" / "plans" / f"{record.run_id}.json") == record.plan
 
 
+def test_a_study_that_was_only_analysed_can_be_measured_from_the_folder_alone(tmp_path: Path) -> None:
+    study = Study(
+        name="default", title="A study", machine="testbox", benchmarks=(BENCHMARK,), measure=False,
+        published=("hpc_ai500_v2",), compare_with=("results/earlier",), rank_with=("elsewhere/results",),
+    )  # fmt: skip
+    output = write_whole(tmp_path, study=study)
+    path = output / "source" / "config" / "study.yaml"
+    campaign = load_study_file(path)
+    assert campaign.study.measure
+    assert campaign.published == ()
+    assert "elsewhere" not in path.read_text()
+    assert "earlier" not in path.read_text()
+
+
 def test_commands_repeat_each_run_and_name_no_private_folder(tmp_path: Path) -> None:
     record = make_run()
     assert shown_command(record).startswith("python -m hpcai.training.launch -np 2 --gloo python -m hpcai.training")
@@ -436,6 +567,19 @@ def test_the_fragment_escapes_text_and_prefixes_links(tmp_path: Path) -> None:
     assert "h2" not in page.tags
     assert "style" not in page.tags
     assert "<h2>1. System under test" in document_page(document)
+
+
+@pytest.mark.skipif(bool(missing_browser()), reason=missing_browser() or "there is a browser")
+@pytest.mark.parametrize("width", [390, 720, 1000, 1366])
+def test_links_go_on_in_a_new_line_behind_a_slash_only(tmp_path: Path, width: int) -> None:
+    output = write_whole(tmp_path)
+    with open_browser() as browser:
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto((output / "report.html").as_uri())
+        assert page.evaluate("document.querySelectorAll('.items a').length") > 10
+        assert page.evaluate(BREAKS) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert page.evaluate(OVERLAPS) == []
 
 
 def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:

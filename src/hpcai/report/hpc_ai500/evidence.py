@@ -1,8 +1,10 @@
 """What a document is made from: runs of one benchmark, its rows of the tables, the machine file, raw logs."""
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 import pandas as pd
@@ -10,20 +12,33 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.errors import ConfigError, RecordError
+from hpcai.measure.provenance import environment_facts
 from hpcai.measure.publish import RAW, RECORD
 from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
-from hpcai.records import Artefact, RunRecord, file_sha256
+from hpcai.records import Artefact, RunRecord, file_sha256, read_record
 from hpcai.rules.table import rules_of
 from hpcai.tables import read_records
 
 SUITE = "hpc_ai500"
+ENCLOSURES = "evidence"
+"""Folder of the files that numbers stand on besides the runs."""
 MAX_COPIED_BYTES = 5_000_000
 """Larger raw files are named with their SHA-256, not copied."""
-LINK_COLUMNS = ("what", "scope", "ranks", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "source")
-TABLES = {"run_scores": TRIAL_COLUMNS, "scores": SCORE_COLUMNS, "link_fits": LINK_COLUMNS}
+LINK_COLUMNS = ("what", "scope", "ranks", "bytes", "time_s", "time_min_s", "source")
+FIT_COLUMNS = (
+    "what", "scope", "ranks", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s", "misfit_ratio", "source",
+)  # fmt: skip
+TABLES = {"run_scores": TRIAL_COLUMNS, "scores": SCORE_COLUMNS, "links": LINK_COLUMNS, "link_fits": FIT_COLUMNS}
 """Tables that a document reads, and the columns that it may show."""
-LogStatus = Literal["copied", "named: large", "named: not text", "missing", "changed"]
+SOURCES = (
+    ("run_scores", "work_source"), ("run_scores", "power_source"), ("links", "source"), ("link_fits", "source"),
+)  # fmt: skip
+"""Columns that name the files which the numbers of a document stand on, besides the records."""
+FileStatus = Literal["copied", "copied: variables withheld", "named: large", "named: not text", "missing", "changed"]
+HANDED_IN: tuple[FileStatus, ...] = ("copied", "copied: variables withheld")
+RESULT_FILE = re.compile(r"\bresults/[^\s,;]+")
+"""A file of the study as tables name it: relative to the folder that holds the results folder."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +49,20 @@ class LogFile:
     name: str
     bytes: int
     sha256: str
-    status: LogStatus
+    status: FileStatus
+
+    @property
+    def handed_in(self) -> bool:
+        """Whether the document's folder has a copy."""
+        return self.status in HANDED_IN
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A file that numbers stand on besides the runs: how tables name it, and its copy."""
+
+    source: str
+    file: LogFile
 
 
 @dataclass(frozen=True)
@@ -69,6 +97,7 @@ class Evidence:
     study: Study | None
     runs: tuple[Run, ...]
     frames: Mapping[str, pd.DataFrame]
+    enclosures: tuple[Enclosure, ...] = ()
 
     @property
     def records(self) -> tuple[RunRecord, ...]:
@@ -79,6 +108,11 @@ class Evidence:
     def machine_file(self) -> str:
         """Name of the machine file, for what to do."""
         return f"machine file machines/{self.machine.name}.yaml"
+
+    def place(self, text: str) -> str:
+        """Return a text in which files of the study have the path of their copies; others keep theirs."""
+        copies = {one.source: one.file.name for one in self.enclosures if one.file.handed_in}
+        return RESULT_FILE.sub(lambda found: copies.get(found[0], found[0]), text)
 
 
 def read_evidence(
@@ -106,9 +140,9 @@ def read_evidence(
             f"benchmark {benchmark!r}: found a benchmark of {rules_of(suite).title}; its report document is defined "
             f"by the rules of {rules_of(SUITE).title} only: choose one of that suite"
         )
-    runs = sorted((Run(record, path, find_logs(record, path.parent)) for record, path in own), key=_order)
+    runs = sorted((Run(_withhold(record), path, find_logs(record, path.parent)) for record, path in own), key=_order)
     frames = {name: _rows(tables.get(name), columns, benchmark) for name, columns in TABLES.items()}
-    return Evidence(benchmark, machine, study, tuple(runs), frames)
+    return Evidence(benchmark, machine, study, tuple(runs), frames, _find_enclosures(frames, _results_folder(runs[0])))
 
 
 def find_logs(record: RunRecord, folder: Path) -> tuple[LogFile, ...]:
@@ -122,8 +156,53 @@ def find_logs(record: RunRecord, folder: Path) -> tuple[LogFile, ...]:
     return tuple(sorted(logs, key=lambda log: log.name))
 
 
+def _find_enclosures(frames: Mapping[str, pd.DataFrame], results: Path) -> tuple[Enclosure, ...]:
+    """Return the files that the tables name as their sources, in the order of their paths."""
+    columns = (frames[name][column] for name, column in SOURCES if column in frames[name])
+    texts = {str(text) for column in columns for text in column.dropna()}
+    sources = sorted({found for text in texts for found in RESULT_FILE.findall(text)})
+    return tuple(Enclosure(source, _enclosed(source, results)) for source in sources)
+
+
+def _enclosed(source: str, results: Path) -> LogFile:
+    relative = PurePosixPath(source).relative_to("results")
+    path, name = results / relative, f"{ENCLOSURES}/{relative}"
+    if ".." in relative.parts or not path.is_file():
+        return LogFile(path, name, 0, "", "missing")
+    return _log(path, Artefact(path=name, bytes=path.stat().st_size, sha256=file_sha256(path)))
+
+
+def _results_folder(run: Run) -> Path:
+    """Return the folder in which ``runs/RUN_ID/record.json`` lies."""
+    parents = run.path.absolute().parents
+    return parents[min(len(PurePosixPath(run.record.run_id).parts) + 1, len(parents) - 1)]
+
+
+def _withhold(record: RunRecord) -> RunRecord:
+    """Return a record without variables that none is made with any more, such as one with a credential."""
+    kept = environment_facts(record.provenance.environment)
+    return record.model_copy(update={"provenance": record.provenance.model_copy(update={"environment": kept})})
+
+
+def _holds_withheld(path: Path) -> bool:
+    if path.name != RECORD:
+        return False
+    record = read_record(path)
+    return _withhold(record) != record
+
+
+def content_to_hand_in(file: LogFile) -> bytes:
+    """Return what the copy of a file holds: its bytes, or a record without what must not leave the machine."""
+    if file.status == "copied":
+        return file.path.read_bytes()
+    # Not by the model of a record, which would add what later versions know.
+    record = json.loads(file.path.read_bytes())
+    record["provenance"]["environment"] = environment_facts(record["provenance"]["environment"])
+    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+
+
 def _log(path: Path, artefact: Artefact) -> LogFile:
-    status: LogStatus = "copied"
+    status: FileStatus = "copied"
     if not path.is_file():
         status = "missing"
     elif file_sha256(path) != artefact.sha256:
@@ -132,6 +211,8 @@ def _log(path: Path, artefact: Artefact) -> LogFile:
         status = "named: large"
     elif not _is_text(path):
         status = "named: not text"
+    elif _holds_withheld(path):
+        status = "copied: variables withheld"
     return LogFile(path, artefact.path, artefact.bytes, artefact.sha256, status)
 
 

@@ -1,6 +1,7 @@
 """Writes a report document as a folder to hand in: built beside its place and renamed, so it is never half there."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -11,12 +12,13 @@ from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.records import file_sha256
 from hpcai.report.hpc_ai500.document import build_document
-from hpcai.report.hpc_ai500.evidence import Evidence, Run, read_evidence
+from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence, LogFile, content_to_hand_in, read_evidence
 from hpcai.report.hpc_ai500.markup import document_page
 from hpcai.report.hpc_ai500.model import Document
 from hpcai.report.hpc_ai500.readme import MANIFEST, readme_text
 from hpcai.report.hpc_ai500.scores import trial_rows
 from hpcai.report.hpc_ai500.sources import commands_script, shown_command, study_files
+from hpcai.report.hpc_ai500.system import rate_within_node
 
 
 def write_document(
@@ -36,7 +38,8 @@ def write_document(
     records
         Files ``record.json`` beside their ``raw/`` folders; those of other benchmarks are left out.
     tables
-        Parquet files of ``run_scores``, ``scores`` and ``link_fits``; what is not there is named as missing.
+        Parquet files of ``run_scores``, ``scores``, ``links`` and ``link_fits``; what is not there is named as missing.
+        The files that they name as sources are copied as well, from the results folder that the records lie in.
     machine
         The machine file as it is now: what it declares is shown as declared.
     output
@@ -69,13 +72,14 @@ def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    for run in evidence.runs:
-        for log in run.logs:
-            if log.status == "copied":
-                place = folder / run.folder / log.name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                # Raw files are read-only; what is handed in can be written again.
-                place.write_bytes(log.path.read_bytes())
+    copies = {f"{run.folder}/{log.name}": log for run in evidence.runs for log in run.logs}
+    copies |= {one.file.name: one.file for one in evidence.enclosures}
+    for name, file in copies.items():
+        if file.handed_in:
+            place = folder / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # Raw files are read-only; what is handed in can be written again.
+            place.write_bytes(content_to_hand_in(file))
 
 
 def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
@@ -92,7 +96,10 @@ def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
         yield f"source/config/{name}", text
     for run in evidence.runs:
         yield f"source/plans/{run.record.run_id}.json", _json(run.record.plan.model_dump(mode="json"))
-        yield f"{run.folder}/files.csv", _log_list(run)
+        yield f"{run.folder}/files.csv", _file_list(run.logs)
+    if evidence.enclosures:
+        files = [one.file for one in evidence.enclosures]
+        yield f"{ENCLOSURES}/files.csv", _file_list(files, f"{ENCLOSURES}/")
 
 
 def _system(evidence: Evidence) -> dict[str, object]:
@@ -103,15 +110,27 @@ def _system(evidence: Evidence) -> dict[str, object]:
         found = {"node": origin.machine_facts, "software": origin.software, "environment": origin.environment}
         entry = collected.setdefault(_json(found), {**found, "runs": []})
         entry["runs"] = [*_list(entry["runs"]), record.run_id]
-    fits = evidence.frames["link_fits"]
+    best = rate_within_node(evidence)
     return {
         "declared": evidence.machine.model_dump(mode="json"),
         "collected": list(collected.values()),
         "hosts": {
             record.run_id: sorted({rank.placement.hostname for rank in record.ranks}) for record in evidence.records
         },
-        "measured_links": json.loads(fits.to_json(orient="records", double_precision=15)),
-    }
+        "measured_link_within_node": {
+            "bus_bandwidth_bytes_per_s": None if math.isnan(best.rate_bytes_per_s) else best.rate_bytes_per_s,
+            "what": best.name, "note": best.note, "source": evidence.place(best.source),
+        },
+        "measured_links": _rows(evidence, "link_fits"),
+        "measured_messages": _rows(evidence, "links"),
+    }  # fmt: skip
+
+
+def _rows(evidence: Evidence, table: str) -> list[dict[str, object]]:
+    """Return the rows of a table of links, in which sources have their paths in the document's folder."""
+    frame = evidence.frames[table]
+    rows: list[dict[str, object]] = json.loads(frame.to_json(orient="records", double_precision=15))
+    return [row | {"source": evidence.place(str(row["source"] or ""))} for row in rows]
 
 
 def _list(value: object) -> list[object]:
@@ -152,8 +171,12 @@ def _origin(evidence: Evidence) -> dict[str, object]:
     }
 
 
-def _log_list(run: Run) -> str:
-    lines = [f"{log.name},{log.bytes},{log.sha256},{log.status}" for log in run.logs]
+def _file_list(files: Sequence[LogFile], folder: str = "") -> str:
+    """Return the list of raw files, with the size and the digest of the originals."""
+    lines = [
+        f"{file.name.removeprefix(folder)},{file.bytes if file.sha256 else ''},{file.sha256},{file.status}"
+        for file in files
+    ]
     return "\n".join(["file,bytes,sha256,status", *lines]) + "\n"
 
 

@@ -11,6 +11,8 @@ STATUS_WORDS = {"present": "present", "missing": "missing", "not_applicable": "d
 SHORT, LONG = 26, 80
 """Characters up to which a text stays on one line, and from which on it needs a wide column."""
 CODE = re.compile(r"`([^`]+)`")
+FILE = re.compile(r"(?:[\w.-]+/)+[\w-]+\.\w+")
+"""A path in a sentence; a unit such as MB/s is none."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --mute: #59636f; --line: #d0d7de; --head: #f3f5f7; --back: #ffffff;
@@ -27,7 +29,7 @@ h2 { font-size: 1.2rem; margin: 2rem 0 .25rem; }
 h3 { font-size: 1rem; margin: 1.25rem 0 .25rem; }
 p, ul { max-width: 62rem; margin: .4rem 0; }
 a { color: var(--link); }
-code { font-size: .92em; overflow-wrap: anywhere; }
+code { font-size: .92em; overflow-wrap: break-word; }
 @page { size: A4 landscape; margin: 12mm; }
 @media print { body { padding: 0; font-size: 11px; } }
 """
@@ -49,12 +51,14 @@ FRAGMENT_STYLE = """
 .hpc-ai500 .long { min-width: 26rem; }
 .hpc-ai500 summary { cursor: pointer; margin: 1rem 0 .3rem; }
 .hpc-ai500 summary :is(h3, h4, h5) { display: inline; }
-.hpc-ai500 .items { table-layout: fixed; min-width: 40rem; }
-.hpc-ai500 .items th, .hpc-ai500 .items td { overflow-wrap: anywhere; }
-.hpc-ai500 .items thead th:nth-child(1) { width: 19%; }
-.hpc-ai500 .items thead th:nth-child(2) { width: 27%; }
-.hpc-ai500 .items thead th:nth-child(3) { width: 11%; }
-.hpc-ai500 .items thead th:nth-child(4) { width: 15%; }
+.hpc-ai500 .items { table-layout: fixed; min-width: 52rem; }
+.hpc-ai500 .items th, .hpc-ai500 .items td { overflow-wrap: break-word; }
+.hpc-ai500 .items a { overflow-wrap: normal; }
+.hpc-ai500 .part { display: inline-block; text-decoration: inherit; }
+.hpc-ai500 .items thead th:nth-child(1) { width: 18%; }
+.hpc-ai500 .items thead th:nth-child(2) { width: 25%; }
+.hpc-ai500 .items thead th:nth-child(3) { width: 10%; }
+.hpc-ai500 .items thead th:nth-child(4) { width: 19%; }
 .hpc-ai500 .present .status { color: var(--good); }
 .hpc-ai500 .missing .status { color: var(--bad); font-weight: 600; }
 .hpc-ai500 .not_applicable .status, .hpc-ai500 .none { color: var(--mute); }
@@ -153,7 +157,7 @@ def _items(items: tuple[Item, ...], folder: str) -> str:
 
 def _item(item: Item, folder: str) -> str:
     value = "" if item.value is None else _text(say(item.value, item.unit))
-    source = f', <a href="{_text(folder + item.source)}">{_text(item.source)}</a>' if item.source else ""
+    source = f', <a href="{_text(folder + item.source)}">{_path(_text(item.source))}</a>' if item.source else ""
     todo = f"To do: {item.action}." if item.action else ""
     remark = " ".join(f"{text}" for text in (_sentence(item.note), todo) if text)
     return (
@@ -237,8 +241,15 @@ def say(value: Value, unit: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return a sentence in which what stands between backticks is code."""
-    return CODE.sub(r"<code>\1</code>", _text(text))
+    """Return a sentence in which what stands between backticks is code, and paths go on behind a slash."""
+    return CODE.sub(r"<code>\1</code>", FILE.sub(lambda path: _path(path[0]), _text(text)))
+
+
+def _path(path: str) -> str:
+    """Return a path, escaped before, that may go on in a new line behind a slash and nowhere else."""
+    *folders, name = path.split("/")
+    parts = [*(f"{folder}/" for folder in folders), *([name] if name else [])]
+    return "".join(f'<span class="part">{part}</span>' for part in parts) if len(parts) > 1 else path
 
 
 def _text(value: object) -> str:

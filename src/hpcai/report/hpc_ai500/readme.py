@@ -9,8 +9,23 @@ _CONTENTS = (
     "* `configuration.json`: part 2, all settings of every variant and run",
     "* `scores.csv`: part 3, one row for every run, failed ones included",
     "* `logs/RUN_ID/`: raw files of every run; `files.csv` lists all, also those that are too large to be copied",
+    "* `evidence/`: files of the characterisation that scores and links stand on, where tables name any; `files.csv` "
+    "lists all",
     "* `source/`: part 4, code, plans, study files, and `commands.sh`, which repeats every run",
     f"* `{MANIFEST}`: SHA-256 of every file, for `sha256sum --check`",
+)
+
+_PRIVATE = (
+    "Look through these files: they may still name folders, users and hosts of the machine.",
+    "",
+    "* `system.json` and the records below `logs/`: values of environment variables, such as `TMPDIR`, `LD_PRELOAD`, "
+    "`XLA_FLAGS` and those of Slurm; names of hosts. Variables whose names speak of a credential, and those of other "
+    "programs, are left out.",
+    "* `source/source.json` and `source/commands.sh`: folders of the data and of the runs. `source/config/`, "
+    "`source/plans/` and `configuration.json`: what the study and the machine file say.",
+    "* `logs/` and `evidence/`: what programs wrote. These files are copies without any change, so that their SHA-256 "
+    "is that in `files.csv`. Only a record whose status there is `copied: variables withheld` has lost environment "
+    "variables that no record is made with any more; its SHA-256 there is that of the original.",
 )
 
 
@@ -53,8 +68,9 @@ def readme_text(document: Document) -> str:
             "   `snakemake pack --configfile HERE/source/config/study.yaml --config config_dir=HERE/source/config`.",
             "3. Run `sh HERE/source/commands.sh`.",
             "",
-            "Raw files below `logs/` are copies without any change, so that their SHA-256 is that of the records; they "
-            "may name folders and hosts of the machine.",
+            "## Before it is handed in",
+            "",
+            *_PRIVATE,
             "",
         ]
     )

@@ -82,7 +82,7 @@ def describe_scores(evidence: Evidence) -> Part:
 def trial_rows(evidence: Evidence) -> pd.DataFrame:
     """Return the table `run_scores` with a row for every record, also for those that the table lacks.
 
-    Paths of records are those in the document's folder.
+    Paths of records and of the files that the scores stand on are those in the document's folder.
     """
     known = evidence.frames["run_scores"]
     facts = [
@@ -100,6 +100,8 @@ def trial_rows(evidence: Evidence) -> pd.DataFrame:
     rows = runs.merge(scores, on="run_id", how="left", validate="one_to_one")
     order = [name for name in known if name in rows] + [name for name in rows if name not in known]
     rows["record_path"] = [f"{run.folder}/record.json" if run.log("record.json") else "" for run in evidence.runs]
+    for name in ("work_source", "power_source"):
+        rows[name] = rows[name].map(evidence.place, na_action="ignore")
     reasons = pd.Series([record.reason for record in evidence.records], index=rows.index)
     rows["reason"] = rows["reason"].where(rows["reason"].fillna("").ne(""), reasons.where(_broken(rows), ""))
     return rows[order]
@@ -174,9 +176,9 @@ def _range(values: "pd.Series[float]", unit: str, count: int) -> str:
 
 def _log_item(evidence: Evidence) -> Item:
     name = "Output logs"
-    kept = [run for run in evidence.runs if (log := run.log(OUTPUT_LOG)) and log.status == "copied"]
+    kept = [run for run in evidence.runs if (log := run.log(OUTPUT_LOG)) and log.handed_in]
     if len(kept) == len(evidence.runs):
-        files = sum(log.status == "copied" for run in evidence.runs for log in run.logs)
+        files = sum(log.handed_in for run in evidence.runs for log in run.logs)
         value = f"of {len(kept)} runs: {files} files"
         return present(LOGS, name, value, method="collected", source="logs/")
     lost = [f"{run.record.run_id} ({_fate(run)})" for run in evidence.runs if run not in kept]
@@ -229,7 +231,7 @@ def _name(record: RunRecord) -> str:
 
 def _log_path(run: Run) -> str | None:
     log = run.log(OUTPUT_LOG)
-    return f"{run.folder}/{OUTPUT_LOG}" if log and log.status == "copied" else None
+    return f"{run.folder}/{OUTPUT_LOG}" if log and log.handed_in else None
 
 
 def _result_table(evidence: Evidence) -> Table | None:

@@ -9,7 +9,7 @@ import yaml
 from hpcai.config.base import Settings
 from hpcai.config.runs import RunRow
 from hpcai.records import RunRecord
-from hpcai.report.hpc_ai500.evidence import Evidence
+from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, missing, not_applicable, present
 from hpcai.report.hpc_ai500.system import launcher_of
 
@@ -27,7 +27,12 @@ def describe_sources(evidence: Evidence) -> Part:
         title="Source code, documents and run scripts",
         rule="Source code, documents and run scripts, uploaded to BenchHub; the committee then checks replicability.",
         section="HPC AI500 V2.0, 6.3.3 (4)",
-        items=(*_code(evidence.records), *_data(evidence.records), *_scripts(evidence)),
+        items=(
+            *_code(evidence.records),
+            *_data(evidence.records),
+            *_enclosures(evidence),
+            *_scripts(evidence),
+        ),
     )
 
 
@@ -60,6 +65,20 @@ def _data(records: Sequence[RunRecord]) -> Iterator[Item]:
     digests = sorted({record.provenance.data_digest for record in records})
     value = f"{', '.join(origins)}; digest of the manifest {', '.join(digests)}"
     yield present(DOCUMENTS, "Dataset", value, method="collected", source=SOURCE)
+
+
+def _enclosures(evidence: Evidence) -> Iterator[Item]:
+    """Say whether the files that numbers stand on besides the runs are in the folder."""
+    name, files = "Measurements behind the scores and links", [one.file for one in evidence.enclosures]
+    lost = [f"{one.source} ({one.file.status})" for one in evidence.enclosures if not one.file.handed_in]
+    if lost:
+        reason = f"{len(files) - len(lost)} of {len(files)} files are here; not {', '.join(lost)}"
+        action = "put the files back or characterise again (`snakemake characterise`); hand in large ones beside"
+        yield missing(DOCUMENTS, name, reason, action)
+    elif files:
+        yield present(
+            DOCUMENTS, name, f"{len(files)} files", method="collected", source=f"{ENCLOSURES}/files.csv",
+        )  # fmt: skip
 
 
 def _scripts(evidence: Evidence) -> Iterator[Item]:
@@ -149,7 +168,8 @@ def study_files(evidence: Evidence) -> dict[str, str]:
     if evidence.study:
         changes = {
             "benchmarks": (plan.benchmark.name,), "runs": plan.benchmark.name, "machine": plan.machine.name,
-            "config_dir": None, "published": (), "compare_with": (),
+            # The folder is there to measure again, also where its study was only analysed; it names no file outside.
+            "measure": True, "config_dir": None, "published": (), "compare_with": (), "rank_with": (),
         }  # fmt: skip
         files["study.yaml"] = _yaml(evidence.study.model_copy(update=changes))
     return files

@@ -1,9 +1,18 @@
 """Part 1 of the report document: the system under test, down to its run-time software."""
 
+import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
 
 from hpcai.config.machine import Link
-from hpcai.metrics.words import say_bytes
+from hpcai.metrics.link import TRANSFER
+from hpcai.metrics.roofline import ring_traffic
+from hpcai.metrics.roofline_columns import INTRA_NODE
+from hpcai.metrics.roofline_links import WHAT, LinkRate, link_rate
+from hpcai.metrics.words import say_bytes, say_rate, say_share
 from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, agreed, missing, not_applicable, present
@@ -155,17 +164,49 @@ def _links(evidence: Evidence) -> Iterator[Item]:
     if declared is None and all(record.plan.point.ranks_per_node == 1 for record in evidence.records):
         yield not_applicable(WITHIN, name, "every run had one rank on a node: nothing travelled within one")
         return
-    fits = evidence.frames["link_fits"]
-    fits = fits[(fits["scope"] == "node") & (fits["what"] == "transfer")].dropna(subset="bandwidth_bytes_per_s")
-    if declared is not None or fits.empty:
+    measured = rate_within_node(evidence)
+    if declared is not None or math.isnan(measured.rate_bytes_per_s):
         yield _link(evidence, WITHIN, name, declared, "links.intra_node")
         return
-    fit = fits.sort_values("ranks").iloc[-1]
+    words = "; ".join(part for part in (measured.name, measured.note) if part)
     yield present(
-        WITHIN, name, float(fit["bandwidth_bytes_per_s"]), unit="B/s", method="measured", source="system.json",
-        note=f"bus bandwidth of an allreduce among {int(fit['ranks'])} ranks of one node, fitted over message sizes "
-        f"({fit['source']}); which hardware carries it was not declared (`links.intra_node`)",
+        WITHIN, name, measured.rate_bytes_per_s, unit="B/s", method="measured", source=SOURCE,
+        note=f"bus bandwidth of an allreduce among ranks of one node: {words}; source "
+        f"{evidence.place(measured.source)}; which hardware carries it was not declared (`links.intra_node`)",
     )  # fmt: skip
+
+
+def rate_within_node(evidence: Evidence) -> LinkRate:
+    """Return the bus bandwidth among the ranks of a node: the best that was measured, as in the roofline.
+
+    Without the measured messages it is that of the line fitted to them. The note says what the line is worth.
+    """
+    links, fits = evidence.frames["links"], evidence.frames["link_fits"]
+    fit = fits[(fits["scope"] == "node") & (fits["what"] == TRANSFER)].dropna(subset="bandwidth_bytes_per_s")
+    within = links[links["scope"] == "node"]
+    timed = within[within["what"] == TRANSFER]
+    ranks = next((int(rows["ranks"].max()) for rows in (timed, within, fit) if len(rows)), 1)
+    fit = fit[fit["ranks"] == ranks].head(1)
+    line = "; ".join(_say_fit(row, ranks) for _, row in fit.iterrows())
+    best = link_rate(links, fits, INTRA_NODE, 1, ranks)
+    if not math.isnan(best.rate_bytes_per_s):
+        name = f"{best.name}, {ranks} ranks, the fastest timing of all message sizes"
+        return replace(best, name=name, note="; ".join(part for part in (best.note, line) if part))
+    for _, row in fit.iterrows():
+        rate = ring_traffic(float(row["bandwidth_bytes_per_s"]), ranks)
+        return LinkRate(rate, f"{WHAT[TRANSFER]}, {ranks} ranks, of a fitted line", line, str(row["source"]))
+    return best
+
+
+def _say_fit(fit: "pd.Series[Any]", ranks: int) -> str:
+    """Say what the line fitted over all message sizes gives, with its error and how far off it is."""
+    rate, error = (
+        ring_traffic(float(fit.get(f"bandwidth{part}_bytes_per_s", math.nan)), ranks) for part in ("", "_error")
+    )
+    misfit = float(fit.get("misfit_ratio", math.nan))
+    bounds = "its error is not known" if math.isnan(error) else f"standard error {say_rate(error)}"
+    off = "how far off it is is not known" if math.isnan(misfit) else f"at most {say_share(misfit)} off a measured time"
+    return f"the line latency + size / bandwidth over all sizes gives {say_rate(rate)} ({bounds}; {off})"
 
 
 def _network(evidence: Evidence) -> Iterator[Item]:
