@@ -113,11 +113,14 @@ def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:
         description="Judge whether NEW is worse than BASE. A regression is significant and larger than the tolerance, "
         "or a loss of convergence (Fisher's exact test), or a point whose runs all break down. Points that NEW lacks "
         "or that cannot be compared are inconclusive; another validity is named, but decides nothing. Exit status: 0 "
-        "no regression, 1 bad input, 2 regression, 3 inconclusive (with --require-conclusive; otherwise 0).",
+        "no regression, 1 bad input, 2 regression, 3 inconclusive: with --require-conclusive, and always where NEW "
+        "lacks points that BASE has measured (lost points), unless --allow-lost is given; otherwise 0. With two or "
+        "three runs on a side a regression rests on the assumption of normal scatter; one run shows none.",
     )
     regress.add_argument("base", type=Path, help="results folder to compare with")
     regress.add_argument("new", type=Path, help="results folder to judge")
     regress.add_argument("--require-conclusive", action="store_true", help="exit with 3 if too few runs tell nothing")
+    regress.add_argument("--allow-lost", action="store_true", help="NEW may lack points: it repeats a part of BASE")
     regress.add_argument("--json", type=Path, metavar="FILE", help="write the verdict and its reasons as JSON")
     regress.set_defaults(run=_regress)
 
@@ -243,7 +246,7 @@ def _regress(arguments: argparse.Namespace) -> int:
     if arguments.json:
         write_values(regression_as_dict(regression), arguments.json)
     print(say_regression(regression))
-    return regression.exit_code(require_conclusive=arguments.require_conclusive)
+    return regression.exit_code(require_conclusive=arguments.require_conclusive, allow_lost=arguments.allow_lost)
 
 
 def _history(arguments: argparse.Namespace) -> None:

@@ -13,7 +13,8 @@ from hpcai.compare.study import PointKey, Study, read_study
 from hpcai.compare.verdict import NEW, TOLERANCE, judge_scores
 from hpcai.errors import ConfigError
 from hpcai.metrics.detectable import ALPHA
-from hpcai.metrics.significance import correct_holm, find_level_shift
+from hpcai.metrics.level_shifts import find_level_shift
+from hpcai.metrics.significance import correct_holm
 from hpcai.metrics.statistics import mean_interval
 
 HISTORY_COLUMNS = (

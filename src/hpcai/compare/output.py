@@ -30,6 +30,7 @@ def regression_as_dict(regression: Regression) -> dict[str, Any]:
     return {
         "verdict": regression.verdict,
         "tolerance_ratio": regression.tolerance_ratio,
+        "lost_points": regression.lost_points,
         "points": _rows(regression.points),
         "scores": _rows(regression.scores),
         "comparison": comparison_as_dict(regression.comparison),

@@ -10,19 +10,22 @@ import pandas as pd
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of
 from hpcai.compare.study import Study
+from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.significance import Significance, compare_samples, correct_holm
 
 COMPARISON_COLUMNS = (
     "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "ranks", "measure", "unit", "better",
-    "base_value", "new_value", "ratio", "low_ratio", "high_ratio", "n_base", "n_new", "p_t", "p_permutation",
-    "smallest_p", "p_corrected", "spread_ratio", "detectable_ratio", "beyond_range", "identical", "method", "note",
-    "source",
+    "base_value", "new_value", "ratio", "low_ratio", "high_ratio", "n_base", "n_new", "p_t", "p_bounded",
+    "p_permutation", "smallest_p", "p_corrected", "spread_ratio", "detectable_ratio", "beyond_range", "identical",
+    "method", "note", "source",
 )  # fmt: skip
 """One row per point and score; one without a `measure` for each point that is not compared (`note` says why).
 
-`ratio` is new over base; `p_corrected` is corrected for all scores of the table (Holm). `finding`: "worse", "better" or
-"different" (significant, the last without a better direction), "not significant", "too few runs" (no arrangement of
-them reaches 5 %), "one run", "not measured", "not comparable", "no ratio", "identical" (the same values on both sides).
+`ratio` is new over base; `p_corrected` is `p_bounded` corrected for all scores of the table (Holm), or `p_permutation`
+where there is no spread. `detectable_ratio` is the smallest change that the rule finds with 80 % probability, after the
+correction, in a score that alone has changed. `finding`: "worse", "better" or "different" (significant, the last
+without a better direction), "not significant", "too few runs" (without spread, and no arrangement of them reaches 5 %),
+"one run", "not measured", "not comparable", "no ratio", "identical" (the same values on both sides).
 """
 _FLAGS = ("beyond_range", "identical")
 _TEXTS = (
@@ -121,13 +124,25 @@ def _unit(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> str:
 
 def _judge(frame: pd.DataFrame) -> pd.DataFrame:
     """Add the corrected p values and what was found."""
-    p_values = frame["p_t"].astype(float).fillna(frame["p_permutation"].astype(float))
+    p_values = frame["p_bounded"].astype(float).fillna(frame["p_permutation"].astype(float))
     frame["p_corrected"] = correct_holm(p_values.tolist())
+    tested = count_tested(frame)
+    frame["detectable_ratio"] = [
+        detectable_ratio(row["spread_ratio"], int(row["n_base"]), int(row["n_new"]), tested)
+        if row["spread_ratio"] > 0
+        else math.nan
+        for row in frame.to_dict("records")
+    ]
     frame["measure"] = frame["measure"].fillna("")
     frame["finding"] = [_finding(row) for row in frame.to_dict("records")]
     numbers = [name for name in COMPARISON_COLUMNS if name not in (*_FLAGS, *_TEXTS)]
     kinds = {**dict.fromkeys(_FLAGS, "boolean"), **dict.fromkeys(numbers, "float64")}
     return frame.astype(kinds).fillna(dict.fromkeys(_TEXTS, ""))
+
+
+def count_tested(scores: pd.DataFrame) -> int:
+    """Return for how many scores the p values of a comparison are corrected."""
+    return int(scores["p_corrected"].notna().sum())
 
 
 def _finding(row: dict[Any, Any]) -> str:
@@ -143,7 +158,7 @@ def _finding(row: dict[Any, Any]) -> str:
 
 def _tested(row: dict[Any, Any]) -> str:
     """Return what the tests found."""
-    change = Significance(p_permutation=row["p_permutation"], smallest_p=row["smallest_p"])
+    change = Significance(**{name: row[name] for name in ("p_bounded", "p_permutation", "smallest_p", "beyond_range")})
     if not change.is_significant(row["p_corrected"]):
         return "not significant" if change.can_be_significant else "too few runs"
     if not row["better"]:

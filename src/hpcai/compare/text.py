@@ -9,13 +9,15 @@ import pandas as pd
 
 from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
-from hpcai.compare.scores import FINDINGS
+from hpcai.compare.scores import FINDINGS, count_tested
 from hpcai.compare.verdict import VERDICTS, Regression, say_change
 from hpcai.metrics.words import say_bytes, say_rate, say_share
 
 MOST_ROWS = 40
 """Rows of a table that fit a few screens."""
 LONGEST_CELL = 44
+LARGEST = 10.0
+"""Where only changes beyond this ratio would be found, their size is not told: no result is that far from another."""
 NOTABLE = ("worse", "different", "better", "not comparable")
 _DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
 
@@ -56,7 +58,8 @@ def say_regression(regression: Regression) -> str:
         blocks.append("\n".join([*lines, *([f"    also: {row['remark']}"] if row["remark"] else [])]))
     tolerance = say_share(regression.tolerance_ratio)
     counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
-    last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance})"
+    lost = f"; {_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
+    last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance}{lost})"
     return "\n\n".join([_say_sides(regression.comparison), "\n".join(blocks), last])
 
 
@@ -172,11 +175,12 @@ def _interval(low: float, high: float) -> str:
 
 
 def _how(scores: pd.DataFrame) -> str:
-    tested = int(scores["p_corrected"].notna().sum())
     return (
-        "Change: ratio of means, its interval by Welch's t. A change is called worse or better if Welch's t test finds "
-        f"it at 5 %\nafter Holm's correction for the {_count(tested, 'score')} tested (column p), and the permutation "
-        f"test at 5 % as well.{_say_detectable(scores)}"
+        "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
+        "smaller side's degrees of\nfreedom finds it at 5 % after Holm's correction for the "
+        f"{_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
+        "the runs\nare too few for that test, if all values of one side lie beyond the other's (this rests on the "
+        f"assumption of normal scatter).{_say_detectable(scores)}"
     )
 
 
@@ -184,10 +188,16 @@ def _say_detectable(scores: pd.DataFrame) -> str:
     found = scores.loc[scores["measure"].isin(HEADLINES), "detectable_ratio"].dropna()
     if found.empty:
         return ""
-    least, most = (say_change(1 + ratio) for ratio in (found.min(), found.max()))
+    limit = say_change(LARGEST)
+    if found.min() >= LARGEST - 1:
+        return f"\nTime to train, VFLOPS or throughput: so few runs do not reliably find changes below {limit}."
+    least, most = (
+        say_change(1 + ratio) if ratio < LARGEST - 1 else f"{limit} or more" for ratio in (found.min(), found.max())
+    )
     return (
-        "\nTime to train, VFLOPS or throughput: so many runs with this spread find a change with 80 % probability if "
-        f"it is\nlarger than {least} at the steadiest point, {most} at the least steady one (one score, uncorrected)."
+        "\nTime to train, VFLOPS or throughput: so many runs with this spread find a change of one score alone with "
+        f"80 % probability if it is\nlarger than {least} at the steadiest point, {most} at the least steady one (after "
+        "the correction)."
     )
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.measures import HEADLINES
 from hpcai.compare.points import key_of
-from hpcai.compare.scores import COMPARISON_COLUMNS
+from hpcai.compare.scores import COMPARISON_COLUMNS, count_tested
 from hpcai.errors import ConfigError
 from hpcai.metrics.detectable import ALPHA, runs_needed
 from hpcai.metrics.words import say_share
@@ -24,7 +24,7 @@ VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
 NEW = "new"
 """Verdict on a point that the base does not have: it decides nothing."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
-POINT_VERDICT_COLUMNS = ("verdict", "reason", "benchmark", "variant", "scale", "remark")
+POINT_VERDICT_COLUMNS = ("verdict", "reason", "benchmark", "variant", "scale", "lost", "remark")
 SCORE_VERDICT_COLUMNS = ("verdict", "reason", *COMPARISON_COLUMNS)
 
 
@@ -37,8 +37,9 @@ class Regression:
     verdict
         The gravest of all points: regression, inconclusive, improvement, no change.
     points
-        One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, and what does not decide but should be
-        seen, such as another validity.
+        One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, whether it is lost (the base has runs of
+        it that trained to their end, the new result has no run), and what does not decide but should be seen, such as
+        another validity.
     scores
         The comparison with a verdict for each score (:data:`SCORE_VERDICT_COLUMNS`).
     tolerance_ratio
@@ -53,9 +54,19 @@ class Regression:
     tolerance_ratio: float
     comparison: Comparison
 
-    def exit_code(self, *, require_conclusive: bool = False) -> int:
-        """Return 2 for a regression, 3 for an inconclusive result if that is not allowed, otherwise 0."""
-        if self.verdict == INCONCLUSIVE and not require_conclusive:
+    @property
+    def lost_points(self) -> int:
+        """How many points the base has measured and the new result lacks."""
+        return int(self.points["lost"].sum())
+
+    def exit_code(self, *, require_conclusive: bool = False, allow_lost: bool = False) -> int:
+        """Return 2 for a regression, 3 for an inconclusive result that is not allowed, otherwise 0.
+
+        A result that lacks points of the base is never passed unless that is allowed: what was not run again may
+        hide any regression. Too few runs are passed unless a conclusion is required.
+        """
+        passed = not require_conclusive and (allow_lost or not self.lost_points)
+        if self.verdict == INCONCLUSIVE and passed:
             return 0
         return EXIT_CODES.get(self.verdict, 0)
 
@@ -99,16 +110,18 @@ def judge_comparison(comparison: Comparison, tolerance_ratio: float = TOLERANCE)
 
 def judge_scores(scores: pd.DataFrame, tolerance_ratio: float) -> pd.DataFrame:
     """Return a comparison with the verdict on each score and its reason (:data:`SCORE_VERDICT_COLUMNS`)."""
-    judged = [judge_score(row, tolerance_ratio) for row in scores.to_dict("records")]
+    tested = count_tested(scores)
+    judged = [judge_score(row, tolerance_ratio, tested) for row in scores.to_dict("records")]
     frame = scores.assign(verdict=[verdict for verdict, _ in judged], reason=[reason for _, reason in judged])
     return frame[list(SCORE_VERDICT_COLUMNS)]
 
 
-def judge_score(row: Mapping[Any, Any], tolerance_ratio: float) -> tuple[str, str]:
-    """Return the verdict on one row of a comparison, and its reason.
+def judge_score(row: Mapping[Any, Any], tolerance_ratio: float, tested: int = 1) -> tuple[str, str]:
+    """Return the verdict on one row of a comparison of so many tested scores, and its reason.
 
     A regression or an improvement is significant and larger than the tolerance; no change has its whole 95 % interval
-    within the tolerance (or identical values); everything else is inconclusive.
+    within the tolerance (or identical values, or no spread in as many runs as show a significant change that is
+    smaller); everything else is inconclusive.
     """
     limit = 1 + tolerance_ratio
     if row["finding"] in ("not comparable", "not measured", "no ratio", "one run"):
@@ -116,14 +129,15 @@ def judge_score(row: Mapping[Any, Any], tolerance_ratio: float) -> tuple[str, st
     if row["finding"] == "identical":
         return NO_CHANGE, "the same values on both sides"
     ratio = float(row["ratio"])
-    size = f"{say_change(ratio)}, 95 % interval {say_change(row['low_ratio'])} to {say_change(row['high_ratio'])}"
-    if row["finding"] in ("worse", "better", "different") and not 1 / limit <= ratio <= limit:
-        if row["finding"] == "different":
-            return INCONCLUSIVE, f"{size}: significant, but nothing on record tells which way is better"
-        return (REGRESSION if row["finding"] == "worse" else IMPROVEMENT), size
+    size, significant = _say_size(row), row["finding"] in _SIGNIFICANT
+    if significant and not 1 / limit <= ratio <= limit:
+        assumed = " (few runs: on the assumption of normal scatter)" if row["smallest_p"] > ALPHA else ""
+        return _SIGNIFICANT[row["finding"]], f"{size}{assumed}{_undirected(row)}"
     if row["low_ratio"] >= 1 / limit and row["high_ratio"] <= limit:
         return NO_CHANGE, f"{size}: within {say_share(tolerance_ratio)}"
-    return INCONCLUSIVE, f"{size}: {_what_is_missing(row, tolerance_ratio)}"
+    if significant and math.isnan(row["low_ratio"]):
+        return NO_CHANGE, f"{size}: every run of either side lies within {say_share(tolerance_ratio)} of the other's"
+    return INCONCLUSIVE, f"{size}: {_what_is_missing(row, tolerance_ratio, tested)}"
 
 
 def say_change(ratio: float) -> str:
@@ -133,18 +147,38 @@ def say_change(ratio: float) -> str:
     return f"×{ratio:.3g}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
 
 
-def _what_is_missing(row: Mapping[Any, Any], tolerance_ratio: float) -> str:
-    needed = runs_needed(row["spread_ratio"], tolerance_ratio)
+_SIGNIFICANT = {"worse": REGRESSION, "better": IMPROVEMENT, "different": INCONCLUSIVE}
+"""Findings that are significant, and the verdicts on changes beyond the tolerance."""
+
+
+def _undirected(row: Mapping[Any, Any]) -> str:
+    undirected = row["finding"] == "different"
+    return ": significant, but nothing on record tells which way is better" if undirected else ""
+
+
+def _say_size(row: Mapping[Any, Any]) -> str:
+    size = say_change(float(row["ratio"]))
+    if math.isnan(row["low_ratio"]):
+        return f"{size}, no interval because all runs of a side are equal"
+    return f"{size}, 95 % interval {say_change(row['low_ratio'])} to {say_change(row['high_ratio'])}"
+
+
+def _what_is_missing(row: Mapping[Any, Any], tolerance_ratio: float, tested: int) -> str:
+    needed = runs_needed(row["spread_ratio"], tolerance_ratio, tested)
     have = f"have {row['n_base']:.0f} and {row['n_new']:.0f}"
+    if math.isnan(needed):
+        return f"runs without spread do not tell how many would find {say_share(tolerance_ratio)} ({have})"
     if not math.isfinite(needed):
         return f"no number of runs that anyone makes can find {say_share(tolerance_ratio)} at this spread ({have})"
     if needed <= min(row["n_base"], row["n_new"]):
         return f"the change is near the tolerance of {say_share(tolerance_ratio)}; more runs would tell ({have})"
-    return f"about {needed:.0f} runs on each side would find a change of {say_share(tolerance_ratio)} ({have})"
+    found = f"a change of {say_share(tolerance_ratio)} ({have}) to be significant with 80 % probability"
+    return f"about {needed:.0f} runs on each side would find {found}"
 
 
 def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, Any]:
     where = {name: point[name] for name in ("benchmark", "variant", "scale")}
+    where["lost"] = point["status"] == "only_base" and point["finished_base"] > 0
     if point["status"] != "compared":
         verdict, reason = _not_compared(point)
         return {"verdict": verdict, "reason": reason, **where, "remark": ""}

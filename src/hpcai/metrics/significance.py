@@ -1,14 +1,12 @@
-"""Whether two sets of runs differ: tests and intervals that fit the number of runs, and what they could have found.
+"""Whether two sets of runs differ: the one rule of significance, and the tests that it stands on.
 
-Welch (1947) for the interval and the t test, Fisher's randomisation test for the order-free check, Fisher's exact test
-for failures, Holm (1979) for many scores at once.
+Welch (1947) for the interval, the t test with the smaller side's degrees of freedom, Fisher's randomisation test for
+the order-free check, Fisher's exact test for failures, Holm (1979) for many scores at once.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,11 +14,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hpcai.metrics.detectable import ALPHA, detectable_ratio
+from hpcai.metrics.permutations import permute_samples
 from hpcai.metrics.statistics import NOT_MEASURED, finite, ratio_interval
 
-EXACT_ARRANGEMENTS = 20_000
-"""Up to so many arrangements of the runs are all counted (8 runs against 8 have 12,870); beyond, so many are drawn."""
-DRAWS = 9_999
+RESOLUTION = 1e-9
+"""Values whose relative difference is smaller are equal: what is left is rounding, and no scatter of a measurement."""
+SAME_VALUES = "the same values on both sides"
+T_TEST = "t test with the degrees of freedom of the smaller side"
 
 _NAN = float("nan")
 
@@ -34,18 +34,23 @@ class Significance:
     base_value, new_value
         Arithmetic means [the unit of the values].
     ratio, low, high
-        ``new / base`` with its 95 % interval; NaN bounds where a side has one run.
+        ``new / base`` with its 95 % interval; NaN bounds where a side has one run, or no side has a spread.
     n_base, n_new
         Number of runs with a value on each side.
     p_t
-        Two-sided p of Welch's t test on the logarithm of the ratio; NaN where there is no spread to test against.
+        Two-sided p of Welch's t test, on the logarithm of the ratio or on the difference; it belongs to the interval.
+        NaN where there is no spread to test against.
+    p_bounded
+        Two-sided p of the same statistic with the degrees of freedom of the smaller side. It judges: for normal
+        scatter it is not too small whatever the two spreads are (Mickey and Brown 1966, Ann. Math. Stat. 37, 639),
+        while Welch's can be ten times too small where few runs of a wide side meet a correction for many scores.
     p_permutation, smallest_p
         Two-sided p of the permutation test, and the smallest that so few runs can reach.
     spread_ratio
         Standard deviation over mean, pooled over both sides.
     detectable_ratio
-        The smallest change, as ``ratio - 1``, that a t test of so many runs with this spread finds with 80 %
-        probability.
+        The smallest change, as ``ratio - 1``, that :meth:`is_significant` finds in so many runs with this spread with
+        80 % probability, if this is the only score.
     beyond_range
         Whether all values of the new side lie outside the range of the base side.
     identical
@@ -62,6 +67,7 @@ class Significance:
     n_base: int = 0
     n_new: int = 0
     p_t: float = _NAN
+    p_bounded: float = _NAN
     p_permutation: float = _NAN
     smallest_p: float = _NAN
     spread_ratio: float = _NAN
@@ -74,20 +80,33 @@ class Significance:
     @property
     def p_value(self) -> float:
         """The p that is corrected for many scores: of the t test, or of the permutations where there is no spread."""
-        return self.p_permutation if math.isnan(self.p_t) else self.p_t
+        return self.p_permutation if math.isnan(self.p_bounded) else self.p_bounded
 
     def is_significant(self, p_corrected: float) -> bool:
-        """Return whether both tests see a change, the first one after its correction for many scores."""
-        return p_corrected <= ALPHA and self.p_permutation <= ALPHA
+        """Return whether two tests see a change: this is the rule for all comparisons.
+
+        The first is :attr:`p_value` after its correction for many scores. The second needs no assumption on the
+        scatter and is not corrected, because with few runs its p cannot become small enough (5 against 5 runs: 2/252):
+        the permutation test at 5 %. Where the runs are too few for that (3 against 3: 2/20), all values of one side
+        have to lie beyond all of the other, and the finding rests on the t test's assumption of normal scatter. One
+        run on a side, or few runs without any spread, never show a change.
+        """
+        agrees = self.beyond_range if self.rests_on_normal_scatter else self.p_permutation <= ALPHA
+        return p_corrected <= ALPHA and agrees
+
+    @property
+    def rests_on_normal_scatter(self) -> bool:
+        """Whether the runs are too few for the permutation test, so that the t test decides."""
+        return self.smallest_p > ALPHA and math.isfinite(self.p_bounded)
 
     @property
     def can_be_significant(self) -> bool:
-        """Whether the number of runs allows any significance."""
-        return self.smallest_p <= ALPHA
+        """Whether the runs allow any significance."""
+        return self.smallest_p <= ALPHA or self.rests_on_normal_scatter
 
 
 def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance:
-    """Return the change from one set of runs to another, with the significance that their number allows.
+    """Return the change from one set of runs to another as a ratio, with the significance that their number allows.
 
     Parameters
     ----------
@@ -97,40 +116,48 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
     Returns
     -------
     Significance
-        The ratio of the means with the interval of :func:`hpcai.metrics.statistics.ratio_interval`, the t test that
-        belongs to it, and the permutation test of ``log(mean(new) / mean(base))``. With one run on a side neither
-        exists. The permutation test is not corrected for many scores: with few runs its p cannot become small enough
-        (5 against 5 runs: 2/252); it has to agree, so that no t test of oddly distributed values decides alone.
+        The ratio of the means with the interval of :func:`hpcai.metrics.statistics.ratio_interval`, and the tests of
+        ``log(mean(new) / mean(base))``. With one run on a side neither exists.
     """
     before, after = finite(base), finite(new)
-    counts: dict[str, Any] = {"n_base": len(before), "n_new": len(after)}
-    counts["identical"] = len(before) > 0 and np.array_equal(np.sort(before), np.sort(after))
+    about = _describe(before, after)
     if not (len(before) and len(after)):
-        return Significance(_mean(before), _mean(after), **counts, method="none", note=_nothing(before, after))
+        return Significance(**about, method="none", note=_nothing(before, after))
     if before.min() <= 0 or after.min() <= 0:
-        note = "values that are not positive have no ratio"
-        return Significance(_mean(before), _mean(after), **counts, method="none", note=note)
+        return Significance(**about, method="none", note="values that are not positive have no ratio")
     ratio = ratio_interval(after, before)
-    means = {"base_value": float(before.mean()), "new_value": float(after.mean()), "ratio": ratio.value, **counts}
-    beyond = bool(after.min() > before.max() or after.max() < before.min())
+    about["ratio"] = ratio.value
     if min(len(before), len(after)) == 1:
-        return Significance(**means, beyond_range=beyond, method="ratio of means, no test", note=_one_run(beyond))
-    p_permutation, smallest, how = _permutation_test(before, after)
-    p_t = _welch_p(before, after)
-    equal = "all runs of a side are equal: no spread, only the permutations are a test"
-    return Significance(
-        **means,
-        low=ratio.low,
-        high=ratio.high,
-        p_t=p_t,
-        p_permutation=p_permutation,
-        smallest_p=smallest,
-        spread_ratio=_pooled_spread(before, after),
-        detectable_ratio=detectable_ratio(_pooled_spread(before, after), len(before), len(after)),
-        beyond_range=beyond,
-        method=f"{ratio.method}; Welch's t test; {how}",
-        note="; ".join(filter(None, [equal if math.isnan(p_t) else "", _few_runs(smallest)])),
-    )
+        return Significance(**about, method="ratio of means, no test", note=_one_run(beyond=about["beyond_range"]))
+    tests = _test(before, after, logarithmic=True)
+    spread = 0.0 if math.isnan(tests["p_t"]) else _pooled_spread(before, after)
+    # Runs without any spread tell nothing of the scatter: an interval of no width would be a claim.
+    bounds = {"low": ratio.low, "high": ratio.high} if spread else {}
+    detectable = detectable_ratio(spread, len(before), len(after))
+    method = f"{ratio.method}; {tests.pop('method')}"
+    return Significance(**about, **bounds, **tests, spread_ratio=spread, detectable_ratio=detectable, method=method)
+
+
+def compare_differences(base: Iterable[float], new: Iterable[float]) -> Significance:
+    """Return the significance of a difference of means: for values whose zero means nothing, such as a quality.
+
+    Parameters
+    ----------
+    base, new
+        One value per run [the same unit], of any sign; NaN is left out.
+
+    Returns
+    -------
+    Significance
+        The tests of ``mean(new) - mean(base)`` by the same rule; the ratio and what belongs to it are NaN.
+    """
+    before, after = finite(base), finite(new)
+    about = _describe(before, after)
+    if not (len(before) and len(after)):
+        return Significance(**about, method="none", note=_nothing(before, after))
+    if min(len(before), len(after)) == 1:
+        return Significance(**about, method="difference of means, no test", note=_one_run(beyond=about["beyond_range"]))
+    return Significance(**about, **_test(before, after, logarithmic=False))
 
 
 def correct_holm(p_values: Sequence[float]) -> list[float]:
@@ -146,6 +173,11 @@ def correct_holm(p_values: Sequence[float]) -> list[float]:
     factors = np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
     return [float(value) for value in corrected]
+
+
+def no_spread(values: NDArray[np.float64]) -> bool:
+    """Return whether at most rounding sets the values of a side apart."""
+    return bool(np.ptp(values) <= RESOLUTION * np.abs(values).max())
 
 
 def compare_failures(ok_base: int, n_base: int, ok_new: int, n_new: int) -> float:
@@ -171,78 +203,67 @@ def compare_failures(ok_base: int, n_base: int, ok_new: int, n_new: int) -> floa
     return float(stats.fisher_exact(table, alternative="greater").pvalue)
 
 
-def find_level_shift(values: Sequence[float], seed: int = 1) -> tuple[int, float]:
-    """Return after how many values a series changes its level most, and the p of that change.
-
-    The largest standardised difference of the means before and after any place, of the logarithms, against the same
-    of shuffled series: one value per result, because runs of one result are no independent witnesses of a shift
-    between results. Fewer than eight values cannot reach 5 %.
-
-    Parameters
-    ----------
-    values
-        Positive values in the order of time, without gaps.
-    seed
-        Of the shuffles: equal arguments give equal results.
-    """
-    if len(values) < 4 or min(values) <= 0:
-        return 0, _NAN
-    logs = np.log(np.asarray(values, dtype=np.float64))
-    shuffled = np.random.default_rng(seed).permuted(np.tile(logs, (DRAWS, 1)), axis=1)
-    found = _shift_statistics(logs[np.newaxis])[0]
-    drawn = _shift_statistics(shuffled).max(axis=1)
-    p = (1 + int((drawn >= found.max() - 1e-12).sum())) / (DRAWS + 1)
-    return int(found.argmax()) + 1, float(p)
+def _describe(before: NDArray[np.float64], after: NDArray[np.float64]) -> dict[str, Any]:
+    both = len(before) > 0 and len(after) > 0
+    return {
+        "base_value": _mean(before),
+        "new_value": _mean(after),
+        "n_base": len(before),
+        "n_new": len(after),
+        "beyond_range": bool(both and (after.min() > before.max() or after.max() < before.min())),
+        "identical": both and _identical(before, after),
+    }
 
 
-def _shift_statistics(series: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Difference of the means before and after each place, over its standard error but for a common factor."""
-    count = series.shape[1]
-    before = np.arange(1, count)
-    centred = np.cumsum(series - series.mean(axis=1, keepdims=True), axis=1)[:, :-1]
-    statistics: NDArray[np.float64] = np.abs(centred) / np.sqrt(before * (count - before) / count)
-    return statistics
+def _identical(before: NDArray[np.float64], after: NDArray[np.float64]) -> bool:
+    if len(before) == len(after):
+        return bool(np.allclose(np.sort(before), np.sort(after), rtol=RESOLUTION, atol=0))
+    return min(len(before), len(after)) > 1 and not _spread(np.concatenate([before, after]))
 
 
-def _permutation_test(before: NDArray[np.float64], after: NDArray[np.float64]) -> tuple[float, float, str]:
-    """Return p, the smallest p that can be reached, and how it was made."""
-    pooled, chosen = np.concatenate([after, before]), len(after)
-    total = math.comb(len(pooled), chosen)
-    smallest = (2 if len(before) == len(after) else 1) / total
-    picks, exact = _arrangements(len(pooled), chosen)
-    sums = pooled[picks].sum(axis=1)
-    # The mean of the others follows from the sum of the chosen.
-    statistics = np.abs(np.log(sums / chosen) - np.log((pooled.sum() - sums) / len(before)))
-    as_extreme = int((statistics >= statistics[0] * (1 - 1e-9) - 1e-12).sum())
-    p = as_extreme / len(picks)
-    how = f"permutation test, {'all' if exact else 'of the measured and'} {len(picks) - (not exact)} "
-    return p, max(smallest, 1 / len(picks)), how + ("arrangements" if exact else "drawn arrangements")
+def _test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmic: bool) -> dict[str, Any]:
+    """Return the p values of both tests, how they were made, and what limits them."""
+    p_permutation, smallest, how = permute_samples(before, after, logarithmic=logarithmic)
+    p_t, p_bounded = _t_test(before, after, logarithmic=logarithmic)
+    found = {"p_t": p_t, "p_bounded": p_bounded, "p_permutation": p_permutation, "smallest_p": smallest}
+    tests = Significance(**found)
+    note = "" if math.isfinite(p_t) else SAME_VALUES if _identical(before, after) else _say_no_spread(tests)
+    assumed = f"; {_ASSUMED.format(smallest)}" if tests.rests_on_normal_scatter else ""
+    return {**found, "method": f"{T_TEST}; {how}{assumed}", "note": note}
 
 
-@lru_cache(maxsize=16)
-def _arrangements(total: int, chosen: int) -> tuple[NDArray[np.intp], bool]:
-    """Return which values form the first side in each arrangement, the measured one first; and if these are all."""
-    if math.comb(total, chosen) <= EXACT_ARRANGEMENTS:
-        return np.array(list(combinations(range(total), chosen)), dtype=np.intp), True
-    everyone = np.tile(np.arange(total), (DRAWS, 1))
-    drawn = np.random.default_rng(1).permuted(everyone, axis=1)[:, :chosen]
-    return np.vstack([np.arange(chosen), drawn]), False
+_ASSUMED = (
+    "too few for 5 % (smallest p {:.2g}): the t test decides if all values of one side lie beyond the other's, on the "
+    "assumption of normal scatter"
+)
 
 
-def _welch_p(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    """Return p of the logarithm of the ratio of means, by the delta method: the test of `ratio_interval`."""
-    spreads = [float(side.std(ddof=1) / side.mean()) for side in (before, after)]
+def _say_no_spread(tests: Significance) -> str:
+    equal = "all runs of a side are equal: no spread, only the permutations are a test"
+    few = f"too few runs for a conclusion: no arrangement of them reaches p below {tests.smallest_p:.2g}"
+    return equal if tests.can_be_significant else f"{equal}; {few}"
+
+
+def _t_test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmic: bool) -> tuple[float, float]:
+    """Return p of Welch's t test, by the delta method for a ratio; and p with the smaller side's degrees of freedom."""
+    sides = (before, after)
+    spreads = [_spread(side) / (float(side.mean()) if logarithmic else 1.0) for side in sides]
     if max(spreads) == 0:
-        return _NAN
-    logs = [math.log(side.mean()) for side in (before, after)]
+        return _NAN, _NAN
+    levels = [math.log(side.mean()) if logarithmic else float(side.mean()) for side in sides]
     test = stats.ttest_ind_from_stats(
-        logs[0], spreads[0], len(before), logs[1], spreads[1], len(after), equal_var=False
+        levels[0], spreads[0], len(before), levels[1], spreads[1], len(after), equal_var=False
     )
-    return float(test.pvalue)
+    bounded = 2 * stats.t.sf(abs(test.statistic), min(len(before), len(after)) - 1)
+    return float(test.pvalue), float(bounded)
+
+
+def _spread(side: NDArray[np.float64]) -> float:
+    return 0.0 if no_spread(side) else float(side.std(ddof=1))
 
 
 def _pooled_spread(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    squares = sum((len(side) - 1) * float(side.var(ddof=1) / side.mean() ** 2) for side in (before, after))
+    squares = sum((len(side) - 1) * (_spread(side) / float(side.mean())) ** 2 for side in (before, after))
     return math.sqrt(squares / (len(before) + len(after) - 2))
 
 
@@ -256,12 +277,6 @@ def _nothing(before: NDArray[np.float64], after: NDArray[np.float64]) -> str:
     return f"{NOT_MEASURED} on the {'new' if len(before) else 'base'} side"
 
 
-def _one_run(beyond: bool) -> str:
+def _one_run(*, beyond: bool) -> str:
     where = "beyond the range of the base" if beyond else "within the range of the base"
     return f"one run on a side: no test is possible; the new side is {where}"
-
-
-def _few_runs(smallest: float) -> str:
-    if smallest <= ALPHA:
-        return ""
-    return f"too few runs for a conclusion: no arrangement of them reaches p below {smallest:.2g}"

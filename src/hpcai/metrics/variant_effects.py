@@ -10,9 +10,11 @@ import pandas as pd
 from scipy import stats
 
 from hpcai.config.runs import Point
+from hpcai.metrics.detectable import FEWEST_RUNS
 from hpcai.metrics.scales import POINT_SETTINGS
 from hpcai.metrics.scaling import COMPLETE
-from hpcai.metrics.statistics import LEVEL, NOT_MEASURED, Estimate, finite, ratio_interval
+from hpcai.metrics.significance import Significance, compare_differences, compare_samples, correct_holm, no_spread
+from hpcai.metrics.statistics import LEVEL, NOT_MEASURED, Estimate, finite
 from hpcai.metrics.trial_scores import is_error_metric
 from hpcai.metrics.words import say_bytes, say_time
 
@@ -28,8 +30,8 @@ PRECISIONS = ("fp32", "bf16", "fp16")
 EFFECT_COLUMNS = (
     "benchmark", "scale", "nodes", "ranks", "variant", "reference_variant", "differs_in", "changes", "joint",
     "measure", "quality_metric", "unit", "better", "value", "reference_value", "n", "n_reference", "effect_ratio",
-    "effect_low_ratio", "effect_high_ratio", "difference", "difference_low", "difference_high", "reading", "method",
-    "note", "source", "reference_source",
+    "effect_low_ratio", "effect_high_ratio", "difference", "difference_low", "difference_high", "p_t", "p_bounded",
+    "p_permutation", "p_corrected", "reading", "method", "note", "source", "reference_source",
 )  # fmt: skip
 
 SCORED = ("rate_flop_per_s", "valid_rate_flop_per_s", "score_reason")
@@ -81,8 +83,10 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
         reference's with its 95 % interval (:func:`hpcai.metrics.statistics.ratio_interval`), so that a time below 1 is
         better; of the quality, whose zero means nothing, ``difference`` is the difference of the means with Welch's
         interval, in the unit of the metric. An effect of more than one change is ``joint``: it tells of all changes
-        together, of none alone. ``reading`` is better, worse, or not distinguishable where the interval holds no
-        effect.
+        together, of none alone. ``reading`` is better or worse if the rule of
+        :meth:`hpcai.metrics.significance.Significance.is_significant` finds the effect after Holm's correction for all
+        effects of the table (``p_corrected``); otherwise not distinguishable; too few runs where all runs of a side
+        are equal and no arrangement of so few tells; empty without two runs on each side.
     """
     scored = run_scores.set_index("run_id").rename(columns={"reason": "score_reason"}).reindex(columns=list(SCORED))
     joined = runs.drop(columns=list(SCORED), errors="ignore").join(scored, on="run_id")
@@ -91,6 +95,8 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
         for _, group in joined.groupby(["benchmark", "nodes", "ranks", "scale"], sort=True)
         for row in _compare_scale(group)
     ]
+    for row, p_corrected in zip(rows, correct_holm([row["test"].p_value for row in rows]), strict=True):
+        row |= {"p_corrected": p_corrected, "reading": _read(row, p_corrected)}
     return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
 
 
@@ -185,23 +191,22 @@ def _surroundings(here: pd.DataFrame, there: pd.DataFrame) -> str:
 
 def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[str, Any]:
     own, reference = (_values(side, measure.column, measure.outcomes) for side in (here, there))
-    estimate = ratio_interval(own, reference)
-    unscored = measure.column in SCORED and estimate.n == 0
+    change = compare_samples(reference, own)
+    unscored = measure.column in SCORED and not (own and reference)
     return {
-        **_sides(own, reference),
+        **_tests(change),
         "measure": measure.name,
         "quality_metric": "",
         "unit": measure.unit,
         "better": measure.better,
-        "effect_ratio": estimate.value,
-        "effect_low_ratio": estimate.low,
-        "effect_high_ratio": estimate.high,
+        "effect_ratio": change.ratio,
+        "effect_low_ratio": change.low,
+        "effect_high_ratio": change.high,
         "difference": _NAN,
         "difference_low": _NAN,
         "difference_high": _NAN,
-        "reading": _read(estimate, 1.0, measure.better),
-        "method": estimate.method,
-        "note": (_said([*here["score_reason"], *there["score_reason"]]) if unscored else "") or estimate.note,
+        "method": change.method,
+        "note": (_said([*here["score_reason"], *there["score_reason"]]) if unscored else "") or _note(change),
     }
 
 
@@ -210,9 +215,9 @@ def _quality(here: pd.DataFrame, there: pd.DataFrame) -> dict[str, Any]:
     own, reference = (_values(side, "last_quality", COMPLETE) for side in (here, there))
     metric, unit = (_said([*here[name], *there[name]]) for name in ("quality_metric", "quality_unit"))
     better: Literal["higher", "lower"] = "lower" if is_error_metric(metric) else "higher"
-    estimate = difference_interval(own, reference)
+    estimate, change = difference_interval(own, reference), compare_differences(reference, own)
     return {
-        **_sides(own, reference),
+        **_tests(change),
         "measure": "quality",
         "quality_metric": metric,
         "unit": unit,
@@ -223,9 +228,8 @@ def _quality(here: pd.DataFrame, there: pd.DataFrame) -> dict[str, Any]:
         "difference": estimate.value,
         "difference_low": estimate.low,
         "difference_high": estimate.high,
-        "reading": _read(estimate, 0.0, better),
-        "method": estimate.method,
-        "note": estimate.note,
+        "method": f"{estimate.method}; {change.method}" if change.n_base and change.n_new else estimate.method,
+        "note": _note(change),
     }
 
 
@@ -235,7 +239,7 @@ def difference_interval(values: Iterable[float], reference: Iterable[float]) -> 
     Parameters
     ----------
     values, reference
-        One value per run [the same unit]; NaN is left out.
+        One value per run [the same unit]; NaN is left out. Without a spread on either side there are no bounds.
     """
     own, other = finite(values), finite(reference)
     n = min(len(own), len(other))
@@ -245,8 +249,8 @@ def difference_interval(values: Iterable[float], reference: Iterable[float]) -> 
     difference = float(own.mean() - other.mean())
     if n == 1:
         return Estimate(difference, _NAN, _NAN, 1, method, "one run on a side: no interval")
-    if own.var() + other.var() == 0:
-        return Estimate(difference, difference, difference, n, method)
+    if no_spread(own) and no_spread(other):
+        return Estimate(difference, _NAN, _NAN, n, method, "all runs of a side are equal: no interval")
     bounds = stats.ttest_ind(own, other, equal_var=False).confidence_interval(LEVEL)
     return Estimate(difference, float(bounds.low), float(bounds.high), n, method)
 
@@ -255,22 +259,32 @@ def _values(runs: pd.DataFrame, column: str, outcomes: tuple[str, ...]) -> list[
     return [float(value) for value in runs.loc[runs["outcome"].isin(outcomes), column].dropna()]
 
 
-def _sides(own: list[float], reference: list[float]) -> dict[str, Any]:
+def _tests(change: Significance) -> dict[str, Any]:
     return {
-        "value": sum(own) / len(own) if own else _NAN,
-        "reference_value": sum(reference) / len(reference) if reference else _NAN,
-        "n": len(own),
-        "n_reference": len(reference),
+        "value": change.new_value,
+        "reference_value": change.base_value,
+        "n": change.n_new,
+        "n_reference": change.n_base,
+        "p_t": change.p_t,
+        "p_bounded": change.p_bounded,
+        "p_permutation": change.p_permutation,
+        "test": change,
     }
 
 
-def _read(estimate: Estimate, nothing: float, better: str) -> str:
-    """Return what the interval says of an effect: better, worse, not distinguishable; empty without an interval."""
-    if math.isnan(estimate.low):
+def _note(change: Significance) -> str:
+    fewest = min(change.n_base, change.n_new)
+    return {0: NOT_MEASURED, 1: "one run on a side: no interval"}.get(fewest, change.note)
+
+
+def _read(row: Mapping[str, Any], p_corrected: float) -> str:
+    """Return what the tests say of an effect: better, worse, not distinguishable, too few runs; empty without any."""
+    change: Significance = row["test"]
+    if min(change.n_base, change.n_new) < FEWEST_RUNS or math.isnan(change.p_value):
         return ""
-    if estimate.low <= nothing <= estimate.high:
-        return "not distinguishable"
-    return "better" if (estimate.low > nothing) == (better == "higher") else "worse"
+    if not change.is_significant(p_corrected):
+        return "not distinguishable" if change.can_be_significant or change.identical else "too few runs"
+    return "better" if (change.new_value > change.base_value) == (row["better"] == "higher") else "worse"
 
 
 def _said(texts: Iterable[object]) -> str:

@@ -156,7 +156,7 @@ def _add_key(figure: Figure, tolerance_ratio: float) -> None:
         "significantly worse": theme.key_line(COLOURS["worse"], "o"),
         "significantly better": theme.key_line(COLOURS["better"], "o"),
         "not significant": theme.key_line(PLAIN, "o"),
-        "one run on a side": hollow,
+        "no interval: one run,\nor runs without spread": hollow,
         "interval goes on": theme.key_line(PLAIN, ">", ""),
         f"within {100 * tolerance_ratio:.0f} %": Patch(facecolor=BAND),
     }

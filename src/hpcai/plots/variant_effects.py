@@ -15,6 +15,8 @@ COLUMNS = {
     "valid_rate": "VFLOPS [ratio]\nright is better",
 }
 """Measures that are drawn; FLOP/s change as the throughput does, and stand in the table."""
+SIGNIFICANT = ("better", "worse")
+"""Readings whose marks are filled."""
 LINE = 0.17
 """Height of one effect in inches: three pairs of variants at six scales stay apart."""
 SPREAD = 0.7
@@ -53,6 +55,9 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
             pair: theme.key_line(palette[pair], theme.MARKERS[place % len(theme.MARKERS)], "")
             for place, pair in enumerate(pairs)
         }
+        hollow = theme.key_line(theme.IDEAL_COLOUR, "o", "")
+        hollow.set_markerfacecolor("white")
+        entries["hollow: not significant, or too few runs"] = hollow
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
         columns = 2 if max(map(len, entries)) < LONG else 1
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=columns)
@@ -80,27 +85,34 @@ def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[st
     for place, pair in enumerate(pairs):
         shift = SPREAD * ((place + 0.5) / len(pairs) - 0.5)
         marker = theme.MARKERS[list(palette).index(pair) % len(theme.MARKERS)]
-        _draw_pair(axes, known[known["pair"] == pair], {scale: order.index(scale) + shift for scale in order},
-                   (palette[pair], marker))  # fmt: skip
+        heights = {scale: order.index(scale) + shift for scale in order}
+        significant = known["reading"].isin(SIGNIFICANT)
+        for shown, fill in ((significant, palette[pair]), (~significant, "white")):
+            chosen = known[shown & (known["pair"] == pair)]
+            if len(chosen):
+                _draw_pair(axes, chosen, heights, (palette[pair], marker, fill))
     axes.set_yticks(range(len(order)), [f"{scale}, {theme.count_word(int(ranks[scale]), 'rank')}" for scale in order])
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     _ratio_axis(axes, known)
 
 
-def _draw_pair(axes: Axes, known: pd.DataFrame, heights: dict[str, float], look: tuple[theme.Colour, str]) -> None:
+def _draw_pair(
+    axes: Axes, known: pd.DataFrame, heights: dict[str, float], look: tuple[theme.Colour, str, theme.Colour]
+) -> None:
     values, low, high = (
         known[name].to_numpy(dtype=float) for name in ("effect_ratio", "effect_low_ratio", "effect_high_ratio")
     )
     # An interval that does not exist has no length; its bar is then invisible behind the marker.
-    lengths = [np.nan_to_num(values - low), np.nan_to_num(high - values)]
-    colour, marker = look
+    lengths = np.vstack([np.nan_to_num(values - low), np.nan_to_num(high - values)])
+    colour, marker, fill = look
     axes.errorbar(
         values,
         [heights[scale] for scale in known["scale"]],
         xerr=lengths,
         fmt=marker,
         color=colour,
+        markerfacecolor=fill,
         markersize=4.5,
         capsize=2,
         linewidth=1.2,

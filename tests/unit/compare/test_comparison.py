@@ -17,6 +17,7 @@ from hpcai.compare.points import POINT_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS, FINDINGS
 from hpcai.compare.tables import comparison_tables
 from hpcai.errors import ConfigError, RecordError
+from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.statistics import mean_interval
 from hpcai.records import RunRecord
 from hpcai.tables import write_table
@@ -82,6 +83,16 @@ def test_a_slower_result_is_worse_in_time_and_rate(tmp_path: Path) -> None:
     assert not comparison.same_runs
     back = compare_folders(tmp_path / "new", tmp_path / "base")
     assert score_of(back, RATE)["finding"] == "better"
+
+
+def test_power_is_that_after_the_correction_for_all_scores(tmp_path: Path) -> None:
+    comparison = compare(tmp_path, make_runs(3), make_runs(3, factor=1.2, day=3))
+    tested = comparison.scores["p_corrected"].notna().sum()
+    row = score_of(comparison, RATE)
+    assert tested > 10
+    assert row["detectable_ratio"] == pytest.approx(detectable_ratio(row["spread_ratio"], 3, 3, tested))
+    assert row["detectable_ratio"] > 2 * detectable_ratio(row["spread_ratio"], 3, 3)
+    assert row["p_corrected"] >= row["p_bounded"] >= row["p_t"]
 
 
 def test_values_are_the_means_of_the_runs(tmp_path: Path) -> None:

@@ -43,6 +43,12 @@ def test_results_stand_in_the_order_of_time(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "h.parquet"), history, check_dtype=False)
 
 
+def test_three_runs_of_each_result_show_a_regression(tmp_path: Path) -> None:
+    history = history_of(folders(tmp_path, [1.0, 1.0, 1.3], repeats=3), RATE)
+    assert history["verdict"].tolist() == ["new", "no change", "regression"]
+    assert "assumption of normal scatter" in history["reason"].iloc[2]
+
+
 def test_a_better_result_becomes_the_best(tmp_path: Path) -> None:
     found = folders(tmp_path, [1.0, 0.8, 1.0])
     history = history_of(found, RATE)

@@ -68,6 +68,75 @@ def test_too_few_runs_are_inconclusive_and_say_how_many_are_needed(tmp_path: Pat
     assert "beyond the range of the base" in reason_of(one)
 
 
+def test_three_runs_show_a_clear_regression(tmp_path: Path) -> None:
+    regression = judge(tmp_path, make_runs(3), make_runs(3, factor=1.2), measures=RATE)
+    assert regression.exit_code() == 2
+    assert "−16.7 %" in reason_of(regression)
+    assert "on the assumption of normal scatter" in reason_of(regression)
+    back = regress_folders(tmp_path / "new", tmp_path / "base", measures=RATE)
+    assert back.verdict == "improvement"
+    tenfold = judge(tmp_path / "tenfold", make_runs(3), make_runs(3, factor=10.0))
+    assert tenfold.exit_code() == 2
+    one = judge(tmp_path / "one", make_runs(1), make_runs(3, factor=10.0))
+    assert (one.verdict, one.exit_code(require_conclusive=True)) == ("inconclusive", 3)
+
+
+def test_the_runs_that_are_needed_grow_with_the_scores_that_are_judged(tmp_path: Path) -> None:
+    one = judge(tmp_path, make_runs(2, (1,)), make_runs(2, (1,), factor=1.03), measures=RATE)
+    more = judge(tmp_path / "more", make_runs(2, (1, 2, 4)), make_runs(2, (1, 2, 4), factor=1.03), measures=RATE)
+    needed = [
+        int(found.scores.loc[found.scores["scale"] == "n1x1", "reason"].iloc[0].split("about ")[1].split()[0])
+        for found in (one, more)
+    ]
+    assert needed[0] < needed[1]
+    assert "to be significant with 80 % probability" in reason_of(one)
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "no change"), (1.01, "inconclusive"), (1.2, "inconclusive")])
+@pytest.mark.parametrize("runs", [2, 3])
+def test_equal_runs_tell_nothing_of_their_scatter(tmp_path: Path, runs: int, factor: float, verdict: str) -> None:
+    folders = [
+        write_study(tmp_path / name, make_runs(runs, (1,)), scores={"rate_flop_per_s": value, "flop_method": "c"})
+        for name, value in (("base", 1e11), ("new", 1e11 / factor))
+    ]
+    regression = regress_folders(*folders, measures=("rate_flop_per_s",))
+    assert regression.verdict == verdict
+    assert factor == 1 or "no interval because all runs of a side are equal" in reason_of(regression)
+
+
+def test_equal_runs_that_are_enough_tell(tmp_path: Path) -> None:
+    folders = [
+        write_study(tmp_path / str(value), make_runs(5, (1,)), scores={"rate_flop_per_s": value, "flop_method": "c"})
+        for value in (1.00e11, 0.99e11, 0.8e11)
+    ]
+    near, far = (regress_folders(folders[0], folder, measures=("rate_flop_per_s",)) for folder in folders[1:])
+    assert (near.verdict, far.verdict) == ("no change", "regression")
+
+
+def test_lost_points_never_pass_silently(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = write_study(tmp_path / "base", make_runs(3, (1, 2)))
+    part = write_study(tmp_path / "part", make_runs(3, (1,)))
+    regression = regress_folders(base, part)
+    assert regression.points["lost"].tolist() == [False, True]
+    assert (regression.lost_points, regression.exit_code(), regression.exit_code(allow_lost=True)) == (1, 3, 0)
+    assert regression.exit_code(require_conclusive=True, allow_lost=True) == 3
+    assert run(monkeypatch, "regress", base, part, "--json", tmp_path / "v.json") == 3
+    assert capsys.readouterr().out.splitlines()[-1].endswith("tolerance 5 %; 1 lost point)")
+    assert json.loads((tmp_path / "v.json").read_text())["lost_points"] == 1
+    assert run(monkeypatch, "regress", base, part, "--allow-lost") == 0
+    assert run(monkeypatch, "regress", part, base) == 0
+    slow = write_study(tmp_path / "slow", make_runs(3, (1,), factor=10.0))
+    assert run(monkeypatch, "regress", base, slow, "--allow-lost") == 2
+
+
+def test_a_point_that_never_trained_cannot_be_lost(tmp_path: Path) -> None:
+    broken = make_record("failed", ranks_per_node=2)
+    regression = judge(tmp_path, [*make_runs(2, (1,)), broken], make_runs(2, (1,)))
+    assert (regression.lost_points, regression.exit_code()) == (0, 0)
+
+
 def test_lost_points_and_other_problems_are_inconclusive(tmp_path: Path) -> None:
     lost = judge(tmp_path, make_runs(2, (1, 2)), make_runs(2, (1,)))
     assert dict(zip(lost.points["scale"], lost.points["verdict"], strict=True)) == {
@@ -156,6 +225,8 @@ def test_help_tells_the_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     assert ending.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "0 no regression, 1 bad input, 2 regression, 3 inconclusive" in text
+    assert "always where NEW lacks points that BASE has measured" in text
+    assert "--allow-lost" in text
 
 
 def test_compare_prints_and_writes(
@@ -188,6 +259,21 @@ def test_long_comparisons_are_cut_unless_all_is_asked_for(tmp_path: Path) -> Non
     short, long = say_comparison(comparison), say_comparison(comparison, everything=True)
     assert "more without a finding; --all shows them" in short
     assert len(long.splitlines()) > len(short.splitlines()) > 40
+
+
+def test_runs_too_few_for_any_change_are_said_to_be(tmp_path: Path) -> None:
+    few, more = (
+        say_comparison(
+            compare_folders(
+                write_study(tmp_path / f"a{runs}", make_runs(runs)),
+                write_study(tmp_path / f"b{runs}", make_runs(runs, factor=1.01)),
+            )
+        )
+        for runs in (2, 5)
+    )
+    assert "do not reliably find changes below ×10" in few
+    assert "80 % probability" in more
+    assert "unknown" not in few + more
 
 
 def test_columns_are_aligned_and_long_cells_cut() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.score_columns import TRIAL_COLUMNS
+from hpcai.metrics.significance import compare_samples, correct_holm
 from hpcai.metrics.variant_effects import EFFECT_COLUMNS, SETTINGS, SURROUNDINGS, WORDS, compare_variants
 
 PLAIN = {
@@ -82,6 +83,57 @@ def test_names_and_order_do_not_choose_the_reference(names: list[str], factor: f
     joint = table[table["joint"]]
     assert set(zip(joint["variant"], joint["reference_variant"], strict=True)) == {(names[0], names[1])}
     assert (joint["differs_in"] == 2).all()
+
+
+def rated(table: pd.DataFrame) -> dict[str, Any]:
+    return {str(name): value for name, value in table.set_index("measure").loc["train_rate"].items()}
+
+
+@pytest.mark.parametrize(
+    ("base", "other"), [([100, 100.5], [95, 95.2]), ([100, 101, 99], [150, 151.5, 148.5]), ([100.0] * 4, [110.0] * 4)]
+)
+def test_variants_and_results_are_judged_by_one_rule(base: list[float], other: list[float]) -> None:
+    table = effects_of(make_runs("fp32", base), make_runs("bf16", other, precision="bf16"))
+    row, change = rated(table), compare_samples(base, other)
+    assert (row["p_t"], row["p_permutation"]) == pytest.approx((change.p_t, change.p_permutation), nan_ok=True)
+    assert table["p_corrected"].tolist() == pytest.approx(
+        correct_holm(table["p_bounded"].fillna(table["p_permutation"]).tolist()), nan_ok=True
+    )
+    assert (row["reading"] in ("better", "worse")) == change.is_significant(row["p_corrected"])
+
+
+def test_two_runs_whose_interval_misses_no_effect_are_not_called_worse() -> None:
+    row = rated(effects_of(make_runs("a", [100.0, 100.5]), make_runs("b", [98.0, 98.4], precision="bf16")))
+    assert row["effect_high_ratio"] < 1
+    assert row["reading"] == "not distinguishable"
+
+
+def test_effects_are_corrected_for_their_number() -> None:
+    def reading(scales: int) -> str:
+        parts = [
+            make_runs(name, rates, scale, precision=precision)
+            for scale in range(1, scales + 1)
+            for name, precision, rates in (("a", "fp32", [100, 103, 97]), ("b", "bf16", [128.0, 132, 125]))
+        ]
+        table = effects_of(*parts)
+        return str(table[(table["measure"] == "train_rate") & (table["scale"] == "n1x1")]["reading"].iloc[0])
+
+    assert (reading(1), reading(8)) == ("better", "not distinguishable")
+
+
+@pytest.mark.parametrize("runs", [2, 3])
+def test_runs_without_spread_have_no_interval_and_no_verdict(runs: int) -> None:
+    row = rated(effects_of(make_runs("a", [100.1] * runs), make_runs("b", [90.7] * runs, precision="bf16")))
+    assert math.isnan(row["effect_low_ratio"])
+    assert row["reading"] == "too few runs"
+    assert "no spread" in row["note"]
+    good, poor = (make_runs(name, [100.0] * runs, accumulation=count) for name, count in (("a", 1), ("b", 2)))
+    equal = effects_of(good.assign(last_quality=0.7), poor.assign(last_quality=0.6)).set_index("measure").loc["quality"]
+    assert math.isnan(equal["difference_low"])
+    assert equal["reading"] == "too few runs"
+    same = effects_of(good.assign(last_quality=0.7), poor.assign(last_quality=0.7)).set_index("measure").loc["quality"]
+    assert same["reading"] == "not distinguishable"
+    assert same["note"] == "the same values on both sides"
 
 
 def test_same_values_have_no_effect() -> None:

@@ -77,6 +77,16 @@ def test_every_effect_is_a_mark(tmp_path: Path) -> None:
     assert drawn == pytest.approx(sorted(known))
 
 
+def test_marks_are_filled_where_the_effect_is_significant(tmp_path: Path) -> None:
+    effects = make_effects(tmp_path)
+    chosen = (effects["measure"] == "train_rate") & effects["effect_ratio"].notna()
+    effects.loc[effects["measure"] != "none", "reading"] = "not distinguishable"
+    effects.loc[effects[chosen].index[0], "reading"] = "better"
+    bars = [bar for axes in plot_variant_effects(effects).axes for bar in axes.containers]
+    filled = [bar.lines[0] for bar in bars if bar.lines[0].get_markerfacecolor() != "white"]
+    assert [list(line.get_xdata()) for line in filled] == [[effects[chosen]["effect_ratio"].iloc[0]]]
+
+
 def test_joint_effects_and_undefined_scores_are_named(tmp_path: Path) -> None:
     words = [text.get_text() for text in texts_of(plot_variant_effects(make_effects(tmp_path)))]
     assert "bf16 over fp32 (joint)" in words
