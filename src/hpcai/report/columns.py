@@ -116,7 +116,7 @@ SCALING_FITS = (
 VARIANT_EFFECTS = (
     *plain(POINT, "reference_variant", "changes", "joint", "measure"),
     Column("effect_ratio", "effect_low_ratio", "effect_high_ratio", "n"),
-    *plain("difference", "value", "reference_value", "n_reference", "better", "reading", "note"),
+    *plain("difference", "value", "reference_value", "n_reference", "better", "reading", "p_corrected", "note"),
     *plain("source", "reference_source"),
 )  # fmt: skip
 COMPARISON = (
