@@ -27,7 +27,7 @@ def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> flo
 
 
 def gustafson_share(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
-    """Return the serial share of weak scaling that explains one speed-up (Gustafson, Commun. of the ACM 31, 1988).
+    """Return the serial share of weak scaling that explains a speed-up (Gustafson, Communications of the ACM 31, 1988).
 
     Parameters
     ----------

@@ -132,7 +132,7 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
     tests = _test(before, after, logarithmic=True)
     spread = 0.0 if math.isnan(tests["p_t"]) else _pooled_spread(before, after)
     # Runs without any spread tell nothing of the scatter: an interval of no width would be a claim.
-    bounds = {"low": ratio.low, "high": ratio.high} if spread else {}
+    bounds: dict[str, Any] = {"low": ratio.low, "high": ratio.high} if spread else {}
     detectable = detectable_ratio(spread, len(before), len(after))
     method = f"{ratio.method}; {tests.pop('method')}"
     return Significance(**about, **bounds, **tests, spread_ratio=spread, detectable_ratio=detectable, method=method)
@@ -225,7 +225,7 @@ def _test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmi
     """Return the p values of both tests, how they were made, and what limits them."""
     p_permutation, smallest, how = permute_samples(before, after, logarithmic=logarithmic)
     p_t, p_bounded = _t_test(before, after, logarithmic=logarithmic)
-    found = {"p_t": p_t, "p_bounded": p_bounded, "p_permutation": p_permutation, "smallest_p": smallest}
+    found: dict[str, Any] = {"p_t": p_t, "p_bounded": p_bounded, "p_permutation": p_permutation, "smallest_p": smallest}
     tests = Significance(**found)
     note = "" if math.isfinite(p_t) else SAME_VALUES if _identical(before, after) else _say_no_spread(tests)
     assumed = f"; {_ASSUMED.format(smallest)}" if tests.rests_on_normal_scatter else ""

@@ -82,7 +82,7 @@ def is_blank(value: object) -> bool:
     """Tell whether a cell holds nothing: no text, or no number."""
     if isinstance(value, str):
         return not value
-    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
+    return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, Real) and math.isnan(value))
 
 
 def _step(value: float, steps: tuple[tuple[float, str], ...]) -> Scale:
