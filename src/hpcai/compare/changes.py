@@ -53,6 +53,10 @@ class Fact(NamedTuple):
     key: str
 
 
+_DATA, _PACK = Fact("data", "data_digest"), Fact("data", "pack_digest")
+PACK_SETTINGS = "benchmark.pack."
+
+
 @dataclass(frozen=True)
 class _Side:
     """All facts of one result, by point, each with all its values over the runs."""
@@ -117,11 +121,22 @@ def _point_rows(before: _Side, after: _Side, common: list[PointKey]) -> Iterator
     for fact in facts:
         changed: dict[tuple[str, str], list[PointKey]] = {}
         for key in common:
-            values = tuple(side.facts[key].get(fact, ABSENT) for side in (before, after))
-            if values[0] != values[1]:
+            sides = before.facts[key], after.facts[key]
+            values = tuple(side.get(fact, ABSENT) for side in sides)
+            if values[0] != values[1] and not (fact == _PACK and _is_packed_again(*sides)):
                 changed.setdefault((values[0], values[1]), []).append(key)
         for values, keys in changed.items():
             yield _row(fact, _where(keys, common), len(keys), values, source)
+
+
+def _is_packed_again(before: Mapping[Fact, str], after: Mapping[Fact, str]) -> bool:
+    """Return whether equal data were packed by equal settings: old records hashed the time that it took as well."""
+    data = before.get(_DATA, NOT_SET)
+    settings = [
+        {fact: text for fact, text in side.items() if fact.key.startswith(PACK_SETTINGS)} for side in (before, after)
+    ]
+    packed = NOT_SET not in (before.get(_PACK, NOT_SET), after.get(_PACK, NOT_SET))
+    return packed and data != NOT_SET and data == after.get(_DATA) and settings[0] == settings[1]
 
 
 def _row(fact: Fact, where: str, points: int, values: tuple[str, str], source: str) -> dict[str, Any]:

@@ -39,7 +39,9 @@ class Comparison:
     points
         Which points were compared, and their failures (:data:`hpcai.compare.points.POINT_COLUMNS`).
     same_runs
-        Whether both sides hold the very same runs.
+        Whether both sides hold the very same runs: ids, attempts, start times, outcomes, scores.
+    same_starts
+        Whether they hold runs of the same ids, attempts and start times, whatever their values are.
     """
 
     base: Side
@@ -48,6 +50,7 @@ class Comparison:
     scores: pd.DataFrame
     points: pd.DataFrame
     same_runs: bool
+    same_starts: bool
 
 
 def compare_folders(base: str | Path, new: str | Path, measures: Sequence[str] = tuple(BY_NAME)) -> Comparison:
@@ -74,13 +77,15 @@ def compare_folders(base: str | Path, new: str | Path, measures: Sequence[str] =
 def compare_studies(base: Study, new: Study, measures: Sequence[str] = tuple(BY_NAME)) -> Comparison:
     """Return what changed between two results, see :func:`compare_folders`."""
     points = match_points(base, new)
+    same_starts = len(base.runs) > 0 and _attempts(base) == _attempts(new)
     return Comparison(
         base=_side(base),
         new=_side(new),
         changes=find_changes(base, new),
         scores=compare_scores(base, new, points, choose_measures(measures)),
         points=points,
-        same_runs=len(base.runs) > 0 and _attempts(base) == _attempts(new),
+        same_runs=same_starts and _same_values(base.runs, new.runs),
+        same_starts=same_starts,
     )
 
 
@@ -91,3 +96,11 @@ def _side(study: Study) -> Side:
 def _attempts(study: Study) -> set[tuple[str, str, str]]:
     columns = (study.runs[name].astype(str) for name in ("run_id", "attempt", "started_utc"))
     return set(zip(*columns, strict=True))
+
+
+def _same_values(base: pd.DataFrame, new: pd.DataFrame) -> bool:
+    """Return whether runs of the same ids have the same outcomes and scores, of those that both sides have."""
+    both = [name for name in ("best_quality", *BY_NAME) if name in base and name in new]
+    sides = (runs.sort_values(["run_id", "attempt"]).reset_index(drop=True) for runs in (base, new))
+    before, after = (runs[both].astype(float).assign(outcome=runs["outcome"].astype(str)) for runs in sides)
+    return before.equals(after)

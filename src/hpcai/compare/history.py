@@ -26,14 +26,15 @@ HISTORY_COLUMNS = (
 """One row per result, point and measure. `number` counts the results from 1 in the order of their first start.
 
 `value` is the arithmetic mean of the runs with its 95 % t interval `low`, `high`; `previous` and `best` name the folder
-of the last comparable result before and of the best one up to this. `series` is the number of the result with which the
-comparable ones begin; `verdict` is that of `hpcai regress` against the previous result, "new" without one; `remark`
-says where a series shifts its level.
+of the last comparable result before that has this value, and of the best one up to this. `series` is the number of the
+result with which the comparable ones begin; `verdict` is that of `hpcai regress` against the previous result, "new"
+without one; `remark` says where a series shifts its level.
 """
 NO_EARLIER = "no earlier result of this point"
 
 _Table = dict[tuple[int, PointKey, str], dict[str, Any]]
 """Rows by number, point and measure."""
+_NOTHING: Mapping[str, Any] = {"n": 0}
 
 
 def history_of(
@@ -53,8 +54,8 @@ def history_of(
     Returns
     -------
     pandas.DataFrame
-        :data:`HISTORY_COLUMNS`, by benchmark, variant, ranks, measure and number. A result is compared with the last
-        one before it that is comparable at the same point; where it is not, its series starts anew.
+        :data:`HISTORY_COLUMNS`, by benchmark, variant, ranks, measure and number. Each score is compared with the
+        last earlier value of it that is comparable at the same point; where there is none, its series starts anew.
 
     Raises
     ------
@@ -121,28 +122,33 @@ def _study_rows(number: int, study: Study, measures: Sequence[Measure]) -> Itera
 
 
 def _judge_study(table: _Table, earlier: Sequence[Study], study: Study, names: Sequence[str], tolerance: float) -> None:
-    """Write into the rows of one result what changed against the last comparable one before it."""
+    """Write into the rows of one result what changed against the last comparable value before each."""
     number = len(earlier) + 1
-    open_keys = set(study.point_runs())
+    still = {(key, name) for own, key, name in table if own == number}
     for back in range(len(earlier), 0, -1):
-        if not open_keys:
-            return
+        # A result without a value does not end the series: the one before it is the last that can be compared.
+        there = {(key, name) for key, name in still if table.get((back, key, name), _NOTHING)["n"]}
+        if not there:
+            continue
         points = match_points(earlier[back - 1], study)
-        points = points[[key_of(point) in open_keys for point in points.to_dict("records")]]
-        matched = {key_of(point) for point in points[points["status"] == "compared"].to_dict("records")}
-        scores = compare_scores(earlier[back - 1], study, points, choose_measures(names))
+        points = points[[key_of(point) in {key for key, _ in there} for point in points.to_dict("records")]]
+        scores = compare_scores(earlier[back - 1], study, points, choose_measures(names), there)
         for row in judge_scores(scores, tolerance).to_dict("records"):
-            key = key_of(row)
             for name in [row["measure"]] if row["measure"] else names:
-                own, other = table.get((number, key, name)), table.get((back, key, name))
-                if own and key in open_keys:
-                    own |= _against(row, other) if row["finding"] != "not comparable" else _refused(own, row)
-        open_keys -= matched
+                pair = (key_of(row), name)
+                if pair not in there:
+                    continue
+                own = table[(number, *pair)]
+                if row["finding"] == "not comparable":
+                    own |= _refused(own, row)
+                else:
+                    own |= _against(row, table[(back, *pair)])
+                    still.discard(pair)
 
 
-def _against(row: Mapping[Any, Any], previous: Mapping[str, Any] | None) -> dict[str, Any]:
+def _against(row: Mapping[Any, Any], previous: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a row of a comparison says about a result; `previous` is the row of the result before."""
-    cells = {
+    return {
         "ratio_to_previous": row["ratio"],
         "ratio_to_previous_low": row["low_ratio"],
         "ratio_to_previous_high": row["high_ratio"],
@@ -150,8 +156,9 @@ def _against(row: Mapping[Any, Any], previous: Mapping[str, Any] | None) -> dict
         "verdict": row["verdict"],
         "reason": row["reason"],
         "better": row["better"],
+        "previous": previous["folder"],
+        "series": previous["series"],
     }
-    return cells | ({"previous": previous["folder"], "series": previous["series"]} if previous else {})
 
 
 def _refused(own: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:

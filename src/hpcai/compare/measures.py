@@ -42,11 +42,12 @@ class Measure:
 
 _CLOCK = ("time_staging",)
 _WORK = ("flop_method",)
+_QUALITY_WEIGHT = ("exponent",)
 _POWER = ("power_method",)
 QUALITY = "last_quality"
 MEASURES = (
     Measure("time_to_train_s", "time to train", "s", "lower", _CLOCK),
-    Measure("valid_rate_flop_per_s", "VFLOPS", "FLOP/s", "higher", _WORK),
+    Measure("valid_rate_flop_per_s", "VFLOPS", "FLOP/s", "higher", (*_WORK, *_QUALITY_WEIGHT)),
     Measure("rate_flop_per_s", "FLOPS", "FLOP/s", "higher", _WORK),
     Measure("train_rate_samples_per_s", "training throughput", "samples/s", "higher"),
     Measure(QUALITY, "quality", "", ""),
@@ -59,7 +60,9 @@ MEASURES = (
     Measure("overhead_s", "outside staging and epochs", "s", "lower"),
     Measure("mean_power_w", "mean power", "W", "lower", _POWER, "power_source"),
     Measure("flop_per_j", "FLOPS per watt", "FLOP/J", "higher", (*_WORK, *_POWER), "power_source"),
-    Measure("valid_flop_per_j", "VFLOPS per watt", "FLOP/J", "higher", (*_WORK, *_POWER), "power_source"),
+    Measure(
+        "valid_flop_per_j", "VFLOPS per watt", "FLOP/J", "higher", (*_WORK, *_QUALITY_WEIGHT, *_POWER), "power_source"
+    ),
     Measure("peak_memory_bytes", "peak memory", "bytes", "lower"),
 )
 BY_NAME = {measure.column: measure for measure in MEASURES}

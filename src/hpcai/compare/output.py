@@ -12,6 +12,9 @@ from hpcai.compare.verdict import Regression
 from hpcai.errors import ConfigError
 from hpcai.files import write_atomically
 
+COUNTS = ("ranks", "n_base", "n_new")
+"""Counts that a table holds as floating-point numbers, because some are missing."""
+
 
 def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as plain values; None for what was not measured."""
@@ -19,6 +22,7 @@ def comparison_as_dict(comparison: Comparison) -> dict[str, Any]:
         "base": asdict(comparison.base),
         "new": asdict(comparison.new),
         "same_runs": comparison.same_runs,
+        "same_starts": comparison.same_starts,
         "changes": _rows(comparison.changes),
         "scores": _rows(comparison.scores),
         "points": _rows(comparison.points),
@@ -49,7 +53,7 @@ def write_values(values: dict[str, Any], file: Path) -> None:
 
 def write_frame(frame: pd.DataFrame, file: Path) -> None:
     """Write a table as CSV, whole or not at all."""
-    _write(file, frame.to_csv(index=False, lineterminator="\n"))
+    _write(file, _whole(frame).to_csv(index=False, lineterminator="\n"))
 
 
 def write_comparison(comparison: Comparison, file: Path) -> Path:
@@ -61,13 +65,19 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
 
 
 def _write(file: Path, text: str) -> None:
+    if not file.parent.is_dir():
+        raise ConfigError(f"{file}: there is no folder {file.parent}; make it, or name a file in another folder")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, text.encode())
     except OSError as error:
         raise ConfigError(f"{file}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
 
 
+def _whole(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose counts are whole numbers, also where some of them are missing."""
+    return frame.astype({name: "Int64" for name in COUNTS if name in frame})
+
+
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    rows = frame.astype(object).to_dict("records")
+    rows = _whole(frame).astype(object).to_dict("records")
     return [{str(name): None if pd.isna(value) else value for name, value in row.items()} for row in rows]

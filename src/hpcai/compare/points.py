@@ -19,8 +19,8 @@ POINT_COLUMNS = (
 )  # fmt: skip
 """One row per point of either result. `status`: compared, not_comparable, only_base, only_new. `finished` counts the
 runs that trained to their end; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
-IDENTITY = ("suite", "workload", "quality_metric", "quality_target", "exponent")
-"""What has to be equal: another value makes another problem, or another score of the same name."""
+IDENTITY = ("suite", "workload", "quality_metric", "quality_target")
+"""What has to be equal: another value makes another problem."""
 NOT_THE_DATA = ("path", "archives", "source")
 """Where the data come from says nothing about what they are."""
 

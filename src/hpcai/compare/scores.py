@@ -1,7 +1,7 @@
 """How every score changed between two results, with the significance that the number of runs allows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of
-from hpcai.compare.study import Study
+from hpcai.compare.study import PointKey, Study
 from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.significance import Significance, compare_samples, correct_holm
 
@@ -40,7 +40,11 @@ FINDINGS = (
 
 
 def compare_scores(
-    base: Study, new: Study, points: pd.DataFrame, measures: Sequence[Measure] = MEASURES
+    base: Study,
+    new: Study,
+    points: pd.DataFrame,
+    measures: Sequence[Measure] = MEASURES,
+    wanted: Collection[tuple[PointKey, str]] | None = None,
 ) -> pd.DataFrame:
     """Return the change of every score at every point.
 
@@ -52,6 +56,8 @@ def compare_scores(
         Their points (:func:`hpcai.compare.points.match_points`).
     measures
         The scores; the more, the stricter the correction.
+    wanted
+        Which points and columns of scores to compare; all by default.
 
     Returns
     -------
@@ -68,8 +74,9 @@ def compare_scores(
         if point["status"] != "compared":
             rows.append({**about, "finding": "not comparable", "measure": "", "note": point["reason"]})
             continue
-        sides = (before[key_of(point)], after[key_of(point)])
-        rows += [about | row for measure in measures if (row := _score_row(measure, sides))]
+        key = key_of(point)
+        own = [measure for measure in measures if wanted is None or (key, measure.column) in wanted]
+        rows += [about | row for measure in own if (row := _score_row(measure, (before[key], after[key])))]
     source = " | ".join(", ".join(map(str, study.tables[:2])) for study in (base, new))
     frame = pd.DataFrame(rows, columns=list(COMPARISON_COLUMNS)).assign(source=source)
     return _sort(_judge(frame), measures)
@@ -89,7 +96,11 @@ def _score_row(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> di
 
 
 def _said(runs: pd.DataFrame, column: str) -> set[str]:
-    return {str(value) for value in runs[column].dropna()} - {""} if column in runs else set()
+    return {_text(value) for value in runs[column].dropna()} - {""} if column in runs else set()
+
+
+def _text(value: object) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _not_of_one_kind(

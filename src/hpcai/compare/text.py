@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.compare.changes import CATEGORIES
 from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
 from hpcai.compare.scores import FINDINGS, count_tested
@@ -60,7 +61,8 @@ def say_regression(regression: Regression) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
     lost = f"; {_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
     last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance}{lost})"
-    return "\n\n".join([_say_sides(regression.comparison), "\n".join(blocks), last])
+    about = f"{_say_sides(regression.comparison)}\n{_count_changes(regression.comparison.changes)}"
+    return "\n\n".join([about, "\n".join(blocks), last])
 
 
 def say_history(history: pd.DataFrame) -> str:
@@ -98,20 +100,33 @@ def say_value(value: float, unit: str) -> str:
     """Return a value with its unit; a dash for what was not measured."""
     if not math.isfinite(value):
         return "–"
+    sign, size = "−" if value < 0 else "", abs(value)
     if unit.startswith("FLOP"):
-        return say_rate(value, unit)
-    return say_bytes(value) if unit == "bytes" else f"{value:.4g} {unit}".rstrip()
+        return f"{sign}{say_rate(size, unit)}"
+    return f"{sign}{say_bytes(size) if unit == 'bytes' else f'{size:.4g} {unit}'.rstrip()}"
 
 
 def _say_sides(comparison: Comparison) -> str:
     lines = [_side("base", comparison.base), _side("new ", comparison.new)]
-    return "\n".join([*lines, *(["both hold the very same runs"] if comparison.same_runs else [])])
+    if comparison.same_runs:
+        lines.append("both hold the very same runs")
+    elif comparison.same_starts:
+        lines.append("both hold runs of the same ids and start times, but not the same values")
+    return "\n".join(lines)
 
 
 def _side(name: str, side: Side) -> str:
     first = f", first run {side.first_start_utc}" if side.first_start_utc else ""
     commit = f", commit {shorten(side.commits)}" if side.commits else ", commit unknown"
     return f"{name}  {side.folder}: study {side.name}, {_count(side.runs, 'run')}{first}{commit}"
+
+
+def _count_changes(changes: pd.DataFrame) -> str:
+    if changes.empty:
+        return "nothing on record differs besides the scores"
+    counts = changes["category"].value_counts()
+    words = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if name in counts)
+    return f"{_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
 
 
 def _say_changes(changes: pd.DataFrame) -> str:

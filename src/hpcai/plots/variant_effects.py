@@ -8,6 +8,7 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 
 from hpcai.metrics.variant_effects import NO_VARIANTS
 from hpcai.plots import theme
+from hpcai.plots.comparison import say_why_empty
 
 COLUMNS = {
     "train_rate": "throughput [ratio]\nright is better",
@@ -19,6 +20,8 @@ SIGNIFICANT = ("better", "worse")
 """Readings whose marks are filled."""
 LINE = 0.17
 """Height of one effect in inches: three pairs of variants at six scales stay apart."""
+SINGLE = 2.8
+"""Size of a mark without an interval; other marks have 4.5."""
 SPREAD = 0.7
 """Share of a scale's slot that its effects take."""
 LONG = 55
@@ -58,6 +61,11 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         hollow = theme.key_line(theme.IDEAL_COLOUR, "o", "")
         hollow.set_markerfacecolor("white")
         entries["hollow: not significant, or too few runs"] = hollow
+        single = theme.key_line(theme.IDEAL_COLOUR, "o", "")
+        single.set_markerfacecolor("white")
+        single.set_markersize(SINGLE)
+        entries["small: no interval (one run on a side, or no spread)"] = single
+        entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
         columns = 2 if max(map(len, entries)) < LONG else 1
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=columns)
@@ -76,47 +84,54 @@ def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[st
     known = own.dropna(subset=["effect_ratio"])
     axes.set_xlabel(COLUMNS[measure])
     if known.empty:
-        theme.say_empty(axes, _why(own))
+        say_why_empty(axes, _why(own))
         return
     order = theme.scale_order(part)
     ranks = dict(zip(part["scale"], part["ranks"], strict=True))
     pairs = [pair for pair in palette if (part["pair"] == pair).any()]
     axes.axvline(1.0, linestyle="--", color=theme.IDEAL_COLOUR, linewidth=1.0)
+    _ratio_axis(axes, known)
     for place, pair in enumerate(pairs):
         shift = SPREAD * ((place + 0.5) / len(pairs) - 0.5)
         marker = theme.MARKERS[list(palette).index(pair) % len(theme.MARKERS)]
         heights = {scale: order.index(scale) + shift for scale in order}
-        significant = known["reading"].isin(SIGNIFICANT)
+        significant, single = known["reading"].isin(SIGNIFICANT), known["effect_low_ratio"].isna()
         for shown, fill in ((significant, palette[pair]), (~significant, "white")):
-            chosen = known[shown & (known["pair"] == pair)]
-            if len(chosen):
-                _draw_pair(axes, chosen, heights, (palette[pair], marker, fill))
+            for part_of_it, size in ((~single, 4.5), (single, SINGLE)):
+                chosen = known[shown & part_of_it & (known["pair"] == pair)]
+                if len(chosen):
+                    _draw_pair(axes, chosen, heights, (palette[pair], marker, fill, size))
     axes.set_yticks(range(len(order)), [f"{scale}, {theme.count_word(int(ranks[scale]), 'rank')}" for scale in order])
     axes.set_ylim(len(order) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
-    _ratio_axis(axes, known)
 
 
 def _draw_pair(
-    axes: Axes, known: pd.DataFrame, heights: dict[str, float], look: tuple[theme.Colour, str, theme.Colour]
+    axes: Axes, known: pd.DataFrame, heights: dict[str, float], look: tuple[theme.Colour, str, theme.Colour, float]
 ) -> None:
     values, low, high = (
         known[name].to_numpy(dtype=float) for name in ("effect_ratio", "effect_low_ratio", "effect_high_ratio")
     )
     # An interval that does not exist has no length; its bar is then invisible behind the marker.
     lengths = np.vstack([np.nan_to_num(values - low), np.nan_to_num(high - values)])
-    colour, marker, fill = look
+    colour, marker, fill, size = look
+    places = [heights[scale] for scale in known["scale"]]
     axes.errorbar(
         values,
-        [heights[scale] for scale in known["scale"]],
+        places,
         xerr=lengths,
         fmt=marker,
         color=colour,
         markerfacecolor=fill,
-        markersize=4.5,
+        markersize=size,
         capsize=2,
         linewidth=1.2,
     )
+    first, last = axes.get_xlim()
+    # Just inside the frame: the interval goes on.
+    for beyond, edge, arrow in ((low < first, 0.012, "<"), (high > last, 0.988, ">")):
+        for place in np.asarray(places)[beyond]:
+            axes.plot([edge], [place], arrow, color=colour, markersize=4, transform=axes.get_yaxis_transform())
 
 
 def _ratio_axis(axes: Axes, known: pd.DataFrame) -> None:

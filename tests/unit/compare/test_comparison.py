@@ -16,6 +16,7 @@ from hpcai.compare.measures import MEASURES, choose_measures, direction_of
 from hpcai.compare.points import POINT_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS, FINDINGS
 from hpcai.compare.tables import comparison_tables
+from hpcai.compare.text import say_comparison
 from hpcai.errors import ConfigError, RecordError
 from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.statistics import mean_interval
@@ -159,14 +160,51 @@ def test_another_problem_is_not_compared(tmp_path: Path, changed: dict[str, Any]
     assert word in comparison.scores["note"].iloc[0]
 
 
-def test_another_exponent_is_not_compared(tmp_path: Path) -> None:
+def test_another_exponent_makes_another_vflops_and_nothing_else(tmp_path: Path) -> None:
     plan: dict[str, Any] = {"benchmark": make_image_benchmark(), "time_staging": False}
     rates = [1e12, 1.1e12]
-    base = {"exponent": 5.0, "valid_rate_flop_per_s": rates}
+    watts = {"valid_flop_per_j": rates, "power_method": "declared"}
+    base = {"exponent": 5.0, "valid_rate_flop_per_s": rates, "rate_flop_per_s": rates, **watts}
     runs = make_runs(2, (1,), **plan)
     comparison = compare_scored(tmp_path, runs, base, {**base, "exponent": 10.0})
-    assert comparison.points["reason"].tolist() == ["exponent 5 against 10"]
-    assert comparison.scores["measure"].tolist() == [""]
+    assert comparison.points["status"].tolist() == ["compared"]
+    for measure in ("valid_rate_flop_per_s", "valid_flop_per_j"):
+        row = score_of(comparison, measure)
+        assert row["finding"] == "not comparable"
+        assert row["note"] == "not of one kind: exponent 5 against 10"
+        assert math.isnan(row["ratio"])
+    for measure in (RATE, "time_to_train_s", "rate_flop_per_s"):
+        assert score_of(comparison, measure)["finding"] == "identical"
+
+
+def test_the_same_runs_with_other_values_are_not_the_very_same(tmp_path: Path) -> None:
+    comparison = compare(tmp_path, make_runs(2, (1,)), make_runs(2, (1,), factor=1.2))
+    assert (comparison.same_runs, comparison.same_starts) == (False, True)
+    text = say_comparison(comparison)
+    assert "both hold runs of the same ids and start times, but not the same values" in text
+    assert "the very same runs" not in text
+
+
+@pytest.mark.parametrize(
+    ("provenance", "codec", "keys"),
+    [
+        ({"pack_digest": "00" * 32}, None, []),
+        ({"pack_digest": "00" * 32, "data_digest": "00" * 32}, None, ["data_digest", "pack_digest"]),
+        ({"pack_digest": "00" * 32}, "gzip", ["pack_digest", "benchmark.pack.codec"]),
+        ({"pack_digest": None}, None, ["pack_digest"]),
+    ],
+)
+def test_equal_data_packed_again_are_no_change(
+    tmp_path: Path, provenance: dict[str, Any], codec: str | None, keys: list[str]
+) -> None:
+    base = write_study(tmp_path / "base", move(make_runs(1, (1,)), pack_digest="ab" * 32))
+    new = write_study(tmp_path / "new", move(make_runs(1, (1,)), **{"pack_digest": "ab" * 32} | provenance))
+    if codec:
+        file = next(new.glob("runs/**/record.json"))
+        record = json.loads(file.read_text())
+        record["plan"]["benchmark"]["pack"]["codec"] = codec
+        file.write_text(json.dumps(record))
+    assert compare_folders(base, new).changes["key"].tolist() == keys
 
 
 def test_scores_of_another_kind_are_not_compared(tmp_path: Path) -> None:

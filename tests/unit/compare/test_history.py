@@ -64,6 +64,47 @@ def test_a_result_without_the_point_is_skipped(tmp_path: Path) -> None:
     assert row["previous"] == str(first)
 
 
+def test_a_result_without_one_score_does_not_cut_its_series(tmp_path: Path) -> None:
+    first, last = (
+        write_study(tmp_path / f"study{day}", make_runs(5, (1,), factor=factor, day=day))
+        for day, factor in ((1, 1.0), (3, 1.2))
+    )
+    missed = [
+        make_record("not_converged", repetition=number).model_copy(
+            update={"started_utc": f"2026-01-02T03:{number:02d}:00Z"}
+        )
+        for number in range(1, 6)
+    ]
+    between = write_study(tmp_path / "between", missed)
+    history = history_of([first, between, last], ("time_to_train_s", *RATE)).set_index(["measure", "number"])
+    time = history.loc["time_to_train_s"]
+    assert list(time.index) == [1, 3]
+    assert time.loc[3, "verdict"] == "regression"
+    assert time.loc[3, "previous"] == str(first)
+    assert time["series"].tolist() == [1, 1]
+    assert history.loc[(RATE[0], 3), "previous"] == str(between)
+    # A score against one earlier result is corrected for the scores that are compared with that result alone.
+    alone = history_of([first, last], ("time_to_train_s",)).set_index("number")
+    assert time.loc[3, "p_corrected"] == alone.loc[2, "p_corrected"]
+
+
+def test_vflops_of_another_exponent_begin_a_series_and_throughput_does_not(tmp_path: Path) -> None:
+    found = [
+        write_study(
+            tmp_path / f"study{day}",
+            make_runs(5, (1,), day=day, factor=factor),
+            scores={"exponent": exponent, "valid_rate_flop_per_s": [1e12 / factor + n * 1e9 for n in range(5)]},
+        )
+        for day, exponent, factor in ((1, 5.0, 1.0), (2, 10.0, 1.0), (3, 5.0, 1.3))
+    ]
+    history = history_of(found, ("valid_rate_flop_per_s", *RATE))
+    parts = dict(iter(history.groupby("measure")))
+    assert parts[RATE[0]]["series"].tolist() == [1, 1, 1]
+    assert parts["valid_rate_flop_per_s"]["series"].tolist() == [1, 2, 1]
+    assert parts["valid_rate_flop_per_s"]["verdict"].tolist() == ["new", "new", "regression"]
+    assert "exponent 5 against 10" in parts["valid_rate_flop_per_s"]["reason"].iloc[1]
+
+
 def test_another_problem_begins_a_series_and_coming_back_continues_the_old(tmp_path: Path) -> None:
     harder = make_benchmark(target={"value": 0.295, "note": "harder"})
     first = write_study(tmp_path / "a", make_runs(5, (1,), day=1))

@@ -4,13 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
-from unit.compare.study_folders import make_runs, write_study
+from unit.compare.study_folders import make_runs, move, write_study
 from unit.record_factory import make_benchmark, make_record
 
 from hpcai.__main__ import main
 from hpcai.compare.comparison import compare_folders
-from hpcai.compare.text import columns, say_comparison, say_regression
+from hpcai.compare.output import comparison_as_dict, write_comparison
+from hpcai.compare.text import columns, say_comparison, say_regression, say_value
 from hpcai.compare.verdict import Regression, regress_folders
 from hpcai.errors import ConfigError
 from hpcai.records import RunRecord
@@ -197,7 +199,7 @@ def test_regress_ends_with_its_verdict(
     base = write_study(tmp_path / "base", make_runs())
     slow = write_study(tmp_path / "slow", make_runs(factor=1.2))
     few = write_study(tmp_path / "few", make_runs(1, factor=1.2))
-    file = tmp_path / "out" / "verdict.json"
+    file = tmp_path / "verdict.json"
     assert run(monkeypatch, "regress", base, base) == 0
     assert "both hold the very same runs" in capsys.readouterr().out
     assert run(monkeypatch, "regress", base, slow, "--json", file) == 2
@@ -211,6 +213,48 @@ def test_regress_ends_with_its_verdict(
     assert found["verdict"] == "regression"
     assert {row["verdict"] for row in found["points"]} == {"regression"}
     assert found["comparison"]["base"]["runs"] == 10
+
+
+def test_no_folder_is_made_for_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = write_study(tmp_path / "base", make_runs(1, (1,)))
+    assert run(monkeypatch, "regress", base, base, "--json", tmp_path / "out" / "verdict.json") == 1
+    assert f"there is no folder {tmp_path / 'out'}" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_verdict_counts_what_else_differs(tmp_path: Path) -> None:
+    moved = move(make_runs(2, (1,)), commit="f" * 40, data_digest="00" * 32)
+    regression = judge(tmp_path, make_runs(2, (1,)), moved)
+    assert "2 differences besides the scores: data 1, code 1; `hpcai compare` lists them" in say_regression(regression)
+    same = regress_folders(tmp_path / "base", tmp_path / "base")
+    assert "nothing on record differs besides the scores" in say_regression(same)
+
+
+def test_files_hold_whole_counts(tmp_path: Path) -> None:
+    base, new = (write_study(tmp_path / name, make_runs(2, ranks)) for name, ranks in (("a", (1, 2)), ("b", (1,))))
+    comparison = compare_folders(base, new)
+    write_comparison(comparison, tmp_path / "c.csv")
+    rows = pd.read_csv(tmp_path / "c.csv", dtype=str)
+    assert set(rows["n_base"].dropna()) == {"2"}
+    assert set(rows["ranks"]) == {"1", "2"}
+    written = comparison_as_dict(comparison)["scores"]
+    assert {type(row["n_new"]) for row in written} == {int, type(None)}
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (-238.5, "samples/s", "−238.5 samples/s"),
+        (-2.5e9, "FLOP/s", "−2.5 GFLOP/s"),
+        (-2048, "bytes", "−2 KiB"),
+        (0.0, "s", "0 s"),
+        (1.5, "", "1.5"),
+    ],
+)
+def test_values_below_zero_have_a_minus_sign(value: float, unit: str, text: str) -> None:
+    assert say_value(value, unit) == text
 
 
 def test_a_wrong_command_line_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:

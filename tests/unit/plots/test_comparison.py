@@ -1,10 +1,13 @@
 """Figures of comparisons and histories: what is drawn, what is said in words, and that nothing is hidden."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hpcai.compare.history import HISTORY_COLUMNS
@@ -13,7 +16,7 @@ from hpcai.plots import theme
 from hpcai.plots.comparison import plot_comparison
 from hpcai.plots.history import plot_history
 
-TIME, RATE = "time_to_train_s", "train_rate_samples_per_s"
+TIME, RATE, VALID = "time_to_train_s", "train_rate_samples_per_s", "valid_rate_flop_per_s"
 
 
 def comparison_of(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -48,12 +51,71 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
     assert sorted(float(dot.get_xdata()[0]) for dot in dots) == [0.8, 1.01, 1.2]
     assert len({dot.get_color() for dot in dots}) == 3
     assert sum(dot.get_markerfacecolor() == "white" for dot in dots) == 1
-    text = words(figure)
-    assert "← better     worse →" in text
-    assert "← worse     better →" in text
+    assert "  " not in "".join(re.findall(r">([^<>]*\S[^<>]*)</", words(figure)))  # browsers make one space of two
+    assert sides(figure.axes[0]) == ["← better", "worse →"]
+    assert sides(figure.axes[1]) == ["← worse", "better →"]
     for dot in dots:
         low, high = dot.axes.get_xlim()
         assert low < dot.get_xdata()[0] < high
+
+
+def sides(axes: Axes) -> list[str]:
+    """Return the words below an axis, if they stand on both sides of its 1."""
+    FigureCanvasAgg(axes.figure).draw()
+    texts = [text for text in axes.texts if text.get_text()[0] == "←" or text.get_text()[-1] == "→"]
+    middle = axes.transData.transform((1.0, 0.0))[0]
+    left, right = (text.get_window_extent() for text in texts)
+    assert middle - left.x1 == pytest.approx(right.x0 - middle, abs=2)
+    assert 0 < right.x0 - middle < 30
+    label = axes.xaxis.label.get_window_extent()
+    assert not any(label.overlaps(box) for box in (left, right))
+    return [text.get_text() for text in texts]
+
+
+@pytest.mark.parametrize("ratio", [1.003, 1.05, 1.12, 1.2, 1.25, 1.4, 1.9, 3.0, 10.0, 300.0])
+def test_an_axis_is_symmetric_and_has_three_labels_or_more(ratio: float) -> None:
+    row = {"ratio": ratio, "low_ratio": ratio / 1.001, "high_ratio": ratio * 1.001}
+    axes = plot_comparison(comparison_of(row), tolerance_ratio=0.01).axes[0]
+    low, high = axes.get_xlim()
+    assert low * high == pytest.approx(1)
+    ticks = axes.get_xticks()
+    assert len(ticks) >= 3
+    assert all(low <= tick <= high for tick in ticks)
+    assert ticks * ticks[::-1] == pytest.approx(1)
+
+
+def test_a_fifth_of_change_has_labels_on_both_sides() -> None:
+    axes = plot_comparison(comparison_of({"ratio": 1.2, "low_ratio": 1.19, "high_ratio": 1.21})).axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.833", "0.909", "1", "1.1", "1.2"]
+
+
+def test_why_scores_are_not_compared_is_said() -> None:
+    other = {"status": "not_comparable", "finding": "not comparable", "ratio": np.nan, "benchmark": "resnet50_tiny"}
+    target = {**other, "measure": "", "note": "quality_target 0.3 against 0.35"}
+    figure = plot_comparison(comparison_of({"ratio": 1.1}, {"ratio": 1.1, "measure": RATE}, target))
+    text = words(figure)
+    assert text.count("not compared: quality_target 0.3 against") == 2
+    assert "nothing was measured" not in text.lower()
+    kind = {**other, "status": "compared", "measure": VALID, "note": "not of one kind: exponent 5 against 10"}
+    text = words(plot_comparison(comparison_of({"ratio": 1.1, "benchmark": "resnet50_tiny"}, kind)))
+    assert "not compared: exponent 5 against 10" in text
+    text = words(plot_comparison(comparison_of(target)))
+    assert "resnet50_tiny: not compared: quality_target 0.3 against 0.35" in text
+    assert "nothing was measured" not in text.lower()
+
+
+def test_undefined_vflops_are_said_to_be() -> None:
+    defined = {"benchmark": "resnet50_tiny", "suite": "hpc_ai500", "workload": "image_classification"}
+    images = {**defined, "measure": VALID, "better": "higher"}
+    undefined = {"suite": "mlperf_hpc", "workload": "cosmoflow"}
+    text = words(plot_comparison(comparison_of(images, undefined)))
+    assert text.count("VFLOPS is not defined for this") == 1
+    assert "nothing was measured" not in text
+    assert "neither result has this score" in text
+    text = words(plot_history(history_of(images, undefined)))
+    assert text.count("VFLOPS is not defined for this") == 1
+    assert "nothing was measured" not in text
+    assert "no result has this score" in text
 
 
 def test_points_that_are_not_compared_are_named() -> None:

@@ -14,7 +14,7 @@ from unit.record_factory import make_image_benchmark, make_study, write_records
 from hpcai.metrics.score_columns import TRIAL_COLUMNS
 from hpcai.metrics.variant_effects import NO_VARIANTS, compare_variants
 from hpcai.plots.theme import to_svg
-from hpcai.plots.variant_effects import COLUMNS, plot_variant_effects
+from hpcai.plots.variant_effects import COLUMNS, SINGLE, plot_variant_effects
 from hpcai.tables import collect_runs
 
 BF16 = {"precision": "bf16"}
@@ -85,6 +85,26 @@ def test_marks_are_filled_where_the_effect_is_significant(tmp_path: Path) -> Non
     bars = [bar for axes in plot_variant_effects(effects).axes for bar in axes.containers]
     filled = [bar.lines[0] for bar in bars if bar.lines[0].get_markerfacecolor() != "white"]
     assert [list(line.get_xdata()) for line in filled] == [[effects[chosen]["effect_ratio"].iloc[0]]]
+
+
+def test_bars_that_are_cut_have_an_arrow_and_marks_without_interval_are_small(tmp_path: Path) -> None:
+    effects = make_effects(tmp_path)
+    chosen = (effects["measure"] == "train_rate") & effects["effect_ratio"].notna()
+    effects = effects[chosen & (effects["benchmark"] == "images_tiny")].iloc[:2].copy()
+    first, second = effects.index
+    bounds = ["effect_low_ratio", "effect_high_ratio"]
+    ratio = effects.loc[first, "effect_ratio"]
+    effects.loc[first, bounds] = [ratio / 100, ratio * 100]
+    effects.loc[second, bounds] = float("nan")
+    axes = plot_variant_effects(effects).axes[0]
+    arrows = [line for line in axes.lines if line.get_marker() in ("<", ">")]
+    bars = {bar.lines[0].get_ydata()[0]: bar.lines[0] for bar in axes.containers}
+    sizes = {place: line.get_markersize() for place, line in bars.items()}
+    assert len(arrows) == 2
+    places = {float(arrow.get_ydata()[0]) for arrow in arrows}
+    assert places < set(sizes)
+    assert [size for place, size in sizes.items() if place in places] == [4.5]
+    assert [size for place, size in sizes.items() if place not in places] == [SINGLE]
 
 
 def test_joint_effects_and_undefined_scores_are_named(tmp_path: Path) -> None:
