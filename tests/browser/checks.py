@@ -87,6 +87,8 @@ def check_page(path: Path, views: Iterable[str] = tuple(VIEWS)) -> list[str]:
 def embed_all(page: Page) -> None:
     """Bring every interactive chart near the screen and wait until it is drawn."""
     page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    # Before everything is laid out, a place that was scrolled to may move away again.
+    page.wait_for_function("() => document.documentElement.classList.contains('settled')", timeout=20_000)
     for place in page.query_selector_all("figure:has([data-specification])"):
         place.scroll_into_view_if_needed()
         page.wait_for_function("figure => figure.classList.contains('answers')", arg=place, timeout=20_000)
