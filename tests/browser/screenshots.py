@@ -28,8 +28,11 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name, options in SHOTS.items():
             page = browser.new_page(**options)
-            page.goto(arguments.report.resolve().as_uri() + ANCHORS[name])
-            page.wait_for_timeout(3000)
+            page.goto(arguments.report.resolve().as_uri())
+            page.wait_for_timeout(2000)
+            if ANCHORS[name]:
+                page.click(f'nav a[href="{ANCHORS[name]}"]')
+                page.wait_for_timeout(3000)
             page.screenshot(path=arguments.output / f"{name}.png")
         browser.close()
 
