@@ -1,7 +1,12 @@
 """Fixtures of all tests."""
 
 import pytest
+from hypothesis import settings
 from workflow_project import Project
+
+# Other work on the machine must not fail a test: none is timed.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 @pytest.fixture
