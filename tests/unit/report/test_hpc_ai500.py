@@ -342,7 +342,8 @@ def test_logs_are_copied_unchanged_and_listed(tmp_path: Path) -> None:
 
 
 def test_a_variable_that_must_not_leave_the_machine_is_in_no_file(tmp_path: Path) -> None:
-    environment = {"TF_CLI_CONFIG_FILE": "/home/someone/.terraformrc", "SLURM_JWT": "eyJhbGciOi", "OMP_NUM_THREADS": "2"}
+    secrets = {"TF_CLI_CONFIG_FILE": "/home/someone/.terraformrc", "SLURM_JWT": "eyJhbGciOi"}
+    environment = {**secrets, "OMP_NUM_THREADS": "2"}
     provenance = make_provenance(command=COMMAND, environment=environment)
     output = write_whole(tmp_path, [make_run(), make_run(repetition=2, provenance=provenance)])
     files = [path for path in output.rglob("*") if path.is_file()]
