@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.characterise.views import join_views, records_of
+from hpcai.characterise.views import join_views
 from hpcai.config.machine import Machine
+from hpcai.metrics.cells import records_of
 from hpcai.metrics.link import rate_at
 from hpcai.metrics.roofs import (
     EXCHANGE_TOLERANCE_RATIO,

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.characterise.profile import IDENTITY
-from hpcai.characterise.views import as_view, records_of
+from hpcai.characterise.views import as_view
+from hpcai.metrics.cells import records_of
 
 WARM = "the data lay in the page cache: a bandwidth of memory, not of storage"
 

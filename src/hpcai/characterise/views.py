@@ -1,7 +1,6 @@
 """The tables that characterisation shows: their names and columns, each the answer to one question about the runs."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import pandas as pd
 
@@ -91,11 +90,6 @@ def as_view(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> p
     """Return rows as a view: all of its columns in their order, and no others."""
     frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
     return frame.reindex(columns=list(VIEWS[name])).reset_index(drop=True)
-
-
-def records_of(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table."""
-    return [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def join_views(name: str, parts: Iterable[pd.DataFrame]) -> pd.DataFrame:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.characterise.views import as_view, records_of
+from hpcai.characterise.views import as_view
 from hpcai.characterise.work import HloCount, WorkCount, WorkReport
+from hpcai.metrics.cells import records_of
 from hpcai.records import read_part
 
 HARDWARE = "counters"

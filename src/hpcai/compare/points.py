@@ -110,16 +110,17 @@ def _differences(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) 
 
 
 def _identity(study: Study, runs: pd.DataFrame) -> dict[str, set[str]]:
-    found = {name: {_text(value) for value in runs[name].dropna()} - {""} for name in IDENTITY if name in runs}
+    found = {name: {say_value(value) for value in runs[name].dropna()} - {""} for name in IDENTITY if name in runs}
     # Downloaded data and data that were there before are the same; generated ones never are.
     found["data"] = {"generated" if source == "generated" else "official" for source in runs["data_source"]}
     for run_id in runs["run_id"]:
         plan = study.records.get(str(run_id), {}).get("plan", {})
         for name, value in flatten(plan.get("benchmark", {}).get("data", {}), "data"):
             if name.split(".")[1] not in NOT_THE_DATA:
-                found.setdefault(name, set()).add(_text(value))
+                found.setdefault(name, set()).add(say_value(value))
     return found
 
 
-def _text(value: object) -> str:
+def say_value(value: object) -> str:
+    """Return a value in words that two tables share, whatever their types."""
     return f"{value:.15g}" if isinstance(value, float) else str(value)

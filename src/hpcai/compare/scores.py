@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
-from hpcai.compare.points import key_of
+from hpcai.compare.points import key_of, say_value
 from hpcai.compare.study import PointKey, Study
 from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.significance import Significance, compare_samples, correct_holm
@@ -96,11 +96,7 @@ def _score_row(measure: Measure, sides: tuple[pd.DataFrame, pd.DataFrame]) -> di
 
 
 def _said(runs: pd.DataFrame, column: str) -> set[str]:
-    return {_text(value) for value in runs[column].dropna()} - {""} if column in runs else set()
-
-
-def _text(value: object) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return {say_value(value) for value in runs[column].dropna()} - {""} if column in runs else set()
 
 
 def _not_of_one_kind(

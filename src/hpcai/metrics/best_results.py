@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 from hpcai.config.benchmark import Suite
-from hpcai.metrics.roofline_placing import number_of
+from hpcai.metrics.cells import Row, number_of
 from hpcai.metrics.validity import label_result
 from hpcai.rules.table import rules_of
 
@@ -18,7 +18,6 @@ VALUES = {
 }
 """Column of each measure."""
 VALID, NOT_VALID, DECLARED = "valid", "not valid", "declared"
-Row = dict[str, Any]
 
 
 def measures_of(suite: str) -> tuple[str, ...]:

@@ -1,10 +1,9 @@
 """Published results under the HPC-AI roofline: their points and ceilings, from what the file of a source states."""
 
-from typing import Any
-
 import pandas as pd
 
 from hpcai.config.published import Published, PublishedLink, PublishedMachine, PublishedResult
+from hpcai.metrics.cells import Row
 from hpcai.metrics.declared import DECLARED, declared_peak, declared_rate, identify
 from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_ceilings import judge_ceilings
@@ -24,7 +23,6 @@ from hpcai.metrics.roofline_tables import GRADIENT_BYTES
 
 KERNEL = "kernel"
 """Kind of a ceiling of which the source does not say whether it is GEMM or convolution."""
-Row = dict[str, Any]
 
 
 def declared_roofline(published: Published) -> pd.DataFrame:

@@ -13,13 +13,12 @@ from hpcai.metrics.best_results import (
     TIME_TO_TRAIN,
     VALUES,
     VFLOPS,
-    Row,
     best_of,
     judge_validity,
     measures_of,
     score_of,
 )
-from hpcai.metrics.roofline_placing import number_of, records_of
+from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.score_columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.vflops import quality_coefficient, valid_rate
 

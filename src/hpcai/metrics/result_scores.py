@@ -10,7 +10,7 @@ import pandas as pd
 
 from hpcai.config.machine import Machine, Precision
 from hpcai.metrics.best_results import best_of, choosing_measures, say_why_chosen
-from hpcai.metrics.roofline_placing import records_of
+from hpcai.metrics.cells import records_of
 from hpcai.metrics.roofs import TOLERANCE_RATIO
 from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame

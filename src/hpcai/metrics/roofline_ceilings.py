@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
 from hpcai.config.machine import Link, Machine
+from hpcai.metrics.cells import Row
 from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_columns import (
     CEILING,
@@ -29,7 +29,6 @@ from hpcai.metrics.roofs import TOLERANCE_RATIO, declared_peaks, refuse_above_pe
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
 SOFTWARE = {"fp32": ("fp32", "tf32")}
 """TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with a name of its own."""
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)

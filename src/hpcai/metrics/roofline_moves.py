@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline import attainable_rate
 from hpcai.metrics.roofline_ceilings import WORDS
 from hpcai.metrics.roofline_columns import DRAWN, MEMORY, MOVE_COLUMNS, ROOF
-from hpcai.metrics.roofline_placing import join_words, number_of, records_of, text_of
 from hpcai.metrics.scales import POINT_SETTINGS
 
 HALVED = 2.0
@@ -26,7 +25,6 @@ CHANGES = {"compression": "none", "precision": "fp32"}
 """Settings that an arrow stands for, each with the plainer side, from which it leads."""
 ALONE = "two results that differ in {setting} alone: all their other settings are the same"
 NOT_STATED = "two results that differ in {setting}; other settings are not stated, and may differ as well"
-Row = dict[str, Any]
 Key = tuple[str, str, str]
 Pair = tuple[Row, Row, str]
 """Plainer result, the other one, and the setting in which they differ."""

@@ -1,10 +1,10 @@
 """Places points under the rooflines: traffic, intensity, roof, ridge, and why a point has no place."""
 
 import math
-from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.cells import Row, number_of, records_of, text_of
 from hpcai.metrics.roofline import attainable_rate, communication_intensity, ridge_point, ring_traffic
 from hpcai.metrics.roofline_columns import DRAWN, INTRA_NODE, MEMORY, NETWORK, NOT_PLACED, POINT_COLUMNS, REFUSED
 from hpcai.metrics.roofs import TOLERANCE_RATIO
@@ -16,7 +16,6 @@ NEEDED = {
 }
 ALONE = "one participant exchanges nothing"
 NO_COUNTERS = "not measured: no hardware counters, and no memory traffic was modelled from the compiled step"
-Row = dict[str, Any]
 
 
 def place_points(inputs: pd.DataFrame) -> pd.DataFrame:
@@ -111,25 +110,3 @@ def _say_above(row: Row) -> str:
         f"refused: {rate} is {row['roof_ratio']:.3g} times its roof, {roof}: {wrong}, or the result counts work that "
         "was not done"
     )
-
-
-def records_of(frame: pd.DataFrame) -> list[Row]:
-    """Return the rows of a table."""
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
-
-
-def number_of(row: Row, name: str) -> float:
-    """Return a cell as a number; NaN where it is empty or missing."""
-    value = row.get(name)
-    return math.nan if value is None or pd.isna(value) else float(value)
-
-
-def text_of(value: object) -> str:
-    """Return a cell as text, empty where it is empty."""
-    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
-
-
-def join_words(*parts: object, separator: str = ", ") -> str:
-    """Return parts of a list in words, each once."""
-    words = [word for part in parts for word in text_of(part).split(separator) if word]
-    return separator.join(dict.fromkeys(words))

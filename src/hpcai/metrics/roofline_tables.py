@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_ceilings import WORDS, declared_link
 from hpcai.metrics.roofline_columns import INTRA_NODE, MEMORY, NETWORK, POINT_COLUMNS, ROOF
 from hpcai.metrics.roofline_links import link_rate
-from hpcai.metrics.roofline_placing import join_words, number_of, place_points, records_of, text_of
+from hpcai.metrics.roofline_placing import place_points
 from hpcai.metrics.roofs import TOLERANCE_RATIO
 
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
@@ -22,7 +22,6 @@ FROM_SCORES = (
 )  # fmt: skip
 NO_REUSE = "traffic as the step was compiled, without reuse in caches between its operations"
 POINT = ("benchmark", "variant", "scale")
-Row = dict[str, Any]
 Views = Mapping[str, pd.DataFrame]
 
 

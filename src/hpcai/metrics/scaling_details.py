@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.metrics.cells import text_of
 from hpcai.metrics.link import TRANSFER, rate_at
 from hpcai.metrics.roofline import count_participants, ring_traffic
 from hpcai.metrics.roofline_columns import NETWORK
@@ -127,8 +128,8 @@ def _scores(row: Row, scores: pd.DataFrame, base: Row) -> dict[str, Any]:
     return {
         **{name: float(score[name]) for name in FROM_SCORES},
         "valid_rate_efficiency_ratio": compared,
-        "score_reason": _text(score["reason"]),
-        "score_source": _text(score["source"]),
+        "score_reason": text_of(score["reason"]),
+        "score_source": text_of(score["source"]),
     }
 
 
@@ -180,7 +181,7 @@ def _measured(links: pd.DataFrame, link_fits: pd.DataFrame, row: Row, message_by
         if math.isnan(found) and len(fits):
             fit = fits.iloc[0]
             found = message_bytes / (fit["latency_s"] + message_bytes / fit["bandwidth_bytes_per_s"])
-            method, source = "modelled: the line fitted to the measured allreduce", _text(fit["source"])
+            method, source = "modelled: the line fitted to the measured allreduce", text_of(fit["source"])
     known = not math.isnan(found)
     return {
         "bandwidth_measured_bytes_per_s": ring_traffic(
@@ -234,10 +235,6 @@ def _why_no_link(row: Row) -> Iterator[str]:
 
 def _scope(row: Row) -> str:
     return NETWORK if row["nodes"] > 1 else "node"
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _join(texts: pd.Series) -> str:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+Steps = Sequence[tuple[float, str]]
 BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
-RATES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+RATES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
@@ -39,12 +40,14 @@ def name_category(name: str) -> str:
     return spellings.get(words, words)
 
 
-def _say(value: float, steps: Sequence[tuple[float, str]]) -> str:
+def choose_step(value: float, steps: Steps) -> tuple[float, str]:
+    """Return the largest step that leaves a digit before the point, or else the smallest."""
     # 999.7 would be written as 1000: it belongs to the next step.
-    for factor, unit in steps:
-        if abs(value) >= 0.9995 * factor:
-            return f"{_digits(value / factor)} {unit}"
-    factor, unit = steps[-1]
+    return next((step for step in steps if abs(value) >= 0.9995 * step[0]), steps[-1])
+
+
+def _say(value: float, steps: Steps) -> str:
+    factor, unit = choose_step(value, steps)
     return f"{_digits(value / factor)} {unit}"
 
 

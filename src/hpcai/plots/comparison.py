@@ -27,8 +27,6 @@ ROW = 0.24
 """Height in inches of one point."""
 WIDEST = 4.0
 """An interval beyond this ratio ends in an arrow: few runs have intervals that would hide all others."""
-LINE = 42
-"""Characters that fit one line of a panel."""
 SMALL_LINE = 54
 """Characters of a reason beside a point that fit one line; a longer one takes two, the table has all of it."""
 
@@ -99,7 +97,7 @@ def _draw_panel(
 ) -> None:
     own = rows[rows["measure"] == measure]
     if own.empty and (rows["measure"] != "").any():
-        say_why_empty(axes, why_undefined(rows, measure) or "neither result has this score")
+        theme.say_why_empty(axes, why_undefined(rows, measure) or "neither result has this score")
         return
     reach, tolerance = limits
     axes.set_xscale("log")
@@ -130,16 +128,6 @@ _PAPER = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
 _CENTRED: dict[str, Any] = {"va": "center", "ha": "center", "linespacing": 1.0}
 SIDES = {"lower": ("← better", "worse →"), "higher": ("← worse", "better →")}
 """What lies on either side of 1, by what is better."""
-
-
-def say_why_empty(axes: Axes, sentence: str) -> None:
-    """Write into a panel why it holds nothing, and take its scales away: they would mean nothing.
-
-    Other than :func:`hpcai.plots.theme.say_empty` it does not claim that nothing was measured.
-    """
-    axes.text(0.5, 0.5, "\n".join(textwrap.wrap(sentence, LINE)), transform=axes.transAxes, **_CENTRED)
-    axes.set_xticks([])
-    axes.set_yticks([])
 
 
 def why_undefined(rows: pd.DataFrame, measure: str) -> str:

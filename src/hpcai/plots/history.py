@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hpcai.plots import theme
-from hpcai.plots.comparison import say_why_empty, why_undefined
+from hpcai.plots.comparison import why_undefined
 
 SHOWN = {
     "time_to_train_s": ("time to train", "s"),
@@ -54,7 +54,7 @@ def plot_history(history: pd.DataFrame) -> Figure:
                 part = drawn[(drawn["benchmark"] == benchmark) & (drawn["measure"] == measure)]
                 if part.empty:
                     own = drawn[drawn["benchmark"] == benchmark]
-                    say_why_empty(axes, why_undefined(own, measure) or "no result has this score")
+                    theme.say_why_empty(axes, why_undefined(own, measure) or "no result has this score")
                     continue
                 power = next((power for power in POWERS if part["value"].max() >= 10**power), 0)
                 axes.set_ylabel(f"{words} [{POWERS[power]}{unit}]")

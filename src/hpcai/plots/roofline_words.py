@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.cells import text_of
 from hpcai.metrics.roofline_columns import DRAWN, MEMORY, NETWORK
 from hpcai.metrics.words import say_bytes, say_rate, say_share
 
@@ -68,8 +69,8 @@ def _describe_point(row: dict[Any, Any]) -> dict[str, object]:
         "computation": f"{say_rate(row['compute_roof_flop_per_s'], 'FLOP/s')}: {row['compute_roof_name']}",
         "link": link,
         "ridge": _intensity(row["ridge_flop_per_byte"]),
-        "note": _text(row["note"]),
-        "source": _text(row["source"]),
+        "note": text_of(row["note"]),
+        "source": text_of(row["source"]),
     }
 
 
@@ -81,7 +82,7 @@ def describe_moves(moves: pd.DataFrame) -> pd.DataFrame:
         ends = [(row[f"intensity_{to}flop_per_byte"], row[f"one_rate_{to}flop_per_s"]) for to in ("", "to_")]
         words = [f"{_intensity(intensity)}, {say_rate(rate, 'FLOP/s')}" for intensity, rate in ends]
         rows.append(
-            {name: _text(row[name]) for name in kept}
+            {name: text_of(row[name]) for name in kept}
             | {"intensity": ends[0][0], "rate": ends[0][1], "intensity_to": ends[1][0], "rate_to": ends[1][1]}
             | {
                 "result": f"{row['benchmark']}, {row['variant']}, {row['scale']}",
@@ -125,7 +126,3 @@ def _intensity(value: float) -> str:
     if pd.isna(value):
         return ""
     return f"{float(f'{value:.3g}'):,g} FLOP/byte" if value < 1e6 else f"{value / 1e6:,.3g} million FLOP/byte"
-
-
-def _text(value: str | float | None) -> str:
-    return "" if pd.isna(value) else str(value)

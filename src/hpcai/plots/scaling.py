@@ -7,6 +7,7 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
+from hpcai.metrics.cells import number_of
 from hpcai.metrics.words import say_rate, say_share, say_time
 from hpcai.plots.interactive import MUTED
 
@@ -234,14 +235,14 @@ def _ideals(points: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _interval(row: Row, name: str, unit: str, words: Callable[[float], str], reason: str = "") -> str:
-    value, low, high = (_number(row, f"{name}{side}{unit}") for side in ("", "_low", "_high"))
+    value, low, high = (number_of(row, f"{name}{side}{unit}") for side in ("", "_low", "_high"))
     if math.isnan(value):
         return _missing(row, reason)
     return f"{words(value)} ({words(low)} to {words(high)})" if low < high else f"{words(value)} (no interval)"
 
 
 def _one(row: Row, name: str, words: Callable[[float], str], reason: str = "") -> str:
-    value = _number(row, name)
+    value = number_of(row, name)
     return _missing(row, reason) if math.isnan(value) else words(value)
 
 
@@ -257,17 +258,12 @@ def _sources(row: Row) -> str:
 
 
 def _link(row: Row) -> str:
-    share = _number(row, "bandwidth_used_ratio")
+    share = number_of(row, "bandwidth_used_ratio")
     if math.isnan(share):
         return _one(row, "bandwidth_used_ratio", say_share, "bandwidth_reason")
     which = row["bandwidth_used_of"]
-    used, there = (_number(row, f"bandwidth_{name}_bytes_per_s") for name in ("used", which))
+    used, there = (number_of(row, f"bandwidth_{name}_bytes_per_s") for name in ("used", which))
     return f"{say_rate(used)} of {say_rate(there)} ({which}): {say_share(share)}"
-
-
-def _number(row: Row, name: str) -> float:
-    value = row.get(name)
-    return math.nan if value is None or pd.isna(value) else float(value)
 
 
 def _flop(value: float) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import math
+import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from matplotlib.lines import Line2D
 
 Colour = str | tuple[float, float, float]
 LineStyle = Literal["-", "--", ":", ""]
+SENTENCE = 42
+"""Characters of a sentence that fit one line of a panel."""
 
 HOUSE: dict[str, Any] = {
     "font.family": "sans-serif",
@@ -135,6 +138,14 @@ def empty_figure(title: str, sentence: str) -> Figure:
 def say_empty(axes: Axes, sentence: str) -> None:
     """Write into a panel without data why it has none, and take its scales away: they would mean nothing."""
     axes.text(0.5, 0.5, f"nothing was measured:\n{sentence}", transform=axes.transAxes, ha="center", va="center")
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def say_why_empty(axes: Axes, sentence: str) -> None:
+    """Write into a panel why it holds nothing; other than :func:`say_empty` it does not say "nothing was measured"."""
+    words = "\n".join(textwrap.wrap(sentence, SENTENCE))
+    axes.text(0.5, 0.5, words, transform=axes.transAxes, va="center", ha="center", linespacing=1.0)
     axes.set_xticks([])
     axes.set_yticks([])
 

@@ -8,7 +8,6 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 
 from hpcai.metrics.variant_effects import NO_VARIANTS
 from hpcai.plots import theme
-from hpcai.plots.comparison import say_why_empty
 
 COLUMNS = {
     "train_rate": "throughput [ratio]\nright is better",
@@ -84,7 +83,7 @@ def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[st
     known = own.dropna(subset=["effect_ratio"])
     axes.set_xlabel(COLUMNS[measure])
     if known.empty:
-        say_why_empty(axes, _why(own))
+        theme.say_why_empty(axes, _why(own))
         return
     order = theme.scale_order(part)
     ranks = dict(zip(part["scale"], part["ranks"], strict=True))

@@ -7,9 +7,8 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
-SI = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
-BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
-TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+from hpcai.metrics.words import BYTES, RATES, TIMES, Steps, choose_step
+
 PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
 """Units that are written with a decimal prefix, as processors, links and disks are rated."""
 NOT_MEASURED, NOT_DEFINED = "not measured", "not defined"
@@ -36,11 +35,11 @@ def choose_scale(value: float, unit: str) -> Scale:
     if unit == "share":
         return Scale(0.01, "%")
     if unit == "bytes":
-        return _step(value, BINARY)
+        return _step(value, BYTES)
     if unit == "s":
         return _step(value, TIMES)
     if unit in PREFIXED:
-        found = _step(value, SI)
+        found = _step(value, RATES)
         return Scale(found.factor, found.unit + unit)
     return Scale(1.0, "" if unit == "ratio" else unit)
 
@@ -85,11 +84,7 @@ def is_blank(value: object) -> bool:
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, Real) and math.isnan(value))
 
 
-def _step(value: float, steps: tuple[tuple[float, str], ...]) -> Scale:
-    """Return the largest step that leaves a digit before the point; zero needs no prefix."""
-    for factor, unit in steps:
-        # 999.7 would be written as 1000: it belongs to the next step.
-        if abs(value) >= 0.9995 * factor:
-            return Scale(factor, unit)
+def _step(value: float, steps: Steps) -> Scale:
+    """Return the step of a value; zero needs no prefix."""
     plain = next(step for step in steps if step[0] == 1.0)
-    return Scale(*(plain if value == 0 else steps[-1]))
+    return Scale(*(plain if value == 0 else choose_step(value, steps)))

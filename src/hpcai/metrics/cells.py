@@ -1,0 +1,31 @@
+"""Rows and cells of tables as plain values."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+Row = dict[str, Any]
+
+
+def records_of(frame: pd.DataFrame) -> list[Row]:
+    """Return the rows of a table."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def number_of(row: Mapping[Any, Any], name: str) -> float:
+    """Return a cell as a number; NaN where it is empty or missing."""
+    value = row.get(name)
+    return math.nan if value is None or pd.isna(value) else float(value)
+
+
+def text_of(value: object) -> str:
+    """Return a cell as text, empty where it is empty."""
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def join_words(*parts: object, separator: str = ", ") -> str:
+    """Return parts of a list in words, each once."""
+    words = [word for part in parts for word in text_of(part).split(separator) if word]
+    return separator.join(dict.fromkeys(words))
