@@ -1,0 +1,1 @@
+"""Published result repositories and own runs as the same submissions, systems and runs."""

@@ -1,0 +1,257 @@
+"""What a round consists of: runs as their logs tell them, the systems they ran on, and submissions.
+
+These are the records of published results and of our own runs alike. Nothing here is repaired silently: whatever was
+irregular and what was made of it is a :class:`Repair`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Scaling = Literal["strong", "weak", "weak_pruned"]
+"""weak_pruned: instances under ``weak/BENCH/pruned_results``, which do not count but have to comply."""
+Claim = Literal["success", "missing", "aborted", "incomplete"]
+"""How a run ended by its own words: status success, no status, another status, or no run_stop at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """An irregularity of a file, and what was made of it.
+
+    Attributes
+    ----------
+    source
+        File, relative to the round's root.
+    place
+        Line, key or field.
+    kind
+        A short name for all of its kind, such as ``epoch_without_stop``.
+    found, done
+        What was found, and what was done about it.
+    """
+
+    source: str
+    place: str
+    kind: str
+    found: str
+    done: str
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A paired interval [ms since the Unix epoch], with what its stop says.
+
+    ``epoch`` is the logged epoch number (any origin, may be a fraction or a count of samples), ``steps`` the logged
+    ``step_num`` of the stop; None where not logged.
+    """
+
+    start_ms: float
+    stop_ms: float
+    epoch: float | None = None
+    steps: float | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """Length [s]; exact, because both ends are whole milliseconds."""
+        return (self.stop_ms - self.start_ms) / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One logged quality: ``eval_error`` or ``eval_accuracy``."""
+
+    line: int
+    time_ms: float
+    value: float
+    epoch: float | None
+
+
+@dataclass(frozen=True)
+class LoggedRun:
+    """One training run as its log tells it.
+
+    Attributes
+    ----------
+    source, number
+        File relative to the round's root, and N of ``result_N.txt``.
+    org, division, benchmark, status, platform
+        The submission keys as logged; blank where missing. The division of the system file is the authoritative one.
+    settings
+        First value of every key that is logged as a point in time and is no quality: batch, samples, hyper-parameters.
+    seeds
+        All logged seeds.
+    claim
+        How the run says it ended.
+    init_s
+        init_start (the first) to init_stop [s]; None where one is missing.
+    run
+        run_start to run_stop; None without both.
+    staging
+        staging_start to staging_stop; None without the keys.
+    staging_before_run
+        Whether staging began before run_start (allowed from 3.0 on): it is then no part of the run's time.
+    epochs, evaluations
+        Paired intervals in the order of time; blocks of epochs count as one entry per block with its epochs in
+        ``epochs_in_blocks``.
+    epochs_in_blocks
+        Number of epochs that the entries of ``epochs`` stand for; equal to their number where epochs are logged.
+    scores
+        Qualities in the order of the log, up to run_stop.
+    quality_key
+        ``eval_error`` or ``eval_accuracy``; blank without scores.
+    repairs
+        What was irregular.
+    """
+
+    source: str
+    number: int
+    org: str
+    division: str
+    benchmark: str
+    status: str
+    platform: str
+    settings: Mapping[str, Any]
+    seeds: tuple[Any, ...]
+    claim: Claim
+    init_s: float | None
+    run: Span | None
+    staging: Span | None
+    staging_before_run: bool
+    epochs: tuple[Span, ...]
+    evaluations: tuple[Span, ...]
+    epochs_in_blocks: int
+    scores: tuple[Score, ...]
+    quality_key: str
+    repairs: tuple[Repair, ...]
+
+    def number_of(self, key: str) -> float | None:
+        """Return a logged setting as a number; None where it is missing or no number."""
+        value = self.settings.get(key)
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+@dataclass(frozen=True)
+class System:
+    """A machine as its system file describes it.
+
+    Attributes
+    ----------
+    source
+        File, relative to the round's root; blank if there is none.
+    name
+        Base name of the file, which the folder of results has as well; ``system_name`` in the file may differ.
+    fields
+        All fields of the file as they stand there.
+    division
+        "closed", "open", or blank.
+    nodes, processors_per_node, accelerators_per_node
+        Whole numbers; None where the file gives none.
+    accelerator, processor
+        Names of the models; blank where the file gives none or a placeholder.
+    """
+
+    source: str
+    name: str
+    fields: Mapping[str, Any]
+    division: str
+    nodes: int | None
+    processors_per_node: int | None
+    accelerators_per_node: int | None
+    accelerator: str
+    processor: str
+
+    @property
+    def processors(self) -> int | None:
+        """Processors of all nodes."""
+        return self.nodes * self.processors_per_node if self.nodes and self.processors_per_node else None
+
+    @property
+    def accelerators(self) -> int | None:
+        """Accelerators of all nodes; 0 for a machine without."""
+        if self.nodes is None or self.accelerators_per_node is None:
+            return None
+        return self.nodes * self.accelerators_per_node
+
+    @property
+    def units(self) -> int | None:
+        """Compute units: accelerators, or processors of a machine without (mlperf_logs.md 1)."""
+        return self.accelerators or self.processors
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The logs of one benchmark on one system.
+
+    Attributes
+    ----------
+    origin
+        Name of the round or study.
+    method
+        "published" for imported logs, "measured" for own runs.
+    org, system_name
+        Folders of the tree.
+    folder
+        Folder of the logs, relative to the round's root.
+    benchmark
+        cosmoflow, deepcam, oc20, openfold: the folder's name.
+    scaling
+        strong or weak (runs of ``pruned_results`` are in ``pruned``).
+    runs, pruned
+        By number.
+    system
+        None where no system file belongs to the folder.
+    scaling_factor
+        Of ``scaling.json`` (penalty of the RCP check); None without the file.
+    """
+
+    origin: str
+    method: Literal["published", "measured"]
+    org: str
+    system_name: str
+    folder: str
+    benchmark: str
+    scaling: Literal["strong", "weak"]
+    runs: tuple[LoggedRun, ...]
+    pruned: tuple[LoggedRun, ...]
+    system: System | None
+    scaling_factor: float | None
+
+    @property
+    def name(self) -> str:
+        """``ORG/SYSTEM``."""
+        return f"{self.org}/{self.system_name}"
+
+    @property
+    def division(self) -> str:
+        """Division of the system file, or else of the first log."""
+        if self.system and self.system.division:
+            return self.system.division
+        return self.runs[0].division if self.runs else ""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One imported repository, archive or study.
+
+    Attributes
+    ----------
+    name
+        Such as "v0.7"; of a study its name.
+    source
+        Folder or archive, as it was named.
+    layout
+        "flat" (results/SYSTEM/BENCH, v0.7) or "scaled" (results/SYSTEM/{strong,weak}/BENCH, from v1.0 on).
+    submissions
+        Sorted by benchmark, organisation and system.
+    systems
+        All system files, also those without results.
+    repairs
+        Those of the tree; each run has its own.
+    """
+
+    name: str
+    source: str
+    layout: Literal["flat", "scaled"]
+    submissions: tuple[Submission, ...]
+    systems: tuple[System, ...]
+    repairs: tuple[Repair, ...]

@@ -1,0 +1,1 @@
+"""Own runs as a submission: the tree that the package checker takes."""
