@@ -9,7 +9,7 @@ from pydantic_core import from_json
 
 from hpcai.errors import ParseError
 
-TOKEN = ":::MLLOG "
+TOKEN = ":::MLLOG "  # noqa: S105 - no password
 _NEEDED = ("time_ms", "key", "value", "metadata")
 
 

@@ -12,6 +12,7 @@ from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.likwid import read_likwid
+from hpcai.parsers.mllog_events import read_mllog_events
 from hpcai.parsers.nccl_tests import read_nccl_tests
 from hpcai.parsers.node_power import read_node_power
 from hpcai.parsers.nsight.compute import read_ncu
@@ -48,6 +49,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
     "nvml": read_nvml_samples,
     "rapl": read_rapl,
     "sacct": read_slurm_energy,
+    "mllog": read_mllog_events,
     "darshan": lambda path: read_darshan_logs([path], None),
     "tensorflow-profile": read_tensorflow_profile,
 }

@@ -127,7 +127,12 @@ class LoggedRun:
     def number_of(self, key: str) -> float | None:
         """Return a logged setting as a number; None where it is missing or no number."""
         value = self.settings.get(key)
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        try:
+            return float(value)
+        except OverflowError:  # JSON has whole numbers of any length
+            return None
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,7 @@ class System:
     @property
     def units(self) -> int | None:
         """Compute units: accelerators, or processors of a machine without (mlperf_logs.md 1)."""
-        return self.accelerators or self.processors
+        return self.accelerators or (None if self.accelerator and self.accelerators is None else self.processors)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,122 @@
+"""What is irregular in a log as a whole: its lines, their order in time, types of events, settings logged twice."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+
+from hpcai.mlperf_hpc.rounds.model import Repair
+from hpcai.mlperf_hpc.rounds.pairing import place
+from hpcai.parsers.mllog import Mllog, MllogEvent
+
+EARLIEST_MS = 1e12
+"""September 2001: an earlier time is in seconds, or counted from another origin."""
+SERIES = ("epoch_num", "step_num", "first_epoch_num", "step", "iter", "instance")
+"""Metadata of values that change in the course of a run."""
+
+
+def damaged_lines(log: Mllog, source: str) -> list[Repair]:
+    """Return the lines that hold no event, and what hints at a log that was cut."""
+    repairs = []
+    for kind, name in (("unreadable", "line_unreadable"), ("fields", "line_without_fields")):
+        lines = [line for line in log.broken if line.kind == kind]
+        if lines:
+            found = f"{len(lines)} lines, first {lines[0].text[:60]!r}: {lines[0].error}"
+            repairs.append(Repair(source, f"line {lines[0].line}", name, found, "left out"))
+    if log.crowded:
+        found = f"{len(log.crowded)} lines with more than one token"
+        done = "the last event of each is taken, as by the official checker; the others are lost"
+        repairs.append(Repair(source, f"line {log.crowded[0]}", "line_with_several_events", found, done))
+    if not log.events:
+        repairs.append(Repair(source, "file", "no_events", f"{log.lines} lines, none with an event", "an empty run"))
+    elif not log.ends_with_newline:
+        repairs.append(
+            Repair(source, f"line {log.lines}", "no_final_newline", "the last line has none", "read all the same")
+        )
+    bare = [event for event in log.events if not isinstance(event.metadata, dict)]
+    if bare:
+        found = f"{len(bare)} events, first {shown(bare[0].metadata)}"
+        repairs.append(Repair(source, place(bare), "metadata_missing", found, "taken as empty"))
+    return repairs
+
+
+def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Repair]:
+    """Return what was logged after the run had stopped: it is no part of the run."""
+    if stop is None or log.events[-1] is stop:
+        return []
+    after = [event for event in log.events if event.line > stop.line]
+    if not after:
+        return []
+    names = Counter(str(event.key) for event in after)
+    words = ", ".join(f"{count} {name}" for name, count in names.most_common(4))
+    found = f"{len(after)} events ({words}{', ...' if len(names) > 4 else ''})"
+    return [Repair(source, place(after), "events_after_run_stop", found, "intervals and scores among them left out")]
+
+
+def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[Repair]:
+    """Return times that go backwards from one event to the next, and times that cannot be milliseconds since 1970."""
+    repairs = []
+    count, largest_ms, first, latest = 0, 0.0, 0, -math.inf
+    for event in log.events:
+        if event.time_ms < latest:
+            count += 1
+            first = first or event.line
+            largest_ms = max(largest_ms, latest - event.time_ms)
+        else:
+            latest = event.time_ms
+    if count:
+        found = f"{count} events earlier than one before them, by up to {largest_ms / 1000:g} s"
+        repairs.append(Repair(source, f"line {first}", "time_backwards", found, "the order of the lines is kept"))
+    anchor = start or (log.events[0] if log.events else None)
+    if anchor and math.isfinite(anchor.time_ms) and anchor.time_ms < EARLIEST_MS:
+        found = f"time_ms {anchor.time_ms:.0f} is before September 2001"
+        repairs.append(Repair(source, place([anchor]), "time_unlikely", found, "taken as milliseconds all the same"))
+    return repairs
+
+
+def wrong_event_types(log: Mllog, source: str) -> list[Repair]:
+    """Return starts, stops and points in time that are logged as something else; pairs are found by their keys."""
+    seen: dict[tuple[str, str], list[int]] = {}
+    for event in log.events:
+        if isinstance(event.key, str):
+            lines = seen.get((event.key, event.event_type))
+            if lines is None:
+                seen[event.key, event.event_type] = [event.line, 1]
+            else:
+                lines[1] += 1
+    wrong = {(key, kind): lines for (key, kind), lines in seen.items() if kind != _expected_type(key)}
+    if not wrong:
+        return []
+    words = [f"{count} {key} {kind or 'without a type'}" for (key, kind), (_, count) in wrong.items()]
+    found = f"{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
+    first = min(line for line, _ in wrong.values())
+    return [Repair(source, f"line {first}", "event_type_wrong", found, "paired by key")]
+
+
+def _expected_type(key: str) -> str:
+    if key.endswith("_start"):
+        return "INTERVAL_START"
+    return "INTERVAL_END" if key.endswith("_stop") else "POINT_IN_TIME"
+
+
+def repeated_settings(settings: Mapping[str, list[MllogEvent]], source: str) -> list[Repair]:
+    """Return settings that are logged with different values; the first counts."""
+    repairs = []
+    for key, events in settings.items():
+        if len(events) < 2 or key == "seed" or any(name in events[1].details for name in SERIES):
+            continue
+        values = list(dict.fromkeys(shown(event.value) for event in events))
+        if len(values) > 1:
+            found = f"{len(values)} values in {len(events)} events: {', '.join(values[:3])}"
+            repairs.append(
+                Repair(source, place(events[1:]), f"{key}_differs", found, f"the first is taken: {values[0]}")
+            )
+    return repairs
+
+
+def shown(value: object) -> str:
+    """Return a logged value in words that fit a table."""
+    try:
+        words = repr(value)
+    except (ValueError, RecursionError):  # Python writes no number of more than 4300 digits
+        words = f"a {type(value).__name__} too large to be written"
+    return words if len(words) <= 60 else f"{words[:57]}..."

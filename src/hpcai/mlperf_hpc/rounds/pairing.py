@@ -1,0 +1,132 @@
+"""Intervals of a log: starts paired with stops by the name of their key and the numbers in their metadata."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hpcai.mlperf_hpc.rounds.model import Repair, Span
+from hpcai.parsers.mllog import MllogEvent
+
+LARGEST = 10**300
+"""Whole numbers beyond it, which JSON admits, are no floats."""
+Label = tuple[float | None, float | None]
+
+
+@dataclass
+class Pairing:
+    """The intervals of one name, with the starts of their events, and what found no partner."""
+
+    name: str
+    spans: list[Span] = field(default_factory=list)
+    starts: list[MllogEvent] = field(default_factory=list)
+    unstopped: list[MllogEvent] = field(default_factory=list)
+    unstarted: list[MllogEvent] = field(default_factory=list)
+    unlike: list[MllogEvent] = field(default_factory=list)
+    backwards: list[MllogEvent] = field(default_factory=list)
+    unnumbered: int = 0
+
+    def repairs(self, source: str) -> list[Repair]:
+        """Return what was irregular, one repair of a kind."""
+        name = self.name
+        kinds = (
+            (f"{name}_without_stop", self.unstopped, "left out"),
+            (f"{name}_without_start", self.unstarted, "left out"),
+            (f"{name}_numbers_differ", self.unlike, "start and next stop paired all the same"),
+            (f"{name}_stops_before_start", self.backwards, "left out"),
+        )
+        rows = [
+            Repair(source, place(events), kind, f"{len(events)} {events[0].key}", done)
+            for kind, events, done in kinds
+            if events
+        ]
+        if self.unnumbered and name != "staging":
+            found = f"no number as epoch_num in {self.unnumbered} of {2 * len(self.spans)} events"
+            rows.append(Repair(source, f"{name}_start", f"{name}_without_number", found, "paired by their order"))
+        return rows
+
+
+def pair(name: str, events: Sequence[MllogEvent]) -> Pairing:
+    """Pair the starts and stops of one name, in the order of the log; ``event_type`` is not looked at.
+
+    A stop belongs to the open start with the same epoch_num and step_num, else with the same epoch_num, else to the
+    start right before it. A start that comes again before its stop replaces the first one. Intervals with numbers of
+    their own may overlap, as those of an asynchronous evaluation do.
+    """
+    pairing = Pairing(name)
+    start_key = f"{name}_start"
+    waiting: dict[Label, MllogEvent] = {}
+    last: Label | None = None  # of the start right before, while that is open
+    for event in events:
+        label = label_of(event)
+        if event.key == start_key:
+            if label in waiting:
+                pairing.unstopped.append(waiting.pop(label))
+            waiting[label] = event
+            last = label
+            continue
+        match = _match(label, waiting, last)
+        if match is None:
+            pairing.unstarted.append(event)
+        else:
+            _close(pairing, waiting.pop(match), event, match, label)
+        last = None
+    pairing.unstopped += waiting.values()
+    return pairing
+
+
+def _match(label: Label, waiting: dict[Label, MllogEvent], last: Label | None) -> Label | None:
+    if label in waiting:
+        return label
+    alike = [other for other in waiting if other[0] == label[0] and label[0] is not None]
+    return alike[-1] if alike else last
+
+
+def _close(pairing: Pairing, start: MllogEvent, stop: MllogEvent, began: Label, ended: Label) -> None:
+    if stop.time_ms < start.time_ms:
+        pairing.backwards.append(start)
+        return
+    if began[0] != ended[0] and None not in (began[0], ended[0]):
+        pairing.unlike.append(start)
+    pairing.unnumbered += (began[0] is None) + (ended[0] is None)
+    pairing.starts.append(start)
+    epoch = ended[0] if began[0] is None else began[0]
+    pairing.spans.append(Span(start.time_ms, stop.time_ms, epoch, ended[1]))
+
+
+def label_of(event: MllogEvent) -> Label:
+    """Return the epoch_num (of a block its first_epoch_num) and step_num of an event; None where it has no number."""
+    details = event.details
+    return number_in(details.get("epoch_num", details.get("first_epoch_num"))), number_in(details.get("step_num"))
+
+
+def number_in(value: object) -> float | None:
+    """Return a finite number; None for everything else."""
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if type(value) is not int:
+        return None
+    return float(value) if abs(value) < LARGEST else None
+
+
+def place(events: Sequence[MllogEvent]) -> str:
+    """Return where the first of some events stands."""
+    return f"line {events[0].line}"
+
+
+def overlapping(spans: Sequence[Span]) -> int:
+    """Return how many intervals begin before an earlier one has ended."""
+    count, end = 0, -math.inf
+    for span in sorted(spans, key=lambda one: one.start_ms):
+        count += span.start_ms < end
+        end = max(end, span.stop_ms)
+    return count
+
+
+def outside(spans: Sequence[Span], around: Sequence[Span]) -> int:
+    """Return how many intervals do not lie within one of the others; both lists in the order of time."""
+    count, index = 0, 0
+    for span in spans:
+        while index < len(around) and around[index].stop_ms < span.stop_ms:
+            index += 1
+        count += index == len(around) or span.start_ms < around[index].start_ms
+    return count

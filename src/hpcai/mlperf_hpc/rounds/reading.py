@@ -1,0 +1,219 @@
+"""A published result repository, a part of one, or an archive, as a round of submissions."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from hpcai.errors import ParseError
+from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
+from hpcai.mlperf_hpc.rounds.naming import name_places
+from hpcai.mlperf_hpc.rounds.pairing import number_in
+from hpcai.mlperf_hpc.rounds.runs import read_run
+from hpcai.mlperf_hpc.rounds.source import is_archive, read_files
+from hpcai.mlperf_hpc.rounds.submission_checks import check_submission
+from hpcai.mlperf_hpc.rounds.systems import join_systems, read_system
+from hpcai.mlperf_hpc.rounds.tree import (
+    SCALING_FILE,
+    Place,
+    is_readme,
+    is_system_file,
+    is_wanted,
+    name_of_round,
+    place_of,
+)
+from hpcai.parsers.identify import describe
+from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
+
+Look = Callable[[str, Mllog], None]
+
+
+@dataclass
+class _Found:
+    """What was read so far, in any order."""
+
+    around: Sequence[str]
+    look: Look | None
+    runs: list[tuple[Place, LoggedRun]] = field(default_factory=list)
+    systems: list[System] = field(default_factory=list)
+    factors: dict[str, float] = field(default_factory=dict)
+    readme: str = ""
+    repairs: list[Repair] = field(default_factory=list)
+
+    def take(self, path: str, content: bytes) -> None:
+        """Take a file for what its path says."""
+        if is_system_file(path):
+            system = read_system(path, content, self.repairs)
+            self.systems += [system] if system else []
+        elif is_readme(path):
+            self.readme = self.readme or content[:4096].decode("utf-8", "replace")
+        elif PurePosixPath(path).name == SCALING_FILE:
+            self._take_factor(path, content)
+        elif place := place_of(path, self.around, self.repairs):
+            self.take_log(place, content)
+
+    def take_log(self, place: Place, content: bytes) -> None:
+        log = parse_mllog(content, place.path)
+        if self.look:
+            self.look(place.path, log)
+        run = read_run(log, place.path, place.number)
+        if not log.events:  # the log's content, which read_run does not have, says more
+            found = f"{describe(content[:65536])}, no event"
+            repairs = tuple(replace(one, found=found) if one.kind == "no_events" else one for one in run.repairs)
+            run = replace(run, repairs=repairs)
+        self.runs.append((place, run))
+
+    def _take_factor(self, path: str, content: bytes) -> None:
+        try:
+            fields = json.loads(content)
+            factor = number_in(fields["scaling_factor"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            factor = None
+        if factor is None or factor < 1:
+            found = f"no scaling_factor of 1 or more in {content[:60]!r}"
+            self.repairs.append(Repair(path, "scaling_factor", "scaling_unreadable", found, "no factor is applied"))
+        else:
+            self.factors[PurePosixPath(path).parent.as_posix()] = factor
+
+
+def read_round(source: Path, *, name: str | None = None, look: Look | None = None) -> Round:
+    """Read a round, or a part of one.
+
+    Parameters
+    ----------
+    source
+        A result repository of any round, one organisation's folder, an ``ORG/results`` tree, a folder of
+        ``result_N.txt``, a single log, or a tar (plain, gz, xz, bz2) or zip archive of one of them. An archive is read
+        once, in its own order, and is not extracted. Links that lead out of it are not followed.
+    name
+        Name of the round; by default what folders, archive or README say ("v0.7"), else the source's base name.
+    look
+        Called with the path below the source and the parsed log of every log, in the order of reading, so that others
+        who need the log do not have to read it again.
+
+    Raises
+    ------
+    ParseError
+        If there is no such source, no log in it, more than one round, or an archive that is damaged or cut off.
+    """
+    found = _read_source(source, look)
+    if not found.runs:
+        raise ParseError(
+            f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "
+            "name a result repository, a folder of one, a log, or an archive" + _said(found.repairs)
+        )
+    places = name_places(found.runs, found.repairs)
+    title = name or name_of_round(source, (place.top for place in places), found.readme)
+    submissions = _submissions(title, source, places, [run for _, run in found.runs], found)
+    scaled = any(place.scaling for place in places)
+    if scaled and not all(place.scaling for place in places):
+        flat = sum(not place.scaling for place in places)
+        words = f"{flat} of {len(places)} logs are neither below strong nor below weak"
+        found.repairs.append(Repair(".", "tree", "layout_mixed", words, "taken as strong"))
+    for submission in submissions:
+        found.repairs += check_submission(submission)
+    layout: Literal["flat", "scaled"] = "scaled" if scaled else "flat"
+    systems = tuple(sorted(found.systems, key=lambda system: system.source))
+    return Round(title, str(source), layout, submissions, systems, tuple(found.repairs))
+
+
+def _read_source(source: Path, look: Look | None) -> _Found:
+    try:
+        single = source.is_file() and not is_archive(source)
+    except OSError as error:
+        raise ParseError(f"{source}: {error.strerror}, expected a result repository, a log or an archive") from error
+    if not source.exists():
+        raise ParseError(f"{source}: no such file or folder, expected a result repository, a log or an archive")
+    if not (single or source.is_dir() or source.is_file()):
+        raise ParseError(f"{source}: found neither a file nor a folder, expected a result repository or an archive")
+    if single:
+        return _read_single(source, look)
+    found = _Found(source.resolve().parts if source.is_dir() else (), look)
+    for path, content in read_files(source, is_wanted, found.repairs):
+        found.take(path, content)
+    return found
+
+
+def _read_single(source: Path, look: Look | None) -> _Found:
+    """Read one log, whatever its name."""
+    found = _Found(source.resolve().parts[:-1], look)
+    unnumbered: list[Repair] = []
+    place = place_of(source.name, found.around, unnumbered)
+    if place is None:
+        found.repairs.append(Repair(source.name, "name", "result_without_number", source.name, "taken as number 1"))
+        place = Place(source.name, 1, ".", "", "", "", "", ".", False)
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        raise ParseError(f"{source}: {error.strerror}, expected an MLPerf log that can be read") from error
+    if TOKEN.encode() not in content:
+        raise ParseError(
+            f"{source}: found {describe(content[:65536])}, expected an MLPerf log, a result repository, or a .tar, "
+            ".tar.gz, .tar.xz, .tar.bz2 or .zip of one"
+        )
+    found.take_log(place, content)
+    return found
+
+
+def _said(repairs: Sequence[Repair]) -> str:
+    words = [f"{one.source}: {one.found}" for one in repairs[:3]]
+    return f" (left out: {'; '.join(words)})" if words else ""
+
+
+def _submissions(
+    origin: str, source: Path, places: Sequence[Place], runs: Sequence[LoggedRun], found: _Found
+) -> tuple[Submission, ...]:
+    joined = join_systems(places, found.systems, found.repairs)
+    groups: dict[tuple[str, str, str, str], list[tuple[Place, LoggedRun]]] = {}
+    for place, run in zip(places, runs, strict=True):
+        key = (place.benchmark, place.org, place.system, place.scaling)
+        groups.setdefault(key, []).append((place, run))
+    submissions = []
+    for key, members in sorted(groups.items()):
+        folders = sorted({place.folder for place, _ in members})
+        if len(folders) > 1:
+            raise ParseError(
+                f"{source}: found {'/'.join(part for part in key if part)} in {len(folders)} folders ({folders[0]}, "
+                f"{folders[1]}), expected one round; name one of the rounds or organisations that it holds"
+            )
+        submissions.append(_submission(origin, members, joined.get((members[0][0].top, members[0][0].system)), found))
+    return tuple(submissions)
+
+
+def _submission(
+    origin: str, members: Sequence[tuple[Place, LoggedRun]], system: System | None, found: _Found
+) -> Submission:
+    place = members[0][0]
+    found.repairs += _duplicates(members)
+    return Submission(
+        origin=origin,
+        method="published",
+        org=place.org,
+        system_name=place.system,
+        folder=place.folder,
+        benchmark=place.benchmark,
+        scaling="weak" if place.scaling == "weak" else "strong",
+        runs=_by_number(members, pruned=False),
+        pruned=_by_number(members, pruned=True),
+        system=system,
+        scaling_factor=found.factors.get(place.folder),
+    )
+
+
+def _by_number(members: Iterable[tuple[Place, LoggedRun]], *, pruned: bool) -> tuple[LoggedRun, ...]:
+    runs = [run for place, run in members if place.pruned is pruned]
+    return tuple(sorted(runs, key=lambda run: (run.number, run.source)))
+
+
+def _duplicates(members: Sequence[tuple[Place, LoggedRun]]) -> list[Repair]:
+    """Return numbers that several logs of one folder have, such as result_1 and result_01."""
+    sources: dict[tuple[bool, int], list[str]] = {}
+    for place, run in members:
+        sources.setdefault((place.pruned, place.number), []).append(PurePosixPath(run.source).name)
+    done = "each counted as a run of its own"
+    return [
+        Repair(members[0][0].folder, f"number {number}", "number_twice", ", ".join(sorted(names)), done)
+        for (_, number), names in sources.items()
+        if len(names) > 1
+    ]

@@ -1,0 +1,140 @@
+"""From the path of a log to the submission that it belongs to, in any of the published trees or in a part of one."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from hpcai.mlperf_hpc.rounds.model import Repair
+from hpcai.mlperf_hpc.rounds.source import is_junk
+
+RESULT = re.compile(r"result_(?P<number>.*)\.txt")
+SCALINGS = ("strong", "weak")
+PRUNED = "pruned_results"
+SCALING_FILE = "scaling.json"
+POWER = "power"
+"""Folder of power logs beside those of the runs."""
+VERSION = re.compile(r"hpc.*?(?<![0-9.])(v\d+\.\d+)(?![0-9])|^(v\d+\.\d+)$", re.IGNORECASE)
+TITLE = re.compile(r"(?:hpc_results_|MLPerf\W{0,3}HPC )(v\d+\.\d+)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a log stands; blank and None is what its path does not say.
+
+    Attributes
+    ----------
+    top
+        Folder of the organisation, in which ``results`` and ``systems`` lie.
+    folder
+        Folder of the logs, without ``pruned_results``.
+    """
+
+    path: str
+    number: int
+    top: str
+    org: str
+    system: str
+    scaling: str
+    benchmark: str
+    folder: str
+    pruned: bool
+
+
+def is_wanted(path: str) -> bool:
+    """Tell logs, system files, scaling files and READMEs by their paths; everything else stays unread."""
+    parts = PurePosixPath(path).parts
+    if any(is_junk(part) or part == POWER for part in parts[:-1]):
+        return False
+    name = parts[-1] if parts else ""
+    if is_system_file(path):
+        return True
+    return RESULT.fullmatch(name) is not None or name == SCALING_FILE or is_readme(path)
+
+
+def is_system_file(path: str) -> bool:
+    """Tell the descriptions of machines, ``systems/NAME.json``."""
+    parts = PurePosixPath(path).parts
+    return len(parts) > 1 and parts[-2] == "systems" and parts[-1].endswith(".json") and not parts[-1].startswith(".")
+
+
+def is_readme(path: str) -> bool:
+    """Tell the README of a repository, which may name the round."""
+    parts = PurePosixPath(path).parts
+    return len(parts) in (1, 2) and parts[-1].lower() == "readme.md"
+
+
+def place_of(path: str, around: Sequence[str], repairs: list[Repair]) -> Place | None:
+    """Return the place of a log.
+
+    Parameters
+    ----------
+    path
+        Relative to the source.
+    around
+        Folders that lead to the source, its own name last; empty for an archive.
+    repairs
+        Takes a log whose name has no number; None is returned for it.
+    """
+    parts = PurePosixPath(path).parts
+    words = RESULT.fullmatch(parts[-1])
+    digits = words["number"] if words else ""
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
+        repairs.append(
+            Repair(path, "name", "result_without_number", parts[-1], "left out, not read: a log is result_N.txt")
+        )
+        return None
+    folders = (*around, *parts[:-1])
+    pruned = bool(folders) and folders[-1] == PRUNED
+    if pruned:
+        folders = folders[:-1]
+    folder = PurePosixPath(*parts[: -2 if pruned and len(parts) > 1 else -1]).as_posix()
+    base = len(around) - (pruned and len(parts) == 1)
+    anchor = _anchor(folders)
+    if anchor is None:
+        return _place_by_depth(path, int(digits), folders[base:], folder, pruned)
+    rest = folders[anchor + 1 :]
+    top = PurePosixPath(*folders[base:anchor]).as_posix() if anchor >= base else "."
+    org = folders[anchor - 1] if anchor else ""
+    scaling = rest[1] if len(rest) == 3 else ""
+    return Place(path, int(digits), top, org, rest[0], scaling, rest[-1], folder, pruned)
+
+
+def _anchor(folders: Sequence[str]) -> int | None:
+    """Return where ``results`` stands, if SYSTEM/BENCHMARK or SYSTEM/SCALING/BENCHMARK follow it."""
+    size = len(folders)
+    for depth in (3, 4):
+        place = size - depth
+        if place >= 0 and folders[place] == "results" and (depth == 3 or folders[place + 2] in SCALINGS):
+            return place
+    return None
+
+
+def _place_by_depth(path: str, number: int, folders: Sequence[str], folder: str, pruned: bool) -> Place:
+    """Return the place in a tree without ``results``: SYSTEM/BENCHMARK, or logs alone."""
+    scaling = folders[-2] if len(folders) >= 2 and folders[-2] in SCALINGS else ""
+    if scaling:
+        system = folders[-3] if len(folders) >= 3 else ""
+        return Place(path, number, ".", "", system, scaling, folders[-1], folder, pruned)
+    system = folders[-2] if len(folders) >= 2 else ""
+    return Place(path, number, ".", "", system, "", folders[-1] if folders else "", folder, pruned)
+
+
+def top_of_system(path: str) -> str:
+    """Return the folder of the organisation that a system file belongs to."""
+    return PurePosixPath(path).parent.parent.as_posix()
+
+
+def name_of_round(source: Path, tops: Iterable[str], readme: str) -> str:
+    """Return the name of a round, such as "v0.7", by the names of folders and archive, else by the repository's README.
+
+    Where none of them names it, the source's own base name is returned.
+    """
+    own = source.resolve()
+    around = reversed(own.parts) if own.is_dir() else [own.name]
+    for word in (*around, *(PurePosixPath(top).parts[0] for top in tops if top != ".")):
+        if found := VERSION.search(word):
+            return (found[1] or found[2]).lower()
+    if found := TITLE.search(readme):
+        return found[1].lower()
+    return own.name if own.is_dir() else own.name.split(".tar")[0].removesuffix(".zip")
