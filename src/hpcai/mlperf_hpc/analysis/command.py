@@ -1,0 +1,77 @@
+"""The command ``hpcai mlperf import``: published results as a results folder."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.mlperf_hpc.analysis.results_folder import Writer
+    from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "sources",
+        type=Path,
+        nargs="+",
+        metavar="SOURCE",
+        help="result repository, organisation's folder, folder of logs, log, or .tar/.tar.gz/.tar.xz/.tar.bz2/.zip",
+    )
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="results folder to write")
+    parser.add_argument("--name", help='name of the round, such as "v1.0" (default: what the source says)')
+    parser.add_argument("--rule-set", help="rules for all logs, such as 2.0.0 (default: found for each source)")
+
+
+def run(arguments: argparse.Namespace, write_tables: "Writer") -> int:
+    """Import, write the folder, and print a summary.
+
+    Parameters
+    ----------
+    arguments
+        Those of :func:`add_arguments`.
+    write_tables
+        :func:`hpcai.tables.write_tables`, which this layer may not import.
+    """
+    from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
+
+    rounds = read_rounds(arguments.sources, name=arguments.name, rule_set=arguments.rule_set)
+    tables = write_import(rounds, arguments.output, write_tables)
+    print("\n".join(line for checked in rounds for line in summarise_import(checked, tables)))
+    print(
+        f"written: {arguments.output}, which `hpcai compare`, `rank_with` and `compare_with` take as a study's results"
+    )
+    return 0
+
+
+def summarise_import(checked: "CheckedRound", tables: Mapping[str, "pd.DataFrame"]) -> Sequence[str]:
+    """Return in lines what was imported of one round, what was repaired, and which results have no score and why."""
+    import pandas as pd
+
+    name = checked.round.name
+    own = {key: table[table["origin"] == name] for key, table in tables.items() if "origin" in table}
+    runs, scores, weak, repairs = (own[key] for key in ("mlperf_runs", "scores", "mlperf_weak", "mlperf_repairs"))
+    complying = int(runs["complies"].eq(other=True).sum())
+    unknown = int((runs["scaling"] == "strong").sum()) - int((tables["runs"]["study"] == name).sum())
+    without = [row for row in scores.to_dict("records") if pd.isna(row["time_to_train_s"])]
+    weak_without = [row for row in weak.to_dict("records") if pd.isna(row["time_to_train_all_s"])]
+    return [
+        f"{name}: {checked.round.source}",
+        f"  rules        {checked.choice.rule_set}: {checked.choice.reason}",
+        f"  submissions  {len(scores)} strong, {len(weak)} weak; {len(checked.round.systems)} system files",
+        f"  logs         {len(runs)}, of which {complying} comply",
+        f"  repairs      {len(repairs)}",
+        *(f"    {kind}: {count}" for kind, count in repairs["kind"].value_counts().items()),
+        f"  scores       {len(scores) - len(without)} of {len(scores)} have a time to train, "
+        f"{len(weak) - len(weak_without)} of {len(weak)} a time to train all",
+        *(f"    {row['result']}: {_first(row)}" for row in without),
+        *(f"    {row['submission']} {row['benchmark']}, weak: {_first(row)}" for row in weak_without),
+        *([f"  not in table runs: {unknown} logs of machines whose nodes and units no file tells"] if unknown else []),
+    ]
+
+
+def _first(row: Mapping[Any, Any]) -> str:
+    return str(row["reason"]).split("; ", maxsplit=1)[0]

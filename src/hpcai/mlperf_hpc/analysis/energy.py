@@ -1,0 +1,195 @@
+"""Energy of runs from the power logs that may lie beside them: the formulas of the package's result summarizer."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+
+from hpcai.mlperf_hpc.analysis.olympic import keep_runs
+from hpcai.mlperf_hpc.rounds.model import Repair, Round
+from hpcai.mlperf_hpc.rounds.source import is_archive, read_files
+from hpcai.mlperf_hpc.rounds.tree import POWER
+from hpcai.parsers.mllog import Mllog, MllogEvent, parse_mllog
+
+ENERGY_COLUMNS = (
+    "origin", "method", "submission", "org", "system", "benchmark", "division", "runs", "runs_with_energy", "energy_j",
+    "reason", "source",
+)  # fmt: skip
+"""Table ``mlperf_energy``: one row per strong-scaling result beside whose logs a folder ``power`` lies."""
+NO_NODES = "no energy: its power folder holds no log of a node (node_*.txt)"
+RunKey = tuple[str, str]
+"""Name of the round and path of the log."""
+
+
+@dataclass(frozen=True)
+class Energy:
+    """Energy of one run [J]; NaN with the reason where the logs give none."""
+
+    energy_j: float
+    reason: str = ""
+
+
+def run_energy(nodes: Sequence[Mllog], switches: Iterable[Mllog], run_s: float) -> Energy:
+    """Return the energy of one run.
+
+    Parameters
+    ----------
+    nodes, switches
+        Logs ``power/result_N/node_*.txt`` and ``sw_*.txt``.
+    run_s
+        run_start to run_stop [s].
+
+    Returns
+    -------
+    Energy
+        The sum over all nodes and switches. A node's energy is its mean power within its own window of measurement,
+        times the time of the run: ``conversion_eff * sum(power_i * (t_i - t_(i-1))) / (stop - start) * run_s``. Each
+        reading stands for the time since the one before it; readings before the start and after the stop are left out,
+        and without a stop the last reading ends the window. What lies between the last reading and the stop counts as
+        no power, and the efficiency of conversion multiplies, both as in the package. A switch's energy is
+        ``conversion_eff * interconnect_power_est * run_s``.
+
+    References
+    ----------
+    mlperf_logging 4.1.68, result_summarizer.py, ``_compute_power_node`` and ``_compute_power_sw``.
+    """
+    if not nodes:
+        return Energy(math.nan, NO_NODES)
+    parts = [_node_energy(log, run_s) for log in nodes] + [_switch_energy(log, run_s) for log in switches]
+    reasons = [part.reason for part in parts if part.reason]
+    return Energy(math.nan, "; ".join(reasons)) if reasons else Energy(sum(part.energy_j for part in parts))
+
+
+def read_energies(rounds: Iterable[Round], repairs: list[Repair]) -> dict[RunKey, Energy]:
+    """Return the energies of all runs whose folder has a folder ``power`` with logs of nodes and switches.
+
+    Parameters
+    ----------
+    rounds
+        Their folders or archives are looked at again.
+    repairs
+        Takes what could not be read.
+    """
+    found: dict[RunKey, Energy] = {}
+    for part in rounds:
+        runs = [run for submission in part.submissions for run in (*submission.runs, *submission.pruned)]
+        logs = _read_power_logs(Path(part.source), {PurePosixPath(run.source).parent for run in runs}, repairs)
+        for run in runs:
+            beside = PurePosixPath(run.source).parent / POWER / PurePosixPath(run.source).stem
+            if beside.parent in {folder.parent for folder, _ in logs} and run.run is not None:
+                nodes, switches = (logs.get((beside, kind), []) for kind in ("node", "sw"))
+                found[part.name, run.source] = run_energy(nodes, switches, run.run.duration_s)
+    return found
+
+
+def _read_power_logs(
+    root: Path, folders: Iterable[PurePosixPath], repairs: list[Repair]
+) -> dict[tuple[PurePosixPath, str], list[Mllog]]:
+    """Return the power logs by their folder, ``FOLDER/power/result_N``, and the kind of what they measure."""
+    logs: dict[tuple[PurePosixPath, str], list[Mllog]] = {}
+    for folder in _places(root, folders):
+        for name, content in read_files(root / folder, _is_power_log if folder.name != POWER else _is_text, repairs):
+            path = folder / name
+            kind = "node" if path.name.startswith("node_") else "sw"
+            logs.setdefault((path.parent, kind), []).append(parse_mllog(content, str(root / path)))
+    return logs
+
+
+def _places(root: Path, folders: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """Return where power logs may be: folders that are there, or the whole of an archive."""
+    if root.is_dir():
+        return [folder / POWER for folder in sorted(folders) if (root / folder / POWER).is_dir()]
+    return [PurePosixPath()] if is_archive(root) else []
+
+
+def _is_text(path: str) -> bool:
+    return path.endswith(".txt")
+
+
+def _is_power_log(path: str) -> bool:
+    return _is_text(path) and POWER in PurePosixPath(path).parts[:-2]
+
+
+def energy_table(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> pd.DataFrame:
+    """Return the energies of results.
+
+    Parameters
+    ----------
+    runs
+        The table ``mlperf_runs``.
+    energies
+        Of the runs that have power logs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``ENERGY_COLUMNS``. The energy is the mean over the runs that the official time to train averages, those
+        between the fastest and the slowest, times the factor of scaling.json, as in the package.
+    """
+    groups = runs[runs["scaling"] == "strong"].groupby(["origin", "submission", "benchmark"], sort=False)
+    rows = [_energy_row(group, energies) for _, group in groups]
+    return pd.DataFrame([row for row in rows if row], columns=list(ENERGY_COLUMNS))
+
+
+def _energy_row(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> dict[str, Any]:
+    first = runs.iloc[0]
+    keys = list(zip(runs["origin"], runs["source"], strict=True))
+    found = [energies[key] for key in keys if key in energies]
+    if not found:
+        return {}
+    good = (runs["complies"].eq(other=True) & runs["good_by_target"]).tolist()
+    kept = [energies.get(keys[place], Energy(math.nan)) for place in keep_runs(runs["run_s"].tolist(), good)]
+    factor = 1.0 if pd.isna(first["scaling_factor"]) else float(first["scaling_factor"])
+    mean_j = math.fsum(energy.energy_j for energy in kept) / len(kept) * factor if kept else math.nan
+    why = "no official time to train, or a run that it averages has no energy" if math.isnan(mean_j) else ""
+    return {
+        **{name: first[name] for name in ENERGY_COLUMNS if name in runs},
+        "runs": len(runs),
+        "runs_with_energy": sum(math.isfinite(energy.energy_j) for energy in found),
+        "energy_j": mean_j,
+        "reason": "; ".join(dict.fromkeys(filter(None, [why, *(energy.reason for energy in found)]))),
+        "source": str(PurePosixPath(str(first["source"])).parent / POWER),
+    }
+
+
+def _node_energy(log: Mllog, run_s: float) -> Energy:
+    events = sorted(log.events, key=lambda event: event.time_ms)
+    start = previous = stop = math.nan
+    work, efficiency, stopped = 0.0, 1.0, False
+    for event in events:
+        if event.key == "power_measurement_start":
+            start = previous = event.time_ms
+        if event.key == "power_reading" and not stopped and not math.isnan(start):
+            work += _value(event) * (event.time_ms - previous)
+            previous = event.time_ms
+        if event.key == "power_measurement_stop":
+            stop, stopped = event.time_ms, True
+        if event.key == "conversion_eff":
+            efficiency = _value(event)
+    if math.isnan(start):
+        return Energy(math.nan, f"no energy: {log.source} has no power_measurement_start")
+    window_ms = (stop if stopped else previous) - start
+    energy_j = efficiency * work / window_ms * run_s if window_ms > 0 else math.nan
+    if math.isnan(energy_j):
+        return Energy(energy_j, f"no energy: {log.source} has no power_reading with a number within its window")
+    return Energy(energy_j)
+
+
+def _switch_energy(log: Mllog, run_s: float) -> Energy:
+    efficiency = 1.0
+    for event in log.events:
+        if event.key == "conversion_eff":
+            efficiency = _value(event)
+        if event.key == "interconnect_power_est":
+            energy_j = efficiency * _value(event) * run_s
+            reason = "" if math.isfinite(energy_j) else f"no energy: {log.source} states no number of watts"
+            return Energy(energy_j, reason)
+    return Energy(0.0)  # the package counts a switch without an estimate as none
+
+
+def _value(event: MllogEvent) -> float:
+    number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
+    return float(event.value) if number else math.nan

@@ -1,0 +1,158 @@
+"""Runs of our own studies as a round, read from their MLPerf logs as published ones are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from hpcai.errors import RecordError
+from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET, QUALITY
+from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
+from hpcai.mlperf_hpc.compliance.choose import Choice
+from hpcai.mlperf_hpc.compliance.log_check import check_log
+from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
+from hpcai.mlperf_hpc.rounds.runs import read_run
+from hpcai.parsers.mllog import Mllog, read_mllog
+from hpcai.records import RunRecord, read_record
+
+SUITE = "mlperf_hpc"
+LOG = "raw/mllog.txt"
+
+
+class OwnRun(NamedTuple):
+    """A run record and its log; None where the run broke down before it wrote one."""
+
+    record: RunRecord
+    log: Mllog | None
+
+    @property
+    def source(self) -> str:
+        """The log, relative to the results folder."""
+        return f"runs/{self.record.run_id}/{LOG}"
+
+
+def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
+    """Read run records and the logs beside them; runs of other suites are left out.
+
+    Parameters
+    ----------
+    records
+        Files ``record.json``, each beside its folder ``raw``.
+
+    Raises
+    ------
+    RecordError, ParseError
+        If a record or a log is damaged.
+    """
+    runs = []
+    for path in records:
+        record, log = read_record(path), path.parent / LOG
+        if record.plan.benchmark.suite == SUITE:
+            runs.append(OwnRun(record, read_mllog(log) if log.exists() else None))
+    return runs
+
+
+def own_round(runs: Sequence[OwnRun]) -> CheckedRound:
+    """Return the runs of a study as a round with verdicts.
+
+    A submission is a benchmark file at one scale in one variant; its system carries the machine's name with these,
+    because two of them are never the same result. Where the target is not the official one it goes with each run, so
+    that runs on small data are told from official ones. Method: measured.
+
+    Parameters
+    ----------
+    runs
+        Runs of one study and one rule set.
+
+    Raises
+    ------
+    RecordError
+        If there is no run, or if the runs are of several studies or rule sets.
+    """
+    study = _only([run.record.plan.study for run in runs], "study")
+    rule_set = _only([run.record.plan.rule_set for run in runs], "rule set").removeprefix("hpc_")
+    groups: dict[tuple[str, str, str], list[OwnRun]] = {}
+    for run in runs:
+        point = run.record.plan.point
+        groups.setdefault((point.benchmark, point.variant, point.scale), []).append(run)
+    submissions = [_submit(study, group) for group in groups.values() if any(run.log for run in group)]
+    submissions.sort(key=lambda one: (one.benchmark, one.org, one.system_name))
+    verdicts = {run.source: check_log(run.log, rule_set, source=run.source) for run in runs if run.log}
+    made = Round(
+        name=study,
+        source="runs",
+        layout="flat",
+        submissions=tuple(submissions),
+        systems=tuple(one.system for one in submissions if one.system),
+        repairs=tuple(_repairs(runs)),
+    )
+    return CheckedRound(made, Choice(rule_set, f"the rule set of study {study}"), verdicts)
+
+
+def _only(names: Sequence[str], what: str) -> str:
+    found = sorted(set(names))
+    if len(found) != 1:
+        said = f"found {', '.join(found)}" if found else "found no run of MLPerf HPC"
+        raise RecordError(f"run records: {said}, expected runs of one {what}; give the records of one study")
+    return found[0]
+
+
+def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
+    """One benchmark file at one scale in one variant."""
+    first = group[0].record
+    point = first.plan.point
+    name = f"{first.plan.machine.name}_{point.benchmark}_{point.variant}_{point.scale}"
+    runs = sorted((_logged(run.record, run.log, run.source) for run in group if run.log), key=lambda run: run.number)
+    return Submission(
+        origin=study,
+        method="measured",
+        org=first.plan.submission.org,
+        system_name=name,
+        folder=f"runs/{point.benchmark}/{point.variant}/{point.scale}",
+        benchmark=runs[0].benchmark,
+        scaling="strong",
+        runs=tuple(runs),
+        pruned=(),
+        system=_system(name, first),
+        scaling_factor=None,
+    )
+
+
+def _logged(record: RunRecord, log: Mllog, source: str) -> LoggedRun:
+    run = read_run(log, source, record.plan.repetition)
+    target = record.plan.benchmark.target.value
+    if run.benchmark in QUALITY and target == QUALITY[run.benchmark].target:
+        return run
+    settings: Mapping[str, object] = {**run.settings, OWN_TARGET: target}
+    return replace(run, settings=settings)
+
+
+def _system(name: str, record: RunRecord) -> System:
+    """Return the machine of a run: nodes and devices of the plan, names from what was observed."""
+    plan, facts = record.plan, record.provenance.machine_facts
+    accelerated = plan.machine.device.kind == "gpu"
+    return System(
+        source="",
+        name=name,
+        fields={"system_name": plan.machine.title, "status": plan.submission.status, **facts},
+        division=plan.submission.division,
+        nodes=plan.point.nodes,
+        processors_per_node=None if accelerated else plan.point.ranks_per_node,
+        accelerators_per_node=plan.point.ranks_per_node if accelerated else 0,
+        accelerator=str(facts.get("accelerators") or plan.machine.device.model) if accelerated else "",
+        processor=str(facts.get("cpu_model") or ""),
+    )
+
+
+def _repairs(runs: Sequence[OwnRun]) -> list[Repair]:
+    lost = [
+        Repair(run.source, "whole file", "run_without_log", f"no log: {run.record.reason}", "the run is left out")
+        for run in runs
+        if run.log is None
+    ]
+    shared = sorted({run.record.plan.machine.name for run in runs if run.record.plan.machine.device.kind == "cpu"})
+    parts = [
+        Repair("runs", name, "rank_as_processor", "ranks on cores of a machine without accelerators", "each is a unit")
+        for name in shared
+    ]
+    return lost + parts

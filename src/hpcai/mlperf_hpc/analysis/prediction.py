@@ -1,0 +1,234 @@
+"""Time to solution at configurations nobody ran: epochs(batch) x epoch time(units), joined as the paper proposes."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hpcai.metrics.words import say_share
+from hpcai.mlperf_hpc.analysis.curve_model import Floats, generator, interval_of
+from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
+from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, name_machine
+from hpcai.mlperf_hpc.analysis.published_tables import STAGED_S
+from hpcai.mlperf_hpc.analysis.throughput_curve import (
+    EpochTimeCurve,
+    StagingCurve,
+    fit_epoch_time,
+    fit_staging,
+)
+
+FURTHEST_RATIO = 4.0
+"""Farther than this factor outside the batches or units of the points nothing is predicted."""
+FEWEST_POINTS = 2
+"""Submissions that a prediction needs: from one alone there is no scatter to learn."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Median and bounds of the interval that holds with probability :data:`curve_model.LEVEL_RATIO`."""
+
+    low: float
+    middle: float
+    high: float
+
+
+NOT_KNOWN = Interval(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What to predict: an organisation's machine of a family, with so many units and such a global batch."""
+
+    organisation: str
+    family: str
+    units: int
+    batch_samples: int
+
+    @property
+    def machine(self) -> str:
+        """The machine: all systems of one family that one organisation has submitted."""
+        return name_machine(self.organisation, self.family)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A mean over the kept runs of a submission, as it would be published.
+
+    Attributes
+    ----------
+    run_s, compute_s, staging_s, extra_s
+        Time to solution and its parts [s]. The parts are medians and do not add up to the median of the whole.
+    epochs, epoch_s
+        What the two curves say; epoch time in seconds.
+    extrapolated
+        Whether and how the configuration lies outside the points, in words; blank within.
+    basis
+        What the prediction stands on, in words.
+    reason
+        Why there is no prediction; blank if there is one.
+    """
+
+    configuration: Configuration
+    run_s: Interval
+    compute_s: Interval
+    staging_s: Interval
+    extra_s: Interval
+    epochs: Interval
+    epoch_s: Interval
+    extrapolated: str
+    basis: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class JoinedCurves:
+    """All curves of one edition of a benchmark. ``staging`` is None where no submission stages."""
+
+    points: PointSet
+    epochs: EpochCurve
+    epoch_time: EpochTimeCurve
+    staging: StagingCurve | None
+
+    def predict(self, wanted: Configuration) -> Prediction:
+        """Predict one configuration, or say why not.
+
+        Notes
+        -----
+        Time to solution = staging + epochs x epoch time + extra (the paper's eq. 1). Epochs and epoch time are taken
+        as independent. Whether the machine stages, and its extra time over its compute time, are drawn from the
+        smallest group with submissions: the machine, its family, or all.
+        """
+        reason = why_refused(self.points.usable, wanted)
+        if reason:
+            return refuse(wanted, reason)
+        epochs: Floats = np.exp(self.epochs.predict(wanted.batch_samples, wanted.organisation).draw(1))
+        curve = self.epoch_time.predict(wanted.units, wanted.batch_samples, wanted.family, wanted.machine)
+        epoch_s: Floats = np.exp(curve.draw(2))
+        near, group = _nearest_group(self.points.usable, wanted)
+        compute_s = epochs * epoch_s
+        staging_s = self._draw_staging(near, wanted, len(epochs))
+        extra_s = compute_s * _draw_from(_extra_ratios(near), len(epochs))
+        whole = staging_s + compute_s + extra_s
+        return Prediction(
+            configuration=wanted,
+            run_s=Interval(*interval_of(whole)),
+            compute_s=Interval(*interval_of(compute_s)),
+            staging_s=Interval(*interval_of(staging_s)),
+            extra_s=Interval(*interval_of(extra_s)),
+            epochs=Interval(*interval_of(epochs)),
+            epoch_s=Interval(*interval_of(epoch_s)),
+            extrapolated=_say_extrapolated(self.points, wanted),
+            basis=_say_basis(self.points, wanted, group, _staged_share(near)),
+            reason="",
+        )
+
+    def _draw_staging(self, near: pd.DataFrame, wanted: Configuration, count: int) -> Floats:
+        if self.staging is None:
+            return np.zeros(count)
+        times: Floats = np.exp(self.staging.predict(wanted.units, wanted.machine).draw(3))
+        staged = generator(4).permutation(count) < _staged_share(near) * count
+        return np.where(staged, times, 0.0)
+
+
+def join_curves(points: PointSet) -> JoinedCurves:
+    """Fit all curves of an edition that has at least one usable submission."""
+    usable = points.usable
+    staged = usable[_stages(usable)]
+    both = usable if points.references.empty else pd.concat([usable, points.references], ignore_index=True)
+    return JoinedCurves(points, fit_epochs(both), fit_epoch_time(usable), fit_staging(staged) if len(staged) else None)
+
+
+def refuse(wanted: Configuration, reason: str) -> Prediction:
+    """Return a prediction that says why there is none."""
+    unknown = NOT_KNOWN
+    return Prediction(wanted, unknown, unknown, unknown, unknown, unknown, unknown, "", "", reason)
+
+
+def why_refused(usable: pd.DataFrame, wanted: Configuration) -> str:
+    """Return why a configuration cannot be predicted from these submissions; blank if it can.
+
+    Several units per sample (model parallelism) are predicted only where the family ran like that.
+    """
+    if len(usable) < FEWEST_POINTS:
+        return f"submissions with a time: {len(usable)}, a prediction needs at least {FEWEST_POINTS}"
+    batches, units = usable["global_batch_samples"], usable["units"]
+    for name, value, known in (("batch", wanted.batch_samples, batches), ("units", wanted.units, units)):
+        if not _within(value, known, FURTHEST_RATIO):
+            return (
+                f"{name} {value} lies more than a factor of {FURTHEST_RATIO:g} outside the submissions' "
+                f"{known.min():.0f} to {known.max():.0f}"
+            )
+    sharing = wanted.units / wanted.batch_samples
+    own = usable[usable["family"] == wanted.family]
+    most = float((own["units"] / own["global_batch_samples"]).max()) if len(own) else 0.0
+    if sharing > 1 and (most <= 1 or sharing > FURTHEST_RATIO * most):
+        return (
+            f"{wanted.units} units share a batch of {wanted.batch_samples} samples: no submission of {wanted.family} "
+            "tells how such a model parallelism scales"
+        )
+    return ""
+
+
+def _within(value: float, known: pd.Series, ratio: float) -> bool:
+    return bool(known.min() / ratio <= value <= known.max() * ratio)
+
+
+def _stages(rows: pd.DataFrame) -> pd.Series:
+    return rows["staging_s"].astype(float) >= STAGED_S
+
+
+def _staged_share(near: pd.DataFrame) -> float:
+    return float(_stages(near).mean())
+
+
+def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.DataFrame, str]:
+    """Return the submissions of the machine, or else of the family, or else all, with the group's name."""
+    choices = (
+        ("machine", wanted.machine, f"{wanted.organisation} {wanted.family}"),
+        ("family", wanted.family, wanted.family),
+    )
+    for column, value, name in choices:
+        own = usable[usable[column] == value]
+        if len(own):
+            return own, name
+    return usable, "all submissions"
+
+
+def _extra_ratios(near: pd.DataFrame) -> Floats:
+    """Extra time over compute time of each submission; negative where epochs overlap with something."""
+    staging = near["staging_s"].astype(float).where(_stages(near), 0.0)
+    compute = near["epochs"].astype(float) * near["epoch_s"].astype(float)
+    ratios: Floats = ((near["run_s"].astype(float) - staging) / compute - 1).to_numpy(dtype=float)
+    return ratios
+
+
+def _draw_from(values: Floats, count: int) -> Floats:
+    return generator(5).permutation(np.resize(values, count))
+
+
+def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
+    batches = points.batches_samples
+    own = points.usable.loc[points.usable["family"] == wanted.family, "units"]
+    parts = []
+    if not _within(wanted.batch_samples, batches, 1.0):
+        parts.append(f"batch outside {batches.min():.0f} to {batches.max():.0f}")
+    if not len(own):
+        parts.append(f"no submission of {wanted.family}: its level is that of any family")
+    elif not _within(wanted.units, own, 1.0):
+        parts.append(f"units outside the family's {own.min():.0f} to {own.max():.0f}")
+    return "; ".join(parts)
+
+
+def _say_basis(points: PointSet, wanted: Configuration, group: str, staged: float) -> str:
+    usable = points.usable
+    own, machine = (usable[usable[name] == value] for name, value in
+                    (("family", wanted.family), ("machine", wanted.machine)))  # fmt: skip
+    scales = own["units"].nunique()
+    slope = "its own scales and those of all families" if scales > 1 else "the other families' parallel efficiency"
+    references = f" and {len(points.references)} reference points" if len(points.references) else ""
+    return (
+        f"epochs: {len(usable)} submissions{references} of all machines, {points.edition}; "
+        f"epoch time: {len(own)} submissions of {wanted.family} ({len(machine)} of {wanted.organisation}), "
+        f"over units by {slope}; staging ({say_share(staged)} of the submissions stage) and extra time as in {group}"
+    )

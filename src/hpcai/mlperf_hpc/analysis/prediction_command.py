@@ -1,0 +1,186 @@
+"""``hpcai mlperf predict``: the time to solution of a configuration nobody ran, and how far predictions are off."""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hpcai.errors import ConfigError
+from hpcai.metrics.words import say_share
+
+if TYPE_CHECKING:
+    from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
+
+PARTS = (
+    ("time to solution", "run", "_s"),
+    ("epochs", "epochs", ""),
+    ("epoch time", "epoch", "_s"),
+    ("compute", "compute", "_s"),
+    ("staging", "staging", "_s"),
+    ("extra", "extra", "_s"),
+)
+"""Words, name and unit of what is printed, the whole first."""
+Row = Mapping[Any, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "sources",
+        type=Path,
+        nargs="+",
+        metavar="SOURCE",
+        help="result repository, folder or archive, as `hpcai mlperf import` takes it",
+    )
+    parser.add_argument("--benchmark", required=True, help="cosmoflow, deepcam, oc20 or openfold")
+    parser.add_argument(
+        "--system", required=True, metavar="ORG/SYSTEM", help="a submission on the machine: any one of it will do"
+    )
+    parser.add_argument(
+        "--units", type=_positive, help="accelerators, or processors without; by default a table of powers of two"
+    )
+    parser.add_argument(
+        "--batch", type=_positive, help="global batch in samples; by default the machine's samples per unit, at least 1"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write predictions and errors to a file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the predictions and return 0.
+
+    Raises
+    ------
+    ConfigError
+        If the benchmark or system has no submission, or the configuration cannot be predicted.
+    """
+    from hpcai.mlperf_hpc.analysis.leave_one_out import leave_one_out, summarise_errors
+    from hpcai.mlperf_hpc.analysis.prediction import join_curves
+    from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_row
+
+    if arguments.batch is not None and arguments.units is None:
+        raise ConfigError("--batch: found it without --units, expected both: give the number of units as well")
+    points = _find_points(arguments.sources, arguments.benchmark, arguments.system)
+    wanted = _configurations(points, arguments)
+    curves = join_curves(points)
+    rows = [prediction_row(points, curves.predict(one)) for one in wanted]
+    if arguments.units is not None and rows[0]["reason"]:
+        raise ConfigError(f"{arguments.system}: cannot be predicted: {rows[0]['reason']}")
+    errors = leave_one_out([points])
+    summary = summarise_errors(errors).to_dict("records")[0]
+    print("\n".join([*_say(rows, arguments.units is not None), _say_errors(summary)]))
+    if arguments.json:
+        _write(arguments.json, rows, summary, errors.to_dict("records"))
+    return 0
+
+
+def _positive(word: str) -> int:
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"found {word!r}, expected a whole number from 1 on")
+    return int(word)
+
+
+def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "PointSet":
+    """Read the sources and return the edition of the benchmark that the system submitted."""
+    from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
+    from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
+    from hpcai.mlperf_hpc.analysis.results_folder import read_rounds
+    from hpcai.mlperf_hpc.analysis.system_families import system_table
+    from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
+
+    rounds = read_rounds(sources)
+    results = result_table(run_table(rounds))
+    sets = list(point_sets(results, system_table(one.round for one in rounds), read_reference_epochs()))
+    own = [points for points in sets if points.benchmark == benchmark]
+    if not own:
+        found = ", ".join(sorted({points.benchmark for points in sets})) or "none with strong scaling"
+        raise ConfigError(f"--benchmark: found {benchmark!r}, expected one of the sources' benchmarks: {found}")
+    named = [points for points in own if (points.usable["submission"] == system).any()]
+    if not named:
+        known = sorted({str(name) for points in own for name in points.usable["submission"]})
+        raise ConfigError(
+            f"--system: found {system!r}, expected a submission with a time for {benchmark}: {', '.join(known)}"
+        )
+    if len(named) > 1:
+        editions = " and ".join(points.edition for points in named)
+        raise ConfigError(f"--system: {system} has submissions of {editions}: name only the sources of one of them")
+    return named[0]
+
+
+def _configurations(points: "PointSet", arguments: argparse.Namespace) -> list[Any]:
+    from hpcai.mlperf_hpc.analysis.prediction import Configuration
+    from hpcai.mlperf_hpc.analysis.prediction_tables import powers_of_two, samples_per_unit
+
+    usable = points.usable
+    row = usable[usable["submission"] == arguments.system].iloc[0]
+    organisation, family = str(row["org"]), str(row["family"])
+    if arguments.units is None:
+        return powers_of_two(points, organisation, family)
+    batch = arguments.batch or round(arguments.units * samples_per_unit(points, organisation, family))
+    return [Configuration(organisation, family, arguments.units, batch)]
+
+
+def _say(rows: Sequence[Row], one: bool) -> list[str]:
+    first = rows[0]
+    title = f"{first['benchmark']} ({first['edition']}) on {first['org']} {first['family']}"
+    if one:
+        head = f"{title}, {first['units']} units, global batch {first['global_batch_samples']}, predicted:"
+        note = [f"  outside the published points: {first['extrapolated']}"] if first["extrapolated"] else []
+        return [head, *(_say_part(first, *part) for part in PARTS), *note, f"  stands on {first['basis']}"]
+    lines = [
+        f"{title}, predicted time to solution (interval of {say_share(first['level_ratio'])}), epochs and epoch time;",
+        "! outside the published points, = such a submission exists:",
+        f"{'units':>8}{'batch':>8}{'time [s]':>10}{'interval [s]':>20}{'epochs':>9}{'epoch [s]':>11}",
+    ]
+    return [*lines, *(_say_row(row) for row in rows)]
+
+
+def _say_part(row: Row, words: str, name: str, unit: str) -> str:
+    value, low, high = (_number(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
+    suffix = " s" if unit else ""
+    return f"  {words:17} {value}{suffix}, interval of {say_share(row['level_ratio'])}: {low} to {high}{suffix}"
+
+
+def _say_row(row: Row) -> str:
+    place = f"{row['units']:>8}{row['global_batch_samples']:>8}"
+    if row["reason"]:
+        return f"{place}  not predicted: {row['reason']}"
+    interval = f"{_number(row['run_low_s'])} to {_number(row['run_high_s'])}"
+    marks = (" !" if row["extrapolated"] else "") + (" =" if row["ran"] else "")
+    numbers = f"{_number(row['run_s']):>10}{interval:>20}{_number(row['epochs']):>9}{_number(row['epoch_s']):>11}"
+    return place + numbers + marks
+
+
+def _say_errors(row: Row) -> str:
+    head = f"leave-one-out: {row['predicted']} of {row['submissions']} submissions could be predicted from the others"
+    if not row["predicted"]:
+        return f"{head}: the error of these predictions is not known"
+    return (
+        f"{head}; the time is off by a factor of {row['median_error_factor']:.2f} in the median and "
+        f"{row['largest_error_factor']:.2f} at most (nearest submission {row['nearest_median_error_factor']:.2f}, "
+        f"mean of all {row['mean_median_error_factor']:.2f} in the median); {row['inside']} of {row['predicted']} lie "
+        f"inside their interval of {say_share(row['level_ratio'])}"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _write(path: Path, rows: Sequence[Row], summary: Row, errors: Sequence[Row]) -> None:
+    content = {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors}
+    try:
+        path.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--json: {path}: {error.strerror}") from error
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Return numbers of numpy as Python's, and what is not there as null."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    plain = value.item() if hasattr(value, "item") else value
+    return None if isinstance(plain, float) and not math.isfinite(plain) else plain

@@ -1,0 +1,152 @@
+"""What predictions stand on: strong-scaling submissions of one edition of a benchmark, each once."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hpcai.mlperf_hpc.analysis.reference_epochs import REFERENCE_COLUMNS
+
+SAME_SAMPLES_RATIO = 1.01
+"""Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
+EVERY_EPOCH_RATIO = 0.1
+"""Tolerance of one evaluation per epoch: a run may end with an epoch that is not evaluated."""
+EDITED_BY_EVALUATION = ("deepcam",)
+"""Benchmarks with two editions on the same data: in v0.7 DeepCAM had another model and evaluated by steps, from
+v1.0 on after every epoch (benchmarks.md 1 and 5)."""
+BY_STEPS = ", evaluated by steps"
+_NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
+
+
+@dataclass(frozen=True)
+class PointSet:
+    """The submissions and reference runs of one edition of a benchmark.
+
+    Attributes
+    ----------
+    benchmark, edition
+        The edition says how many samples it trains on, such as "262144 samples".
+    submissions
+        The table of results, with ``family``, ``machine``, ``edition``, ``unusable`` (what is missing for a fit, or
+        blank) and ``republished`` (other origins of the same runs) added.
+    references
+        Reference convergence points that belong to the edition (:mod:`hpcai.mlperf_hpc.analysis.reference_epochs`).
+    """
+
+    benchmark: str
+    edition: str
+    submissions: pd.DataFrame
+    references: pd.DataFrame
+
+    @property
+    def usable(self) -> pd.DataFrame:
+        """Submissions with a time, epochs and a configuration."""
+        return self.submissions[self.submissions["unusable"] == ""]
+
+    @property
+    def batches_samples(self) -> pd.Series:
+        """Global batches of usable submissions and references."""
+        columns = [part["global_batch_samples"].astype(float) for part in (self.usable, self.references)]
+        return pd.concat([column for column in columns if len(column)])
+
+    def without(self, position: int) -> "PointSet":
+        """Return the set without one submission and without references.
+
+        Reference runs are left out as well, because submitters contributed them: they may be the submission's own.
+        """
+        return PointSet(
+            self.benchmark,
+            self.edition,
+            self.submissions.drop(index=self.submissions.index[position]),
+            self.references.iloc[:0],
+        )
+
+
+def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.DataFrame) -> Iterator[PointSet]:
+    """Split strong-scaling results into editions of benchmarks, which are never joined.
+
+    Parameters
+    ----------
+    results
+        Table ``mlperf_results``.
+    systems
+        Table ``mlperf_systems`` (:func:`hpcai.mlperf_hpc.analysis.system_families.system_table`).
+    references
+        Table of :func:`hpcai.mlperf_hpc.analysis.reference_epochs.read_reference_epochs`, or its columns alone.
+    """
+    rows = _with_families(results[results["scaling"] == "strong"], systems)
+    rows = rows.assign(unusable=[_why_unusable(row) for row in rows.to_dict("records")])
+    rows = _each_once(rows)
+    for benchmark, part in rows.groupby("benchmark", sort=True):
+        editions = _editions(part)
+        own = references[references["benchmark"] == benchmark]
+        for edition, members in part.groupby(editions, sort=True):
+            yield PointSet(
+                str(benchmark), str(edition), members.assign(edition=edition), _fitting(own, members, str(edition))
+            )
+
+
+def name_machine(organisation: str, family: str) -> str:
+    """Return the name of an organisation's machines of a family, however it spells itself ("TACC", "tacc")."""
+    return f"{organisation.casefold()} {family}"
+
+
+def no_references() -> pd.DataFrame:
+    """Return a table of reference runs without rows."""
+    return pd.DataFrame(columns=list(REFERENCE_COLUMNS))
+
+
+def _with_families(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame:
+    known = systems[["origin", "submission", "family"]].drop_duplicates(["origin", "submission"])
+    rows = results.drop(columns="family", errors="ignore").merge(known, on=["origin", "submission"], how="left")
+    named = rows["family"].fillna("").astype(str)
+    family = named.where(named != "", "unknown (" + rows["submission"].astype(str) + ")")
+    machine = [name_machine(org, name) for org, name in zip(rows["org"].astype(str), family, strict=True)]
+    return rows.assign(family=family, machine=machine)
+
+
+def _why_unusable(row: Mapping[Any, Any]) -> str:
+    """Return what keeps a result out of the fits; blank if nothing does."""
+    missing = [name for name in _NEEDED if not _is_positive(row[name])]
+    return f"without {', '.join(missing)}" if missing else ""
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float | np.number) and bool(np.isfinite(value)) and float(value) > 0
+
+
+def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Drop what a later round published again: same system, same time to the millisecond, same epochs."""
+    key = ["benchmark", "system", "run_s", "epochs", "global_batch_samples", "train_samples"]
+    counted = rows["unusable"] == ""
+    rounded = rows[key].assign(run_s=rows["run_s"].astype(float).round(3), epochs=rows["epochs"].astype(float).round(6))
+    groups = rounded.groupby(key, sort=False, dropna=False).ngroup()
+    origins = rows["origin"].astype(str)
+    others = {
+        int(group): ", ".join(dict.fromkeys(part.iloc[1:])) for group, part in origins[counted].groupby(groups[counted])
+    }
+    kept = ~(counted & groups.where(counted, -1).duplicated())
+    again = [others.get(int(group), "") if use else "" for group, use in zip(groups, counted, strict=True)]
+    return rows.assign(republished=again)[kept].reset_index(drop=True)
+
+
+def _editions(rows: pd.DataFrame) -> pd.Series:
+    """Name the edition of each row by its samples, and by its evaluations where those tell editions apart."""
+    samples = rows["train_samples"].astype(float)
+    ordered = samples.dropna().sort_values()
+    starts = (ordered / ordered.shift() > SAME_SAMPLES_RATIO).cumsum()
+    largest = ordered.groupby(starts).transform("max")
+    names = largest.map(lambda value: f"{value:.0f} samples").reindex(rows.index).fillna("unknown samples")
+    often = rows["evaluations"].astype(float) / rows["epochs"].astype(float)
+    by_steps = rows["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)
+    return names.where(~by_steps, names + BY_STEPS)
+
+
+def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:
+    """Return the references of as many samples; those of DeepCAM evaluate after every epoch."""
+    samples = float(members["train_samples"].astype(float).max())
+    ratio = references["train_samples"].astype(float) / samples
+    near = (ratio < SAME_SAMPLES_RATIO) & (ratio > 1 / SAME_SAMPLES_RATIO)
+    return references[near & (not edition.endswith(BY_STEPS))]

@@ -1,0 +1,212 @@
+"""Imported results in the tables ``run_scores`` and ``scores`` of our own studies, for the ranking and comparisons."""
+
+import math
+from collections.abc import Container, Mapping
+from typing import Any
+
+import pandas as pd
+
+from hpcai.metrics.declared import DECLARED
+from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.statistics import mean_interval
+from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
+from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.mlperf_hpc.analysis.study_names import (
+    SUITE,
+    Row,
+    benchmark_of,
+    dataset_of,
+    name_timing,
+    scale_of,
+    task_of,
+)
+from hpcai.rules.table import rules_of
+
+NO_FITTING_RULES = "its logs were not judged, the package has no rules for this round"
+PUBLISHED = "published"
+"""Method of what follows from published logs."""
+_SAME = (
+    "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
+    "precision", "compression", "quality_metric", "quality_target", "record_path",
+)  # fmt: skip
+
+
+def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFrame:
+    """Return results with the time to train that they are ranked by.
+
+    Parameters
+    ----------
+    results
+        The table ``mlperf_results``, with a `variant` that tells submissions apart.
+    unjudged
+        Names of rounds that the package has no rules for (v0.7).
+
+    Returns
+    -------
+    pandas.DataFrame
+        The same, `time_to_train_s` being the official score. Of a round without rules it is the olympic mean of the
+        runs that reach the target, as that round's own tables have it: no verdict can enter it. The column `judged`
+        says which.
+    """
+    judged = ~results["origin"].map(lambda name: name in unjudged).astype(bool)
+    by_target = results["run_by_target_s"] * results["scaling_factor"]
+    return results.assign(time_to_train_s=results["time_to_train_s"].where(judged, by_target), judged=judged)
+
+
+def trial_scores(runs: pd.DataFrame, results: pd.DataFrame, energies: Mapping[tuple[str, str], float]) -> pd.DataFrame:
+    """Return the scores of imported runs.
+
+    Parameters
+    ----------
+    runs
+        The table ``runs`` of imported rounds.
+    results
+        Their results (:func:`ranked_times`).
+    energies
+        Energy of runs [J] by round and log; only of those that have power logs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``TRIAL_COLUMNS``. Of a result with a time to train the fastest run is dropped as the "highest" and the slowest,
+        or the one that does not count, as the "lowest". Mean power is energy over time.
+    """
+    scored = {(row["origin"], row["variant"], benchmark_of(row)) for row in _scored(results)}
+    rows: list[dict[str, Any]] = []
+    for key, group in runs.groupby(["study", "variant", "benchmark"], sort=False):
+        extremes = _extremes(group) if key in scored else {}
+        rows += [_trial(run, extremes, energies) for run in group.to_dict("records")]
+    return score_frame(rows, TRIAL_COLUMNS)
+
+
+def _scored(results: pd.DataFrame) -> list[dict[Any, Any]]:
+    return results[results["time_to_train_s"].notna()].to_dict("records")
+
+
+def _extremes(group: pd.DataFrame) -> dict[str, str]:
+    """Return the fastest and the slowest of the runs of a result; one without a time to train is the slowest."""
+    good = (group["time_to_train_s"].notna()) & (group["valid_for"] != "none")
+    order = group.assign(time=group["time_to_train_s"].where(good, math.inf)).sort_values("time", kind="stable")
+    return {order["run_id"].iloc[0]: "highest", order["run_id"].iloc[-1]: "lowest"}
+
+
+def _trial(run: Row, extremes: Mapping[str, str], energies: Mapping[tuple[str, str], float]) -> dict[str, Any]:
+    row = {name: run[name] for name in _SAME}
+    if run["outcome"] not in COMPLETE:
+        return row | {"reason": f"no score, {str(run['outcome']).replace('_', ' ')}: {run['reason']}"}
+    power_w = energies.get((str(run["study"]), str(run["record_path"])), math.nan) / run["run_s"]
+    return row | {
+        "train_rate_samples_per_s": run["train_rate_samples_per_s"],
+        "quality": run["last_quality"],
+        "time_to_quality_s": run["run_s"],
+        "time_to_train_s": run["time_to_train_s"],
+        "mean_power_w": power_w,
+        "power_method": PUBLISHED if power_w > 0 else "",
+        "power_source": run["record_path"] if power_w > 0 else "",
+        "dropped": extremes.get(str(run["run_id"]), ""),
+        "reason": join_reasons([*_no_rates(run), *([str(run["invalid_reasons"])] if run["invalid_reasons"] else [])]),
+    }
+
+
+def _no_rates(run: Row) -> list[str]:
+    return [f"no FLOPS: {NO_WORK}", why_no_vflops("mlperf_hpc", str(run["workload"]), str(run["quality_metric"]))]
+
+
+def result_scores(results: pd.DataFrame, runs: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return imported results as rows of the table ``scores``.
+
+    Parameters
+    ----------
+    results
+        Results (:func:`ranked_times`).
+    runs, trials
+        The tables ``runs`` and ``run_scores`` of the same rounds.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``SCORE_COLUMNS``, one row per submission and benchmark, those without a score included. The method is
+        "declared": the ranking gives such results places and marks them, because nobody here judged more than their
+        logs. Throughput, quality, time to quality and power are arithmetic
+        means of the runs that the score averages, and of all that trained to their end where there is none; the
+        interval (95 %, Student t) is over all that trained to their end.
+    """
+    return score_frame([_result(row, runs, trials) for row in results.to_dict("records")], SCORE_COLUMNS)
+
+
+def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> dict[str, Any]:
+    benchmark, variant, scale = benchmark_of(row), str(row["variant"]), scale_of(row)
+    own = runs[(runs["study"] == row["origin"]) & (runs["variant"] == variant) & (runs["benchmark"] == benchmark)]
+    trial = trials[trials["run_id"].isin(own["run_id"])]
+    complete = trial[trial["outcome"].isin(COMPLETE)]
+    scored = row["time_to_train_s"] > 0
+    kept = complete[complete["dropped"] == ""] if scored else complete
+    clocks = {None if pd.isna(value) else bool(value) for value in own["time_staging"]}
+    return {
+        "method": DECLARED,
+        "origin": row["origin"],
+        "result": "/".join(part for part in (benchmark, variant, scale) if part),
+        "machine": row["submission"],
+        "suite": SUITE,
+        "workload": task_of(row["benchmark"]).workload,
+        "benchmark": benchmark,
+        "dataset": dataset_of(row),
+        "variant": variant,
+        "scale": scale,
+        "nodes": row["nodes"],
+        "ranks": row["units"],
+        "global_batch_samples": row["global_batch_samples"],
+        "n": len(complete),
+        "n_scored": len(kept),
+        "runs_by_rule": row["runs_by_rule"],
+        "quality_metric": task_of(row["benchmark"]).quality_metric,
+        "quality_target": row["quality_target"],
+        **_means(kept, complete),
+        "time_to_train_s": row["time_to_train_s"],
+        "timing": name_timing(clocks),
+        "valid_for": _valid_for(own, scored=scored),
+        "label": _label(row, scored=scored),
+        "score_method": _method(row, len(kept), scored=scored),
+        "reason": row["reason"] if not scored else "",
+        "source": row["source"],
+    }
+
+
+def _means(kept: pd.DataFrame, complete: pd.DataFrame) -> dict[str, Any]:
+    names = ("train_rate_samples_per_s", "quality", "time_to_quality_s", "mean_power_w")
+    interval = mean_interval(complete["train_rate_samples_per_s"])
+    row: dict[str, Any] = {name: float(kept[name].mean(skipna=False)) if len(kept) else math.nan for name in names}
+    return row | {
+        "train_rate_low_samples_per_s": interval.low,
+        "train_rate_high_samples_per_s": interval.high,
+        "power_method": PUBLISHED if row["mean_power_w"] > 0 else "",
+    }
+
+
+def _valid_for(runs: pd.DataFrame, *, scored: bool) -> str:
+    """Return the division whose log rules the runs that count keep."""
+    if runs.empty or (runs["valid_for"] == NOT_JUDGED).any():
+        return NOT_JUDGED
+    levels = [level for level in runs["valid_for"].unique() if level != "none"]
+    return levels[0] if scored and len(levels) == 1 else "none"
+
+
+def _label(row: Row, *, scored: bool) -> str:
+    if not scored:
+        return label_result("mlperf_hpc", [str(row["reason"])])
+    keeps = f"its logs keep the rules {row['rule_set']}, more than the logs was not judged here"
+    title, what = rules_of(SUITE).title, keeps if row["judged"] else NO_FITTING_RULES
+    return f"published {title} result of {row['origin']}, {row['division']} division: {what}"
+
+
+def _method(row: Row, kept: int, *, scored: bool) -> str:
+    if not scored:
+        return f"no time to train; means of the {kept} runs that trained to their end, from published logs"
+    factor = row["scaling_factor"]
+    scaled = f", times {factor:.6g} of scaling.json" if factor != 1 else ""
+    which = "" if row["judged"] else f" that reach the target ({NO_FITTING_RULES})"
+    return (
+        f"time to train from published logs: olympic mean of {kept} of {row['runs']} runs{which}{scaled}; throughput "
+        "and quality: arithmetic means of the same runs"
+    )

@@ -1,0 +1,103 @@
+"""What an imported log is called in the tables of our own studies: workload, dataset, metric, variant, scale, clock."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hpcai.metrics.score_columns import TIMINGS
+from hpcai.mlperf_hpc.rounds.model import LoggedRun
+from hpcai.rules.table import rules_of
+
+SUITE = "mlperf_hpc"
+STAGING_MAY_PRECEDE_FROM = "3.0.0"
+"""First rule set in which staging may be over before the clock starts (benchmarks.md 8.2)."""
+Row = Mapping[Any, Any]
+
+
+class Task(NamedTuple):
+    """A benchmark of the rounds by the names of our own: its workload, dataset and quality."""
+
+    workload: str
+    dataset: str
+    quality_metric: str
+    quality_unit: str = ""
+
+
+TASKS = {
+    "cosmoflow": Task("cosmoflow", "cosmoflow_v2", "mean_absolute_error"),
+    "deepcam": Task("deepcam", "deepcam_all_hist", "intersection_over_union"),
+    "oc20": Task("opencatalyst", "opencatalyst_s2ef_2m", "force_mean_absolute_error", "eV/Å"),
+    "openfold": Task("openfold", "openfold", "local_distance_difference_test"),
+}
+"""By folder of the rounds; the names of config/benchmarks/*.yaml and of the training reports."""
+FIRST_ROUND_SAMPLES = {("cosmoflow", 262144): "cosmoflow_v07"}
+"""Other editions of a dataset, by benchmark and training samples (config/datasets.tsv; benchmarks.md 13, 14)."""
+
+
+def task_of(benchmark: str) -> Task:
+    """Return a benchmark by our names; one that nobody knows keeps its own."""
+    return TASKS.get(benchmark, Task(benchmark, benchmark, ""))
+
+
+def edition_of(row: Row) -> str:
+    """Return the dataset of a row of ``mlperf_runs`` or ``mlperf_results`` without its source."""
+    return FIRST_ROUND_SAMPLES.get((row["benchmark"], row["train_samples"]), task_of(row["benchmark"]).dataset)
+
+
+def benchmark_of(row: Row) -> str:
+    """Return the benchmark: the workload, or a name of its own where another edition of the data was trained on."""
+    task = task_of(row["benchmark"])
+    edition = edition_of(row)
+    return task.workload if edition == task.dataset else edition
+
+
+def dataset_of(row: Row) -> str:
+    """Return the dataset with its source, as :func:`hpcai.metrics.result_scores.name_datasets` names it.
+
+    It is the official one where the logged number of training samples is the rules' number, or that without the last
+    incomplete batch, as one submission counts. Any other number stands in the name, so that it makes a dataset of its
+    own.
+    """
+    samples, edition = row["train_samples"], edition_of(row)
+    official = _official_samples(task_of(row["benchmark"]).workload)
+    if edition != task_of(row["benchmark"]).dataset or official is None:
+        return f"{edition} (official)" if official else f"{edition} (published)"
+    batch = row["global_batch_samples"]
+    if samples == official or 0 < official - samples < batch:
+        return f"{edition} (official)"
+    number = "unknown number of" if math.isnan(samples) else f"{samples:,.0f}"
+    return f"{edition}, {number} training samples (published)"
+
+
+def _official_samples(workload: str) -> float | None:
+    """Return the number of training samples of the closed division's rule; None without one."""
+    for rule in rules_of(SUITE).rules_for(workload, "closed"):
+        required = rule.settings.get("data.train_samples")
+        if required is not None and workload in rule.workloads and isinstance(required.equals, int):
+            return float(required.equals)
+    return None
+
+
+def scale_of(row: Row) -> str:
+    """Return ``n{nodes}x{compute units of a node}``; blank where the scale is not known."""
+    nodes, units = row["nodes"], row["units"]
+    if not (nodes > 0 and units > 0):
+        return ""
+    return f"n{int(nodes)}x{int(units // nodes)}"
+
+
+def staging_on_clock(run: LoggedRun, rule_set: str) -> bool | None:
+    """Return whether staging is part of the run's time; None where neither log nor rules tell.
+
+    Up to rules 2.0 the rules put it on the clock. From 3.0 on it may precede run_start; without staging keys the log
+    does not tell whether something was staged before.
+    """
+    if run.staging is not None:
+        return not run.staging_before_run
+    return True if rule_set < STAGING_MAY_PRECEDE_FROM else None
+
+
+def name_timing(on_clock: set[bool | None]) -> str:
+    """Return what the clock of a result's runs counts in words; blank where they differ or it is not known."""
+    known = on_clock.pop() if len(on_clock) == 1 else None
+    return "" if known is None else TIMINGS[known]

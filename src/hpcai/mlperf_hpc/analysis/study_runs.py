@@ -1,0 +1,229 @@
+"""Imported runs as rows of the tables ``runs`` and ``epochs`` of our own studies; what a log does not tell is empty."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from hpcai.metrics.scales import POINT_SETTINGS
+from hpcai.metrics.scores import RunScore, TimeParts, TimeShares
+from hpcai.metrics.validity import NOT_JUDGED, join_reasons
+from hpcai.mlperf_hpc.analysis.run_quantities import interval_samples
+from hpcai.mlperf_hpc.analysis.study_names import (
+    SUITE,
+    Row,
+    benchmark_of,
+    scale_of,
+    staging_on_clock,
+    task_of,
+)
+from hpcai.mlperf_hpc.analysis.targets import QUALITY
+from hpcai.mlperf_hpc.compliance.model import LogVerdict
+from hpcai.mlperf_hpc.rounds.model import LoggedRun
+from hpcai.records import EpochRecord
+from hpcai.rules.table import rules_of
+
+STUDY_RUN_COLUMNS = (
+    "run_id", "study", "suite", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks",
+    "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
+    "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
+    "quality_metric", "quality_unit", "quality_target", "parameters", "epochs", "wall_s",
+    *(field.name for kind in (RunScore, TimeParts, TimeShares) for field in fields(kind)),
+    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical",
+    "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
+    "valid_for", "invalid_reasons", "flags", "record_path",
+)  # fmt: skip
+"""The columns of :func:`hpcai.tables.collect_runs`."""
+STUDY_EPOCH_COLUMNS = (
+    "run_id", "benchmark", "variant", "nodes", "ranks_per_node", "scale", "ranks", "repetition", "outcome",
+    "quality_metric", "quality_unit", "quality_target", *EpochRecord.model_fields, "train_rate_samples_per_s",
+)  # fmt: skip
+"""The columns of :func:`hpcai.tables.collect_epochs`."""
+_TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest")
+_FAILURES_NAMED = 3
+
+
+def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str, Any]:
+    """Return one imported run as a row of ``runs``.
+
+    Parameters
+    ----------
+    row
+        Its row of ``mlperf_runs`` (strong scaling), with a known scale and a `variant` that tells submissions apart.
+    run, verdict
+        The run, and what was found about its log.
+
+    Returns
+    -------
+    dict
+        ``STUDY_RUN_COLUMNS`` without those that a log does not tell. The machine is the submission; ranks are compute
+        units. A run has converged that ends and claims success at the target. Rates are totals over totals; a run
+        without an end earns no number. Wall time and shares of it are empty: a log does not tell how long the launch
+        took.
+    """
+    task, benchmark = task_of(row["benchmark"]), benchmark_of(row)
+    variant, scale = str(row["variant"]), scale_of(row)
+    outcome, reason = judge_outcome(row, run)
+    return {
+        "run_id": f"{benchmark}/{variant}/{scale}/r{row['number']}",
+        "study": row["origin"],
+        "suite": SUITE,
+        "benchmark": benchmark,
+        "workload": task.workload,
+        "variant": variant,
+        "scale": scale,
+        "nodes": int(row["nodes"]),
+        "ranks_per_node": int(row["units"] // row["nodes"]),
+        "ranks": int(row["units"]),
+        "repetition": row["number"],
+        "outcome": outcome,
+        "reason": reason,
+        "method": row["method"],
+        **dict.fromkeys(_TEXTS, ""),
+        "global_batch_samples": row["global_batch_samples"],
+        "seed": pd.to_numeric(row["seed"], errors="coerce"),
+        "data_source": "published",
+        "rule_set": f"hpc_{row['rule_set']}",
+        "time_staging": staging_on_clock(run, str(row["rule_set"])),
+        "runs_by_rule": QUALITY[row["benchmark"]].runs_by_rule if row["benchmark"] in QUALITY else math.nan,
+        "attempt": row["source"],
+        "started_utc": row["started_utc"] or _first_interval_utc(run),
+        "quality_metric": task.quality_metric or row["quality_metric"],
+        "quality_unit": task.quality_unit,
+        "quality_target": row["quality_target"],
+        "epochs": row["epochs"],
+        **(_earned(row, outcome) if run.run else {}),
+        "machine": row["submission"],
+        **_judged(row, verdict),
+        "record_path": row["source"],
+    }
+
+
+def _first_interval_utc(run: LoggedRun) -> str:
+    """Return when the first paired interval of a run without an end began (UTC); blank without one."""
+    spans = [*([run.staging] if run.staging else []), *run.epochs, *run.evaluations]
+    if not spans:
+        return ""
+    start_ms = min(span.start_ms for span in spans)
+    return datetime.fromtimestamp(start_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def judge_outcome(row: Row, run: LoggedRun) -> tuple[str, str]:
+    """Return the outcome of a run by the words of our own records, and why."""
+    if run.run is None:
+        return "failed", "the log has no run_stop: the run broke down, or went on after the log ended"
+    best, target = row["best_quality"], row["quality_target"]
+    metric = task_of(row["benchmark"]).quality_metric or row["quality_metric"]
+    if row["good_by_target"]:
+        return "converged", f"{metric} {best:.6g} meets {target:g} after {row['epochs']:g} epochs"
+    if any(not math.isfinite(score.value) for score in run.scores):
+        return "diverged", f"{metric} is no finite number"
+    words = "" if run.claim in ("success", "missing") else f"; its status is {run.claim}"
+    return "not_converged", f"{metric} {best:.6g} does not meet {target:g}{words}"
+
+
+def _earned(row: Row, outcome: str) -> dict[str, Any]:
+    """Return what a run earned that came to its end; only a converged one has a time to train."""
+    converged = outcome == "converged"
+    ratio = row["staging_s"] / row["epoch_s"] if row["staging_s"] > 0 else math.nan
+    score = RunScore(
+        time_to_train_s=row["run_s"] if converged else math.nan,
+        run_s=row["run_s"],
+        epochs_to_target=row["epochs"] if converged else math.nan,
+        best_quality=row["best_quality"],
+        last_quality=row["last_quality"],
+        train_rate_samples_per_s=row["train_rate_samples_per_s"],
+        evaluation_rate_samples_per_s=row["evaluation_rate_samples_per_s"],
+        epoch_s=row["epoch_s"],
+        staging_epoch_ratio=ratio,
+    )
+    parts = {"init_s": row["init_s"], "staging_s": row["staging_s"]}
+    return {**asdict(score), **parts, "training_s": row["train_s"], "evaluation_s": row["evaluation_s"]}
+
+
+def _judged(row: Row, verdict: LogVerdict | None) -> dict[str, str]:
+    """Return for which division the log is valid, and what speaks against it."""
+    if verdict is None:
+        return {"valid_for": NOT_JUDGED, "invalid_reasons": "", "flags": ""}
+    level = rules_of(SUITE).levels.get(str(row["division"]), str(row["division"]))
+    messages = list(dict.fromkeys(finding.message for finding in verdict.failures))
+    more = len(messages) - _FAILURES_NAMED
+    named = [*messages[:_FAILURES_NAMED], *([f"and {more} more, see mlperf_verdicts"] if more > 0 else [])]
+    flags = f"irregularities of the log: {row['repairs']}, see mlperf_repairs" if row["repairs"] else ""
+    return {
+        "valid_for": level if verdict.complies else "none",
+        "invalid_reasons": join_reasons(named),
+        "flags": flags,
+    }
+
+
+def study_epochs(own: Mapping[str, Any], run: LoggedRun) -> Iterator[dict[str, Any]]:
+    """Yield the epochs of an imported run as rows of ``epochs``.
+
+    Parameters
+    ----------
+    own
+        Its row of ``runs``.
+    run
+        The run.
+
+    Yields
+    ------
+    dict
+        ``STUDY_EPOCH_COLUMNS``, counted from 1 whatever the log counts from. Evaluation is the time of evaluations
+        that begin before the next epoch does, and the quality the last one that is logged before. Nothing is yielded
+        for logs with blocks of epochs, with numbers of samples in place of epochs, or with evaluations that last into
+        another epoch: they do not tell the times of epochs.
+    """
+    spans = run.epochs
+    if run.epochs_in_blocks != len(spans) or interval_samples(run) is not None or not _apart(run):
+        return
+    samples = run.number_of("train_samples")
+    evaluation_samples = run.number_of("eval_samples")
+    for number, span in enumerate(spans):
+        end_ms = spans[number + 1].start_ms if number + 1 < len(spans) else math.inf
+        inside = [part for part in run.evaluations if span.start_ms <= part.start_ms < end_ms]
+        evaluation_s = sum(part.duration_s for part in inside) if inside else math.nan
+        within_s = sum(part.duration_s for part in inside if part.stop_ms <= span.stop_ms)
+        train_s = span.duration_s - within_s
+        # A score after epoch_stop may have the very time at which the next epoch starts.
+        qualities = [score.value for score in run.scores if span.start_ms < score.time_ms <= end_ms]
+        yield {
+            **{name: own[name] for name in STUDY_EPOCH_COLUMNS if name in own},
+            "epoch": number + 1,
+            "samples": samples,
+            "train_s": train_s,
+            "evaluation_s": evaluation_s,
+            "evaluation_samples": len(inside) * evaluation_samples if inside and evaluation_samples else math.nan,
+            "quality": qualities[-1] if qualities else math.nan,
+            "train_rate_samples_per_s": samples / train_s if samples and train_s > 0 else math.nan,
+        }
+
+
+def _apart(run: LoggedRun) -> bool:
+    """Return whether every evaluation ends before the next epoch begins, and no two epochs overlap."""
+    starts = [span.start_ms for span in run.epochs]
+    for part in (*run.evaluations, *run.epochs):
+        if any(part.start_ms < start < part.stop_ms for start in starts):
+            return False
+    return True
+
+
+def run_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows of ``runs`` as a table with the types of our own."""
+    frame = pd.DataFrame.from_records(list(rows), columns=list(STUDY_RUN_COLUMNS))
+    flags = dict.fromkeys(("dirty", "ranks_identical", "time_staging"), "boolean")
+    texts = [name for name in (*_TEXTS, "started_utc") if name in frame]
+    frame[texts] = frame[texts].fillna("")
+    numbers = [field.name for kind in (RunScore, TimeParts, TimeShares) for field in fields(kind)]
+    return frame.astype({**flags, **dict.fromkeys(numbers, "float64")})
+
+
+def epoch_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows of ``epochs`` as a table with the types of our own."""
+    frame = pd.DataFrame.from_records(list(rows), columns=list(STUDY_EPOCH_COLUMNS))
+    numbers = [name for name in EpochRecord.model_fields if name != "epoch"]
+    return frame.astype(dict.fromkeys(numbers, "float64"))

@@ -1,0 +1,49 @@
+"""Which family of machines a submission belongs to: its accelerator's model, or the processor's without one."""
+
+import re
+from collections.abc import Iterable
+
+import pandas as pd
+
+from hpcai.mlperf_hpc.rounds.model import Round
+
+SYSTEM_COLUMNS = ("origin", "submission", "accelerator", "processor", "family", "source")
+"""Table ``mlperf_systems``: one row per submission's system; ``source`` is the system file."""
+_FORM_FACTOR = re.compile(r"[\s-]*\b(SXM\d*|PCI-?E|HBM\d*|NVL\d*|\d+\s*GB)\b.*", re.IGNORECASE)
+_MAKER = re.compile(
+    r"\b(NVIDIA|AMD|Intel|Fujitsu|IBM|Tesla|Quadro|Instinct|Processor|CPU|GPU)\b|\((R|TM)\)", re.IGNORECASE
+)
+
+
+def system_table(rounds: Iterable[Round]) -> pd.DataFrame:
+    """Return the models of accelerator and processor of each submission's system.
+
+    Parameters
+    ----------
+    rounds
+        Imported rounds.
+    """
+    rows = {
+        (round_.name, submission.name): {
+            "accelerator": submission.system.accelerator,
+            "processor": submission.system.processor,
+            "family": name_family(submission.system.accelerator or submission.system.processor),
+            "source": submission.system.source,
+        }
+        for round_ in rounds
+        for submission in round_.submissions
+        if submission.system
+    }
+    records = [{"origin": origin, "submission": name, **fields} for (origin, name), fields in rows.items()]
+    return pd.DataFrame(records, columns=list(SYSTEM_COLUMNS))
+
+
+def name_family(model: str) -> str:
+    """Return the short name that joins the spellings of one model; blank for a blank.
+
+    Form factor, memory and power limit are dropped, so "NVIDIA A100-SXM4-80GB (400W)" and "A100-PCIE-40GB" are both
+    "A100": they differ, and the difference is part of the scatter within the family.
+    """
+    plain = re.sub(r"\((?!R\)|TM\))[^)]*\)", " ", model)
+    words = _MAKER.sub(" ", _FORM_FACTOR.sub("", plain))
+    return " ".join(words.split()).strip(" -") or model.strip()

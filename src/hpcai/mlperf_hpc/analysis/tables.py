@@ -1,0 +1,185 @@
+"""Rounds to tables: one row per log, one row per submission and benchmark."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
+from hpcai.mlperf_hpc.analysis.labels import label_results
+from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
+from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons, summarise_runs
+from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_of
+from hpcai.mlperf_hpc.analysis.targets import QUALITY, target_of
+from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
+from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
+
+Row = dict[str, Any]
+
+
+def run_table(rounds: Iterable[CheckedRound]) -> pd.DataFrame:
+    """Return one row per log of published rounds and of our own studies alike.
+
+    Runs of strong scaling are kept by the olympic mean or not (mlperf_logs.md 5); instances of weak scaling never are.
+    The scale of a strong run is its system's, that of a weak instance is logged.
+
+    Returns
+    -------
+    DataFrame
+        ``RUN_COLUMNS``; NaN, None or blank where something is not there, with the reason.
+    """
+    rows = [row for checked in rounds for submission in checked.round.submissions for row in _rows(checked, submission)]
+    return pd.DataFrame(rows, columns=RUN_COLUMNS)
+
+
+def result_table(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per submission and benchmark of strong scaling.
+
+    Parameters
+    ----------
+    runs
+        :func:`run_table` of any rounds.
+
+    Returns
+    -------
+    DataFrame
+        ``RESULT_COLUMNS``; means over the runs that are kept by status, unless the name says target.
+        ``time_to_train_s`` is the official score: of runs that comply and reach the target.
+    """
+    strong = runs[runs["scaling"] == "strong"]
+    groups = [group for _, group in strong.groupby(["origin", "submission", "benchmark"], sort=False, dropna=False)]
+    table = pd.DataFrame([summarise_runs(group) for group in groups], columns=RESULT_COLUMNS)
+    reasons = [join_reasons(pair) for pair in zip(_repeats(groups), table["reason"], strict=True)]
+    return table.assign(label=label_results(table), reason=reasons)
+
+
+def _repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
+    """Say of each result whether an earlier one has the same runs: some are submitted again in later rounds."""
+    seen: dict[tuple[Any, ...], str] = {}
+    said = []
+    for group in groups:
+        timed = group[group["run_s"].notna()]
+        key = tuple(sorted(zip(timed["started_utc"], timed["run_s"], strict=True)))
+        first = f"{group['origin'].iloc[0]} {group['submission'].iloc[0]}"
+        said.append(f"the same runs as {seen[key]}" if key in seen else "")
+        if key:
+            seen.setdefault(key, first)
+    return said
+
+
+def _rows(checked: CheckedRound, submission: Submission) -> list[Row]:
+    rows = [_run_row(checked, submission, run, submission.scaling) for run in submission.runs]
+    if submission.scaling == "strong":
+        for rule in ("status", "target"):
+            kept = keep_runs([_time_s(run) for run in submission.runs], [row[f"good_by_{rule}"] for row in rows])
+            for place in kept:
+                rows[place][f"kept_by_{rule}"] = True
+    return rows + [_run_row(checked, submission, run, "weak_pruned") for run in submission.pruned]
+
+
+def _time_s(run: LoggedRun) -> float | None:
+    return run.run.duration_s if run.run else None
+
+
+def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scaling: Scaling) -> Row:
+    quantities = asdict(quantities_of(run))
+    reasons = quantities.pop("reasons")
+    good = claims_success(run)
+    reached = reaches_target(run, submission.benchmark)
+    scale = _scale(submission, run, scaling)
+    verdict = checked.verdicts.get(run.source)
+    return {
+        "origin": submission.origin,
+        "method": submission.method,
+        "submission": submission.name,
+        "org": submission.org,
+        "system": submission.system_name,
+        "benchmark": submission.benchmark,
+        "scaling": scaling,
+        "division": submission.division,
+        "logged_division": run.division,
+        "number": run.number,
+        "claim": run.claim,
+        "complies": verdict.complies if verdict else None,
+        "rule_set": checked.choice.rule_set,
+        "reaches_target": reached,
+        "good_by_status": good,
+        "good_by_target": good and reached,
+        "kept_by_status": False,
+        "kept_by_target": False,
+        **_quality(submission.benchmark, run),
+        **scale,
+        "global_batch_samples": _known(count_of(run, "global_batch_size")),
+        "train_samples": _known(count_of(run, "train_samples")),
+        "evaluation_samples": _known(count_of(run, "eval_samples")),
+        "seed": _seed(run.seeds),
+        **quantities,
+        "repairs": len(run.repairs),
+        "started_utc": _utc(run),
+        "source": run.source,
+        "scaling_factor": NAN if submission.scaling_factor is None else submission.scaling_factor,
+        "reason": join_reasons([*_scale_reasons(submission, run, scaling), *reasons]),
+    }
+
+
+def _quality(benchmark: str, run: LoggedRun) -> Row:
+    values = [score.value for score in run.scores]
+    quality = QUALITY.get(benchmark)
+    return {
+        "quality_metric": run.quality_key or (quality.key if quality else ""),
+        "quality_target": target_of(run, benchmark),
+        "best_quality": quality.best_of(values) if quality else NAN,
+        "last_quality": values[-1] if values else NAN,
+    }
+
+
+def _scale(submission: Submission, run: LoggedRun, scaling: Scaling) -> Row:
+    """Nodes and compute units: of the system, or of one instance of it."""
+    system = submission.system
+    nodes, processors, accelerators = (system.nodes, system.processors, system.accelerators) if system else [None] * 3
+    if scaling != "strong":
+        nodes, per_node = count_of(run, "number_of_nodes"), count_of(run, "accelerators_per_node")
+        per_host = system.processors_per_node if system else None
+        processors = None if nodes is None or per_host is None else nodes * per_host
+        accelerators = None if nodes is None or per_node is None else nodes * per_node
+    units = accelerators or processors
+    return {
+        "nodes": _known(nodes),
+        "processors": _known(processors),
+        "accelerators": _known(accelerators),
+        "units": _known(units),
+        "unit": "accelerator" if accelerators else "processor" if units else "",
+    }
+
+
+def _scale_reasons(submission: Submission, run: LoggedRun, scaling: Scaling) -> list[str]:
+    system = submission.system
+    if system is None:
+        return ["no system file: nodes and compute units are not known"]
+    logged = count_of(run, "number_of_nodes")
+    if scaling != "strong":
+        return [] if logged is not None else ["the log does not tell the instance's number_of_nodes"]
+    if logged is None or system.nodes is None or logged == system.nodes:
+        return []
+    return [f"the log tells {logged} nodes, the system file {system.nodes}, which counts"]
+
+
+def _known(value: int | None) -> float:
+    """Return a count as a whole number, so that it is printed as one; NaN where it is missing."""
+    return NAN if value is None else value
+
+
+def _seed(seeds: Sequence[Any]) -> str:
+    different = list(dict.fromkeys(map(str, seeds)))
+    return different[0] if len(different) == 1 else f"{len(different)} seeds" if different else ""
+
+
+def _utc(run: LoggedRun) -> str:
+    if run.run is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(run.run.start_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):  # no such year
+        return ""

@@ -1,0 +1,81 @@
+"""What the rules ask of the four benchmarks' runs, read from ``mlperf_logging`` and from our table of rules."""
+
+import math
+import re
+from importlib.resources import files
+from types import MappingProxyType
+from typing import NamedTuple
+
+import yaml
+from mlperf_logging.benchmark_meta import get_result_file_counts
+
+from hpcai.mlperf_hpc.rounds.model import LoggedRun
+from hpcai.records import reaches
+from hpcai.rules.table import rules_of
+
+RULE_FOLDER = "compliance_checker/hpc_3.0.0"
+"""The newest rule set is the only one with all benchmarks; the targets are the same in all."""
+WORKLOADS = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
+"""Our names of the benchmarks; OpenFold is none of ours."""
+OWN_TARGET = "own_quality_target"
+"""Setting of a run whose benchmark has a target of its own, no official one: runs on small, generated data."""
+
+
+class Quality(NamedTuple):
+    """What a benchmark asks of its runs.
+
+    ``key`` is the logged key of the quality, ``runs_by_rule`` the number of runs of a result, ``evaluation_samples``
+    the size of the official evaluation data; None where our rules do not state it.
+    """
+
+    key: str
+    target: float
+    higher_is_better: bool
+    runs_by_rule: int
+    evaluation_samples: int | None
+
+    def reached_by(self, value: float, target: float | None = None) -> bool:
+        """Return whether a quality meets the target, or another one; an accuracy above 1 is none."""
+        asked = self.target if target is None else target
+        possible = value <= 1 if self.higher_is_better else value > 0
+        return possible and reaches(value, asked, higher_is_better=self.higher_is_better)
+
+    def best_of(self, values: list[float]) -> float:
+        """Return the best of the finite qualities; NaN without one."""
+        finite = [value for value in values if math.isfinite(value)]
+        return (max if self.higher_is_better else min)(finite) if finite else math.nan
+
+
+def _read_quality(benchmark: str, runs: int) -> Quality:
+    """Read a target where the package's log checker has it: an expression such as ``v['value'] <= 0.124``."""
+    rules = yaml.safe_load(files("mlperf_logging").joinpath(f"{RULE_FOLDER}/open_{benchmark}.yaml").read_text())
+    for entry in rules:
+        rule = entry["KEY"]
+        found = re.match(r"v\['value'\] (<=|>=) ([0-9.]+) and ", rule.get("ATLEAST_ONE_CHECK", ""))
+        if found:
+            return Quality(rule["NAME"], float(found[2]), found[1] == ">=", runs, _read_evaluation_samples(benchmark))
+    raise AssertionError(f"mlperf_logging states no target of {benchmark}")
+
+
+def _read_evaluation_samples(benchmark: str) -> int | None:
+    """Read the size of the evaluation data, which binds both divisions."""
+    for rule in rules_of("mlperf_hpc").rules:
+        asked = rule.settings.get("data.validation_samples")
+        if asked and isinstance(asked.equals, int) and WORKLOADS.get(benchmark) in rule.workloads:
+            return asked.equals
+    return None
+
+
+QUALITY = MappingProxyType({name: _read_quality(name, runs) for name, runs in get_result_file_counts("hpc").items()})
+"""By benchmark: cosmoflow, deepcam, oc20, openfold."""
+
+
+def target_of(run: LoggedRun, benchmark: str) -> float:
+    """Return the target that a run has to meet; NaN for an unknown benchmark.
+
+    It is the official one, except for runs of our own benchmarks with a target of their own.
+    """
+    own = run.number_of(OWN_TARGET)
+    if own is not None:
+        return own
+    return QUALITY[benchmark].target if benchmark in QUALITY else math.nan

@@ -1,0 +1,90 @@
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcai.mlperf_hpc.analysis.columns import EFFICIENCY_COLUMNS
+from hpcai.mlperf_hpc.analysis.efficiencies import efficiency, efficiency_table, mean_run_variation, speedup
+
+POSITIVE = st.floats(1e-3, 1e6)
+
+
+def result(label: str = "A", units: float = 64, rate: float = 640.0, **changes) -> dict:
+    return {
+        "origin": "v1",
+        "org": "A",
+        "label": label,
+        "benchmark": "cosmoflow",
+        "quality_target": 0.124,
+        "train_samples": 524288,
+        "units": units,
+        "train_rate_samples_per_s": rate,
+        "evaluation_rate_samples_per_s": 2 * rate,
+        "run_s": 1e6 / rate,
+        **changes,
+    }
+
+
+def pairs(*results: dict) -> set[tuple[str, str]]:
+    table = efficiency_table(pd.DataFrame(results))
+    return set(zip(table["base"], table["result"], strict=True))
+
+
+@pytest.mark.parametrize("quantity", ["train", "evaluation", "time_to_solution"])
+def test_result_against_itself_is_one(quantity) -> None:
+    assert efficiency(result(), result(), quantity) == speedup(result(), result(), quantity) == 1
+
+
+@given(POSITIVE, POSITIVE, POSITIVE)
+def test_efficiencies_multiply(first, second, third) -> None:
+    one, two, three = result(rate=first), result(units=128, rate=second), result(units=256, rate=third)
+    chained = efficiency(one, two, "train") * efficiency(two, three, "train")
+    assert chained == pytest.approx(efficiency(one, three, "train"))
+
+
+def test_twice_the_units_and_half_as_much_again() -> None:
+    base, more = result(), result("B", 128, 960.0)
+    assert (speedup(base, more, "train"), efficiency(base, more, "train")) == (1.5, 0.75)
+
+
+def test_baselines_are_the_smallest_of_the_organisation_and_of_all() -> None:
+    small = result("small", 16, org="B")
+    assert pairs(small, result("own", 64), result("big", 512)) == {
+        ("small", "own"),
+        ("own", "big"),
+        ("small", "big"),
+    }
+
+
+def test_of_equally_small_ones_the_fastest_is_the_baseline() -> None:
+    assert pairs(result("slow", 64, 10.0), result("fast", 64, 20.0), result("big", 512)) == {
+        ("fast", "slow"),
+        ("fast", "big"),
+    }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"origin": "v2"},
+        {"benchmark": "deepcam"},
+        {"quality_target": 0.3},
+        {"train_samples": 262144},
+        {"units": float("nan")},
+        {"train_samples": float("nan")},
+    ],
+)
+def test_only_like_is_compared_with_like(changes) -> None:
+    assert pairs(result("one", 64), result("other", **{"units": 128, **changes})) == set()
+
+
+def test_a_few_samples_less_are_the_same_data() -> None:
+    assert pairs(result("one", 64, train_samples=121266), result("other", 128, train_samples=121216)) != set()
+
+
+def test_table_has_its_columns_without_rows() -> None:
+    assert tuple(efficiency_table(pd.DataFrame([result()])).columns) == EFFICIENCY_COLUMNS
+
+
+def test_variation_is_the_mean_over_submissions() -> None:
+    assert mean_run_variation(pd.DataFrame({"run_variation_ratio": [0.1, 0.3]})) == pytest.approx(0.2)

@@ -1,0 +1,151 @@
+"""Runs of a made-up study as a round beside a published one."""
+
+import pandas as pd
+import pytest
+from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission
+from unit.mlperf_hpc.log_factory import log_text
+from unit.record_factory import (
+    make_benchmark,
+    make_machine,
+    make_mixed_study,
+    make_record,
+    make_study,
+    make_two_suites,
+    write_records,
+)
+
+from hpcai.config.study import Submission
+from hpcai.errors import ParseError, RecordError
+from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
+from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_runs
+from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
+from hpcai.records import FINISHED
+
+TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
+
+
+def write_study(folder, records, logged: float | None = None) -> list:
+    """Write records, and logs of those that ran to their end, with another quality than theirs if asked."""
+    paths = write_records(records, folder)
+    for path, record in zip(paths, records, strict=True):
+        if record.outcome in FINISHED:
+            converged = record.outcome == "converged" or logged is not None
+            quality = logged or (0.29 if converged else 0.36)
+            text = log_text(
+                epochs=3,
+                epoch_s=10.0 / record.plan.point.ranks + record.plan.repetition,
+                eval_s=1.0,
+                staging_s=2.0,
+                scores=[0.5, 0.4, quality],
+                seed=record.plan.seed,
+                status="success" if converged else "aborted",
+                **TINY,
+            )
+            (path.parent / "raw").mkdir(exist_ok=True)
+            (path.parent / "raw/mllog.txt").write_text(text)
+    return paths
+
+
+def test_points_of_a_study_are_submissions(tmp_path) -> None:
+    checked = own_round(read_own_runs(write_study(tmp_path, make_study())))
+    runs = run_table([checked])
+    results = result_table(runs)
+    assert checked.choice.rule_set == "3.0.0"
+    assert results["submission"].tolist() == [
+        "unnamed/testbox_cosmoflow_tiny_fp32_n1x1",
+        "unnamed/testbox_cosmoflow_tiny_fp32_n1x2",
+    ]
+    assert set(runs["method"]) == {"measured"}
+    assert set(runs["origin"]) == {"default"}
+    assert results["units"].tolist() == [1, 2]
+    assert results["kept"].tolist() == [2, 2]
+    assert results["epochs"].tolist() == [3, 3]
+    assert results["run_s"].tolist() == pytest.approx([2 + 3 * 12.5 + 1, 2 + 3 * 7.5 + 1])
+    assert runs["source"].iloc[0] == "runs/cosmoflow_tiny/fp32/n1x1/r1/raw/mllog.txt"
+
+
+def test_own_target_is_not_the_official_one(tmp_path) -> None:
+    results = result_table(run_table([own_round(read_own_runs(write_study(tmp_path, make_study())))]))
+    assert results["quality_target"].tolist() == [0.3, 0.3]
+    assert results["good_by_target"].tolist() == [4, 4]
+    assert results["time_to_train_s"].isna().all()
+
+
+def test_small_data_make_no_official_score_even_at_the_official_target(tmp_path) -> None:
+    benchmark = make_benchmark(target={"value": 0.124, "note": "the official value on other data"})
+    records = [make_record("not_converged", benchmark=benchmark, repetition=number) for number in range(1, 11)]
+    row = result_table(run_table([own_round(read_own_runs(write_study(tmp_path, records, 0.12)))])).iloc[0]
+    assert (row["quality_target"], row["good_by_target"]) == (0.124, 10)
+    assert pd.isna(row["time_to_train_s"])
+    assert "evaluated on 64 samples, the rules ask for 65536" in row["reason"]
+
+
+def test_runs_without_a_log_are_listed_and_failures_count(tmp_path) -> None:
+    checked = own_round(read_own_runs(write_study(tmp_path, make_mixed_study())))
+    runs = run_table([checked])
+    lost = [repair for repair in checked.round.repairs if repair.kind == "run_without_log"]
+    assert {repair.source for repair in lost} == {
+        f"runs/cosmoflow_tiny/fp32/n1x2/r{number}/raw/mllog.txt" for number in (4, 5)
+    }
+    second = runs[runs["units"] == 2]
+    assert second["claim"].tolist() == ["success", "aborted", "aborted"]
+    assert "2 of 3 runs claim no success" in result_table(runs)["reason"].iloc[1]
+
+
+def test_runs_of_another_suite_are_left_out(tmp_path) -> None:
+    own = read_own_runs(write_study(tmp_path, make_two_suites()))
+    assert {run.record.plan.benchmark.suite for run in own} == {"mlperf_hpc"}
+
+
+def test_ranks_are_accelerators_where_the_machine_has_them(tmp_path) -> None:
+    machine = make_machine(
+        nodes=2, ranks_per_node=4, accelerators_per_node=4, device={"kind": "gpu", "model": "V100"}, name="gpus"
+    )
+    plan = {"machine": machine, "nodes": 2, "ranks_per_node": 4}
+    checked = own_round(read_own_runs(write_study(tmp_path, [make_record(**plan)])))
+    row = run_table([checked]).iloc[0]
+    assert (row["units"], row["unit"], row["accelerators"]) == (8, "accelerator", 8)
+    assert pd.isna(row["processors"])
+    assert [repair.kind for repair in checked.round.repairs] == []
+
+
+def test_shares_of_a_processor_are_listed_as_units(tmp_path) -> None:
+    checked = own_round(read_own_runs(write_study(tmp_path, make_study())))
+    assert [(repair.kind, repair.place) for repair in checked.round.repairs] == [("rank_as_processor", "testbox")]
+
+
+def test_organisation_and_division_are_the_studys(tmp_path) -> None:
+    record = make_record(submission=Submission(org="Our Lab", division="open"))
+    row = result_table(run_table([own_round(read_own_runs(write_study(tmp_path, [record])))])).iloc[0]
+    assert (row["org"], row["division"]) == ("Our Lab", "open")
+    assert row["label"].startswith("*Our Lab testbox")
+
+
+def test_own_and_published_runs_side_by_side(tmp_path) -> None:
+    own = own_round(read_own_runs(write_study(tmp_path, make_study())))
+    published = made_round(made_submission([made_run(number) for number in range(1, 6)]))
+    results = result_table(run_table([published, own]))
+    assert results["origin"].tolist() == ["v9.9", "default", "default"]
+    assert results["label"].tolist()[0] == "v9.9 ORG machine"
+    assert set(efficiency_table(results)["origin"]) == {"default"}
+
+
+@pytest.mark.parametrize(
+    ("other", "what"), [({"study": "second"}, "one study"), ({"rule_set": "hpc_2.0.0"}, "one rule set")]
+)
+def test_runs_that_do_not_belong_together_are_refused(tmp_path, other, what) -> None:
+    records = [make_record(), make_record(repetition=2, **other)]
+    with pytest.raises(RecordError, match=f"expected runs of {what}"):
+        own_round(read_own_runs(write_study(tmp_path, records)))
+
+
+def test_study_without_runs_of_the_suite_is_refused() -> None:
+    with pytest.raises(RecordError, match="found no run of MLPerf HPC"):
+        own_round([])
+
+
+def test_damaged_log_is_refused_by_name(tmp_path) -> None:
+    paths = write_study(tmp_path, [make_record()])
+    (paths[0].parent / "raw/mllog.txt").write_text("nothing\n")
+    with pytest.raises(ParseError, match=r"raw/mllog\.txt: found no line with"):
+        read_own_runs(paths)

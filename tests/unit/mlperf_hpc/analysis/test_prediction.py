@@ -1,0 +1,227 @@
+"""Predictions from joined curves, their points, refusals, and the leave-one-out test."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from unit.mlperf_hpc.analysis.prediction_points_factory import SCALES, all_results, points_of, result, tables_of
+from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
+
+from hpcai.mlperf_hpc.analysis.leave_one_out import LEAVE_ONE_OUT_COLUMNS, leave_one_out, summarise_errors
+from hpcai.mlperf_hpc.analysis.prediction import Configuration, join_curves
+from hpcai.mlperf_hpc.analysis.prediction_points import no_references, point_sets
+from hpcai.mlperf_hpc.analysis.prediction_tables import (
+    CURVE_COLUMNS,
+    PREDICTION_COLUMNS,
+    predict_table,
+    prediction_tables,
+    trace_curves,
+)
+from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
+from hpcai.mlperf_hpc.analysis.system_families import name_family, system_table
+from hpcai.mlperf_hpc.rounds.reading import read_round
+
+AT_512 = Configuration("OrgA1", "A1", 512, 512)
+
+
+def test_prediction_recovers_the_time_of_a_configuration_nobody_ran() -> None:
+    prediction = join_curves(points_of(all_results())).predict(AT_512)
+    truth = result("A1", 512)
+    assert prediction.run_s.middle == pytest.approx(truth["run_s"], rel=0.06)
+    assert prediction.run_s.low < truth["run_s"] < prediction.run_s.high
+    assert prediction.staging_s.middle == pytest.approx(40, rel=0.1)
+    assert prediction.extra_s.middle == pytest.approx(0.01 * prediction.compute_s.middle, rel=0.1)
+    assert prediction.extrapolated == ""
+    assert prediction.reason == ""
+    assert "9 submissions of all machines" in prediction.basis
+    assert "3 submissions of A1 (3 of OrgA1)" in prediction.basis
+
+
+def test_more_epochs_take_longer() -> None:
+    plain = join_curves(points_of(all_results())).predict(AT_512)
+    rows = [row | {"epochs": 2 * row["epochs"], "run_s": 2 * row["run_s"] - 40} for row in all_results()]
+    twice = join_curves(points_of(rows)).predict(AT_512)
+    assert twice.compute_s.middle == pytest.approx(2 * plain.compute_s.middle, rel=0.01)
+    assert twice.run_s.middle > plain.run_s.middle
+
+
+def test_nothing_is_staged_where_the_machine_stages_nothing() -> None:
+    rows = [row | ({"staging_s": 0.01} if row["org"] == "OrgA1" else {}) for row in all_results()]
+    curves = join_curves(points_of(rows))
+    assert curves.predict(AT_512).staging_s.high == 0
+    assert curves.predict(Configuration("OrgB2", "B2", 512, 512)).staging_s.middle == pytest.approx(40, rel=0.1)
+    nobody = join_curves(points_of(all_results(staging_s=np.nan)))
+    assert nobody.predict(AT_512).staging_s.high == 0
+
+
+@pytest.mark.parametrize(
+    ("units", "batch", "words"),
+    [
+        (64, 8192, "batch 8192 lies more than a factor of 4 outside"),
+        (8, 64, "units 8 lies more than a factor of 4 outside"),
+        (1024, 512, "1024 units share a batch of 512 samples"),
+    ],
+)
+def test_meaningless_configurations_are_refused(units: int, batch: int, words: str) -> None:
+    prediction = join_curves(points_of(all_results())).predict(Configuration("OrgA1", "A1", units, batch))
+    assert words in prediction.reason
+    assert np.isnan(prediction.run_s.middle)
+
+
+def test_extrapolation_is_said() -> None:
+    curves = join_curves(points_of(all_results()))
+    beyond = curves.predict(Configuration("OrgA1", "A1", 2048, 2048))
+    assert beyond.extrapolated == "batch outside 64 to 1024; units outside the family's 64 to 1024"
+    unknown = curves.predict(Configuration("New", "Z9", 256, 256))
+    assert "no submission of Z9" in unknown.extrapolated
+    known = curves.predict(Configuration("New", "A1", 256, 256))
+    assert unknown.run_s.high / unknown.run_s.low > known.run_s.high / known.run_s.low
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_few_submissions(count: int) -> None:
+    points = points_of([result("A1", units) for units in SCALES[:count]])
+    tables = predict_table([points])
+    errors = leave_one_out([points])
+    assert len(errors) == count
+    if count == 1:
+        assert (tables["reason"] != "").all()
+        assert tables["run_s"].isna().all()
+        assert trace_curves([points]).empty
+        assert errors["reason"].tolist() == ["no other submission"]
+    else:
+        assert tables["run_s"].notna().any()
+        assert (errors["reason"] == "").all() == (count == 3)
+    assert summarise_errors(errors)["submissions"].tolist() == [count]
+
+
+def test_results_without_a_number_are_left_out_and_named() -> None:
+    rows = all_results()
+    rows[0] |= {"run_s": np.nan}
+    rows[1] |= {"units": None}
+    points = points_of(rows)
+    assert len(points.usable) == 7
+    errors = leave_one_out([points])
+    assert errors["reason"].tolist()[:2] == ["without run_s", "without units"]
+    assert np.isfinite(join_curves(points).predict(AT_512).run_s.middle)
+
+
+def test_left_out_submission_is_never_seen() -> None:
+    """Whatever a submission's own times and epochs are, its prediction stays the same to the last bit."""
+    rows = all_results()
+    names = ["run_predicted_s", "run_low_s", "run_high_s", "epochs_predicted", "epoch_predicted_s", "mean_error_ratio"]
+    before = leave_one_out([points_of(rows)]).iloc[4]
+    spoilt = {name: rows[4][name] * 37 for name in ("run_s", "epochs", "epoch_s", "epoch_std_s", "staging_s")}
+    rows[4] = rows[4] | spoilt | {"evaluations": rows[4]["epochs"] * 37}
+    after = leave_one_out([points_of(rows)]).iloc[4]
+    assert after[names[:-1]].tolist() == before[names[:-1]].tolist()
+    assert after["mean_error_ratio"] == pytest.approx(before["mean_error_ratio"] / 37)
+    assert after["run_error_ratio"] == pytest.approx(before["run_error_ratio"] / 37)
+
+
+def test_errors_are_small_where_the_laws_hold_and_are_summarised() -> None:
+    errors = leave_one_out([points_of(all_results())])
+    assert tuple(errors.columns) == LEAVE_ONE_OUT_COLUMNS
+    summary = summarise_errors(errors).iloc[0]
+    assert summary["predicted"] == summary["submissions"] == 9
+    assert summary["median_error_factor"] < 1.2 < summary["nearest_median_error_factor"]
+    assert summary["coverage_ratio"] == 1
+    assert summary["largest_error_factor"] == pytest.approx(
+        np.exp(np.abs(np.log(errors["run_error_ratio"].astype(float))).max())
+    )
+
+
+def test_runs_published_twice_count_once() -> None:
+    rows = all_results()
+    again = [row | {"origin": "v10", "org": "Orga1"} for row in rows if row["org"] == "OrgA1"]
+    points = points_of([*rows, *again])
+    assert len(points.submissions) == 9
+    assert points.submissions["republished"].tolist().count("v10") == 3
+    assert points.submissions["origin"].unique().tolist() == ["v9"]
+
+
+def test_editions_are_never_joined() -> None:
+    deepcam = {"benchmark": "deepcam", "train_samples": 121266}
+    rows = [
+        *all_results(),
+        *(row | {"origin": "v10", "train_samples": 524288} for row in all_results()),
+        *(row | deepcam | {"evaluations": 3 * row["epochs"]} for row in all_results()),
+        *(row | deepcam | {"origin": "v10"} for row in all_results(noise=0.1)),
+        result("A1", 512) | deepcam | {"train_samples": 121216},
+    ]
+    sets = {(one.benchmark, one.edition): one for one in point_sets(*tables_of(rows), read_reference_epochs())}
+    assert {key: (len(one.usable), len(one.references)) for key, one in sets.items()} == {
+        ("cosmoflow", "262144 samples"): (9, 0),
+        ("cosmoflow", "524288 samples"): (9, 5),
+        ("deepcam", "121266 samples"): (10, 5),
+        ("deepcam", "121266 samples, evaluated by steps"): (9, 0),
+    }
+
+
+def test_references_bear_on_predictions_but_not_on_the_test_of_them() -> None:
+    rows = all_results(train_samples=524288)
+    (with_them,) = point_sets(*tables_of(rows), read_reference_epochs())
+    (without,) = point_sets(*tables_of(rows), no_references())
+    assert join_curves(with_them).predict(AT_512).epochs.middle != join_curves(without).predict(AT_512).epochs.middle
+    pd.testing.assert_frame_equal(leave_one_out([with_them]), leave_one_out([without]))
+    assert "5 reference points" in join_curves(with_them).predict(AT_512).basis
+
+
+def test_all_tables() -> None:
+    tables = prediction_tables(*tables_of(all_results(train_samples=524288)), read_reference_epochs())
+    assert tuple(tables["mlperf_curves"].columns) == CURVE_COLUMNS
+    assert tuple(tables["mlperf_predictions"].columns) == PREDICTION_COLUMNS
+    curves = tables["mlperf_curves"]
+    assert set(curves["kind"]) == {"epochs", "epoch_time", "reference"}
+    lines = curves[curves["kind"] == "epoch_time"]
+    assert (lines["epoch_low_s"] < lines["epoch_s"]).all()
+    assert (lines["epoch_s"] < lines["epoch_high_s"]).all()
+    predictions = tables["mlperf_predictions"]
+    assert predictions.groupby("family")["units"].apply(list).tolist() == [[32, 64, 128, 256, 512, 1024, 2048]] * 3
+    assert predictions.loc[predictions["ran"], "units"].tolist() == [*SCALES] * 3
+    assert (predictions["method"] == "modelled").all()
+
+
+def test_no_results_give_empty_tables() -> None:
+    tables = prediction_tables(*tables_of([]), no_references())
+    assert {name: len(table) for name, table in tables.items()} == {
+        "mlperf_curves": 0, "mlperf_predictions": 0, "mlperf_leave_one_out": 0, "mlperf_prediction_errors": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("NVIDIA A100-SXM4-80GB (400W)", "A100"),
+        ("NVIDIA A100 - PCIe - 80 GB", "A100"),
+        ("NVIDIA V100", "V100"),
+        ("Tesla V100-SXM2-16GB", "V100"),
+        ("NVIDIA Quadro RTX 5000", "RTX 5000"),
+        ("NVIDIA H100 80GB HBM3", "H100"),
+        ("Intel Xeon Phi Processor 7250", "Xeon Phi 7250"),
+        ("Intel(R) Xeon(R) Platinum 8358", "Xeon Platinum 8358"),
+        ("FUJITSU Processor A64FX", "A64FX"),
+        ("CPU", "CPU"),
+        ("", ""),
+    ],
+)
+def test_family_joins_the_spellings_of_a_model(model: str, family: str) -> None:
+    assert name_family(model) == family
+
+
+def test_published_round_can_be_predicted() -> None:
+    """What must hold whatever the error is: who is predicted, that parts fit together, and that it beats the mean."""
+    results = read_published().results
+    systems = system_table([read_round(ARCHIVE, name="v0.7")])
+    assert sorted(systems["family"].unique()) == ["A64FX", "P100", "RTX 5000", "V100", "Xeon Phi 7250"]
+    sets = list(point_sets(results, systems, read_reference_epochs()))
+    assert [(one.benchmark, len(one.usable), len(one.references)) for one in sets] == [
+        ("cosmoflow", 12, 0),
+        ("deepcam", 3, 0),
+    ]
+    errors = leave_one_out(sets)
+    refused = errors[errors["reason"] != ""]
+    assert refused["submission"].tolist() == ["LBNL/corigpu_n64_pt1.6.0"]
+    assert "factor of 4" in refused["reason"].item()
+    cosmoflow = summarise_errors(errors).iloc[0]
+    assert cosmoflow["median_error_factor"] < cosmoflow["nearest_median_error_factor"]
+    assert cosmoflow["nearest_median_error_factor"] < cosmoflow["mean_median_error_factor"]

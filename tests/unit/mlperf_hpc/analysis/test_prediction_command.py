@@ -1,0 +1,87 @@
+"""``hpcai mlperf predict``: what it prints and writes, and what it says about wrong input."""
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
+
+from hpcai.errors import ConfigError
+from hpcai.mlperf_hpc.analysis.prediction_command import add_arguments, run
+
+SCALES = {"machine_64": 8, "machine_128": 16, "machine_256": 32}
+"""Nodes of each system, with 8 accelerators each."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("round")
+    for system, nodes in SCALES.items():
+        units = 8 * nodes
+        logs = [
+            log_text(
+                global_batch_size=units, epochs=8 + number % 3 + nodes // 8, epoch_s=6400.0 / units, seed=number,
+                number_of_nodes=nodes,
+            )
+            for number in range(10)
+        ]  # fmt: skip
+        description = system_json(number_of_nodes=str(nodes), accelerator_model_name="NVIDIA A100-SXM4-80GB")
+        write_tree(folder, system=system, logs=logs, description=description)
+    return folder
+
+
+def call(*words: object) -> int:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return run(parser.parse_args([str(word) for word in words]))
+
+
+def test_one_configuration(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "prediction.json"
+    options = ("--benchmark", "cosmoflow", "--system", "ORG/machine_64")
+    assert call(tree, *options, "--units", 512, "--json", file) == 0
+    said = capsys.readouterr().out
+    assert "cosmoflow (524288 samples) on ORG A100, 512 units, global batch 512" in said
+    assert "outside the published points: units outside the family's 64 to 256" in said
+    assert "leave-one-out: 3 of 3 submissions" in said
+    content = json.loads(file.read_text())
+    (row,) = content["predictions"]
+    assert row["run_low_s"] < row["run_s"] < row["run_high_s"]
+    assert row["epoch_s"] == pytest.approx(6400 / 512, rel=0.2)
+    assert len(content["leave_one_out"]) == 3
+    assert content["prediction_errors"]["predicted"] == 3
+
+
+def test_table_of_powers_of_two(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[3:-1]] == ["32", "64", "128", "256", "512"]
+    assert [line.rstrip().endswith("=") for line in lines[3:-1]] == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--benchmark", "oc20", "--system", "ORG/machine_64"), "--benchmark: found 'oc20'.*: cosmoflow"),
+        (
+            ("--benchmark", "cosmoflow", "--system", "ORG/x"),
+            "--system: found 'ORG/x'.*ORG/machine_128, ORG/machine_256",
+        ),
+        (("--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--batch", "64"), "--batch: found it without"),
+        (
+            ("--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--units", "256", "--batch", "64"),
+            "cannot be predicted: 256 units share a batch of 64 samples",
+        ),
+    ],
+)
+def test_errors_name_what_is_available(tree: Path, words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        call(tree, *words)
+
+
+@pytest.mark.parametrize("word", ["0", "-3", "1.5", "many"])
+def test_units_are_counts(tree: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64", f"--units={word}")
+    assert "expected a whole number from 1 on" in capsys.readouterr().err
