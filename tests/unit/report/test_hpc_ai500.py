@@ -23,7 +23,7 @@ from hpcai.report.hpc_ai500.evidence import read_evidence
 from hpcai.report.hpc_ai500.folder import write_document
 from hpcai.report.hpc_ai500.markup import document_html, document_page, say
 from hpcai.report.hpc_ai500.model import Document, Item, agreed, cell, read_document
-from hpcai.report.hpc_ai500.sources import shown_command
+from hpcai.run_commands import shown_command
 
 BENCHMARK = "images_tiny"
 COMMAND = (
@@ -459,7 +459,7 @@ def test_a_breakdown_while_writing_leaves_the_old_folder(tmp_path: Path, monkeyp
     def fail(_: Path) -> None:
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(folder_module, "_write_manifest", fail)
+    monkeypatch.setattr(folder_module, "write_manifest", fail)
     paths = sorted((tmp_path / "runs").rglob("r[0-9]*/record.json"))
     with pytest.raises(OSError, match="no space"):
         write_document(BENCHMARK, paths, {}, make_machine(), output)

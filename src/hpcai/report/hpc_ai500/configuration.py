@@ -8,7 +8,7 @@ from hpcai.metrics.words import say_bytes, say_time
 from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Column, Item, Part, Table, Value, agreed, missing, not_applicable, present
-from hpcai.report.hpc_ai500.system import launcher_of
+from hpcai.run_commands import launcher_of
 
 SOURCE = "configuration.json"
 SETTINGS = "all hyper-parameters"

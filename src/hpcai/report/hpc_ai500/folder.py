@@ -2,23 +2,21 @@
 
 import json
 import math
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
-from hpcai.records import file_sha256
+from hpcai.folders import write_manifest, written_whole
 from hpcai.report.hpc_ai500.document import build_document
 from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence, LogFile, content_to_hand_in, read_evidence
 from hpcai.report.hpc_ai500.markup import document_page
 from hpcai.report.hpc_ai500.model import Document
-from hpcai.report.hpc_ai500.readme import MANIFEST, readme_text
+from hpcai.report.hpc_ai500.readme import readme_text
 from hpcai.report.hpc_ai500.scores import trial_rows
-from hpcai.report.hpc_ai500.sources import commands_script, shown_command, study_files
+from hpcai.report.hpc_ai500.sources import commands_script, study_files
 from hpcai.report.hpc_ai500.system import rate_within_node
+from hpcai.run_commands import shown_command
 
 
 def write_document(
@@ -56,15 +54,9 @@ def write_document(
     """
     evidence = read_evidence(benchmark, records, tables, machine, study)
     document = build_document(evidence)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
-    try:
-        building.chmod(0o755)
+    with written_whole(output) as building:
         _write_files(evidence, document, building)
-        _write_manifest(building)
-        _replace(building, output)
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
+        write_manifest(building)
 
 
 def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
@@ -182,25 +174,3 @@ def _file_list(files: Sequence[LogFile], folder: str = "") -> str:
 
 def _json(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
-
-
-def _write_manifest(folder: Path) -> None:
-    """List every file with its SHA-256, in the format of sha256sum."""
-    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in files]
-    (folder / MANIFEST).write_text("".join(lines), encoding="utf-8")
-
-
-def _replace(building: Path, output: Path) -> None:
-    """Put the finished folder in its place; what was there goes when the new one is there."""
-    old = output.with_name(f".{output.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if output.exists():
-        os.rename(output, old)
-    try:
-        os.rename(building, output)
-    except OSError:
-        if old.exists():
-            os.rename(old, output)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

@@ -1,8 +1,8 @@
 """The README of a report document's folder."""
 
+from hpcai.folders import MANIFEST
 from hpcai.report.hpc_ai500.model import Document
 
-MANIFEST = "MANIFEST.sha256"
 _CONTENTS = (
     "* `report.html`, `report.json`: the document, for people and for programs",
     "* `system.json`: part 1, what was declared, collected and measured of the system",

@@ -11,14 +11,13 @@ from hpcai.config.runs import RunRow
 from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, missing, not_applicable, present
-from hpcai.report.hpc_ai500.system import launcher_of
+from hpcai.run_commands import launcher_of, shown_command
 
 SOURCE = "source/source.json"
 CODE = "source code"
 DOCUMENTS = "documents"
 SCRIPTS = "run scripts"
 UPLOAD = "upload to BenchHub, where the committee checks that the result can be replicated"
-SCRATCH_FLAG = "--scratch"
 
 
 def describe_sources(evidence: Evidence) -> Part:
@@ -106,22 +105,6 @@ def _scripts(evidence: Evidence) -> Iterator[Item]:
     )  # fmt: skip
 
 
-def shown_command(record: RunRecord) -> str:
-    """Return the command that started a run, without folders that say nothing.
-
-    Programs go by their names, and the scratch folder by the setting that it comes from.
-    """
-    parts, scratch = [], record.plan.machine.storage.node_local
-    for number, part in enumerate(record.provenance.command):
-        before = record.provenance.command[number - 1] if number else ""
-        name = part.rpartition("/")[2]
-        if before == SCRATCH_FLAG:
-            parts.append(f"{scratch}/{name}")
-        else:
-            parts.append(name if part.startswith("/") and "/bin/" in part else part)
-    return " ".join(part if part.startswith("${") else shlex.quote(part) for part in parts)
-
-
 def reproduction_command(record: RunRecord) -> str:
     """Return the command that measures a run again from its plan; blank if the record does not tell how."""
     launcher, manifest = launcher_of(record), _after(record.provenance.command, "--manifest")
@@ -169,7 +152,7 @@ def study_files(evidence: Evidence) -> dict[str, str]:
         changes = {
             "benchmarks": (plan.benchmark.name,), "runs": plan.benchmark.name, "machine": plan.machine.name,
             # The folder is there to measure again, also where its study was only analysed; it names no file outside.
-            "measure": True, "config_dir": None, "published": (), "compare_with": (), "rank_with": (),
+            "measure": True, "config_dir": None, "published": (), "compare_with": (), "rank_with": (), "rounds": (),
         }  # fmt: skip
         files["study.yaml"] = _yaml(evidence.study.model_copy(update=changes))
     return files

@@ -13,9 +13,9 @@ from hpcai.metrics.roofline import ring_traffic
 from hpcai.metrics.roofline_columns import INTRA_NODE
 from hpcai.metrics.roofline_links import WHAT, LinkRate, link_rate
 from hpcai.metrics.words import say_bytes, say_rate, say_share
-from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, agreed, missing, not_applicable, present
+from hpcai.run_commands import launcher_of
 
 SOURCE = "system.json"
 NODE = "processors and accelerators of a node, with their parameters"
@@ -47,8 +47,6 @@ _VERSIONS = (
 MOST_HOSTS = 8
 """Hosts that are named in the document."""
 _ASK_AGAIN = "measure on a system that shows it to the program; a virtual machine hides some of it"
-LAUNCHERS = {"hpcai.training.launch": "horovodrun", "mpirun": "mpirun", "srun": "srun"}
-"""Programs in the command of a run, and the launcher that they belong to."""
 
 
 def describe_system(evidence: Evidence) -> Part:
@@ -69,12 +67,6 @@ def describe_system(evidence: Evidence) -> Part:
         section="HPC AI500 V2.0, 6.3.3 (1)",
         items=tuple(items),
     )
-
-
-def launcher_of(record: RunRecord) -> str:
-    """Return the launcher that a run was started with; blank if its command names none that is known."""
-    names = [part.rpartition("/")[2] for part in record.provenance.command]
-    return next((launcher for name, launcher in LAUNCHERS.items() if name in names), "")
 
 
 def _nodes(evidence: Evidence) -> Iterator[Item]:

@@ -1,0 +1,124 @@
+"""Finds the runs of a results folder that belong to MLPerf HPC, and groups them into results and systems."""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from hpcai.errors import ConfigError
+from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
+from hpcai.mlperf_hpc.submission.model import (
+    BENCHMARKS,
+    SUITE,
+    Request,
+    Result,
+    Submission,
+    SubmittedRun,
+    SubmittedSystem,
+    is_asked,
+    safe_name,
+)
+from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
+from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
+from hpcai.mlperf_hpc.submission.window import choose_window
+from hpcai.records import RunRecord, read_record
+from hpcai.rules.table import rules_of
+
+_RUN = re.compile(r"r\d+")
+
+
+def collect(request: Request) -> Submission:
+    """Return what a results folder has to hand in.
+
+    Raises
+    ------
+    ConfigError
+        If the folder does not exist or holds no such run, or if runs of one result contradict each other.
+    RecordError
+        If a record is damaged.
+    """
+    if not request.results.is_dir():
+        raise ConfigError(f"{request.results}: no such folder, expected the results folder of a study")
+    skipped: list[str] = []
+    records = list(_records(request, skipped))
+    strong, weak = list(_systems(request, records)), list(weak_systems(request, skipped))
+    if not strong and not weak:
+        raise ConfigError(
+            f"{request.results}: found no run of MLPerf HPC that was asked for (benchmarks "
+            f"{_said(request.benchmarks)}, scales {_said(request.scales)}), expected "
+            "runs/BENCHMARK/VARIANT/SCALE/rN/record.json, or groups below weak/"
+        )
+    plans = [record.plan for system in (*strong, *weak) for record in system.records]
+    division = _one("division", [plan.submission.division for plan in plans], "measure them with one")
+    status = _one("status", [plan.submission.status for plan in plans], "measure them with one")
+    org = request.org or _one("organisation", [plan.submission.org for plan in plans], "name one with --org")
+    rule_set = request.rule_set or _one("rule set", [plan.rule_set for plan in plans], "name one with --rule-set")
+    return Submission(
+        org=org,
+        folder=safe_name(org),
+        division=division,
+        status=status,
+        rule_set=rule_set.removeprefix("hpc_"),
+        systems=tuple(sorted((*strong, *weak), key=lambda system: system.name)),
+        skipped=tuple(skipped),
+    )
+
+
+def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRecord]]:
+    """Yield the records that were asked for, with their folders; the others of the suite are listed as skipped."""
+    for path in sorted(request.results.glob("runs/*/*/*/r*/record.json")):
+        if not _RUN.fullmatch(path.parent.name):
+            continue
+        record = read_record(path)
+        benchmark = record.plan.benchmark
+        if benchmark.suite != SUITE:
+            skipped.append(f"{record.run_id}: of the suite {benchmark.suite}")
+        elif not is_asked(request, record):
+            skipped.append(f"{record.run_id}: not asked for")
+        else:
+            yield path.parent, record
+
+
+def _systems(request: Request, records: Iterable[tuple[Path, RunRecord]]) -> Iterator[SubmittedSystem]:
+    """One system for each scale and variant of the machine, because a system file has one number of nodes."""
+    groups: dict[str, dict[str, list[tuple[Path, RunRecord]]]] = {}
+    for folder, record in records:
+        point, plan = record.plan.point, record.plan
+        name = safe_name(f"{request.system or plan.machine.name}_{point.scale}_{point.variant}")
+        groups.setdefault(name, {}).setdefault(BENCHMARKS[plan.benchmark.workload], []).append((folder, record))
+    for name, benchmarks in sorted(groups.items()):
+        results = tuple(_result(request, name, benchmark, runs) for benchmark, runs in sorted(benchmarks.items()))
+        yield SubmittedSystem(name, results, results[0].record.plan.point.nodes)
+
+
+def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple[Path, RunRecord]]) -> Result:
+    require_one_file(request.results, f"{system}/{benchmark}", [record for _, record in found])
+    ordered = sorted(found, key=lambda item: (item[1].started_utc, item[1].plan.repetition))
+    runs = [read_submitted_run(request.results, folder, record) for folder, record in ordered]
+    by_rule = rules_of(SUITE).results.runs[runs[0].record.plan.benchmark.workload]
+    window = choose_window(list(_scores(runs, by_rule)), len(runs), by_rule)
+    chosen = tuple(runs[window.first : window.first + window.length])
+    return Result(benchmark, "strong", chosen, (), len(runs), window.note)
+
+
+def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
+    """Yield the score of each window of runs [s]: run_start to run_stop without the fastest and the slowest run."""
+    times = [run.logged.run.duration_s if run.logged and run.logged.run else None for run in runs]
+    good = [bool(run.logged and claims_success(run.logged) and reaches_target(run.logged)) for run in runs]
+    for first in range(len(runs) - by_rule + 1):
+        part = slice(first, first + by_rule)
+        kept = keep_runs(times[part], good[part])
+        values = [time for index in kept if (time := times[part][index]) is not None]
+        yield math.fsum(values) / len(values) if values else math.inf
+
+
+def _one(what: str, values: Iterable[str], advice: str) -> str:
+    """Return the value that all runs share."""
+    found = sorted(set(values))
+    if len(found) > 1:
+        raise ConfigError(f"{what}: found {' and '.join(found)} in the runs, expected one for a submission; {advice}")
+    return found[0]
+
+
+def _said(names: Sequence[str]) -> str:
+    return ", ".join(names) or "all"

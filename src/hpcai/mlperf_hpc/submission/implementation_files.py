@@ -1,0 +1,197 @@
+"""What goes beside the code of a benchmark: README, settings of the implementation, and the scripts that repeat it."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from hpcai.config.base import Settings
+from hpcai.config.runs import RunPlan
+from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
+from hpcai.records import RunRecord
+from hpcai.run_commands import launcher_of, shown_command
+
+DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"
+"""Stand for the folder of an existing dataset, and for node-local scratch, where a plan names a folder."""
+_FOLDERS = re.compile(r"(?<![\w.}])/(?:[\w.+@%,-]+/)+")
+TITLES = {"cosmoflow": "CosmoFlow", "deepcam": "DeepCAM", "oc20": "OpenCatalyst (OC20, DimeNet++)"}
+STEERING = (
+    "DNNL_DEFAULT_FPMATH_MODE", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE",
+    "MKL_NUM_THREADS", "NCCL_ALGO", "NCCL_PROTO", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
+    "TF_NUM_INTEROP_THREADS", "TF_NUM_INTRAOP_THREADS", "XLA_FLAGS",
+)  # fmt: skip
+"""The only environment variables that leave the machine: settings of numerics, threads and exchange by their names."""
+
+
+def implementation_files(submission: Submission, system: SubmittedSystem, result: Result) -> dict[str, str]:
+    """Return the files of ``implementations/SYSTEM`` for one result, by path; scripts end in ``.sh``."""
+    values = _values(submission, system, result)
+    plans = {f"plans/{run.number}.json": run.record for run in (*result.runs, *result.pruned)}
+    return {
+        "README.md": _render("system_readme.md", values),
+        f"{system.name}_{IMPLEMENTATION}.json": _json(_data_types(result.record)),
+        "setup.sh": _render("setup.sh", values),
+        "init_datasets.sh": _render("init_datasets.sh", values),
+        "run_and_time.sh": _render("run_and_time.sh", values),
+        **{name: _json(portable_plan(record.plan).model_dump(mode="json")) for name, record in plans.items()},
+        **_study_files(submission, result),
+    }
+
+
+def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
+    """Return the README of the implementation itself: problem, data, model, optimizer, quality, directions.
+
+    Parameters
+    ----------
+    code
+        Where the code came from, as a sentence.
+    """
+    plan = result.record.plan
+    values: dict[str, Any] = {
+        "title": TITLES[result.benchmark],
+        "benchmark": plan.benchmark,
+        "official": plan.benchmark.data.source != "generate",
+        "on_clock": plan.time_staging,
+        "rule_set": submission.rule_set,
+        "code": code,
+    }
+    return _render("benchmark_readme.md", values | {"aspects": _render(f"{result.benchmark}.md", values)})
+
+
+def _values(submission: Submission, system: SubmittedSystem, result: Result) -> dict[str, Any]:
+    """Return what the templates of one result name; texts for shells are quoted."""
+    record, plan = result.record, result.record.plan
+    kind = "runs" if result.scaling == "strong" else "weak"
+    dataset = shlex.quote(f"data/{plan.benchmark.data.dataset}")
+    return {
+        "title": TITLES[result.benchmark],
+        "system": system,
+        "submission": submission,
+        "result": result,
+        "plan": plan,
+        "implementation": IMPLEMENTATION,
+        "launcher": shlex.quote(launcher_of(record) or "horovodrun"),
+        "launcher_known": bool(launcher_of(record)),
+        "dataset": dataset,
+        "packed": plan.benchmark.is_packed,
+        "folder": shlex.quote(f"results/{kind}/{record.run_id.rpartition('/')[0]}"),
+        "command": portable_command(record),
+        "environment": published_environment(record),
+        "settings": _flat(plan.benchmark.recipe.model_dump(mode="json")),
+    }
+
+
+def published_environment(record: RunRecord) -> dict[str, str]:
+    """Return the variables of a run's environment that may leave the machine.
+
+    None but those of ``STEERING``, and none whose value names a folder: all others could hold names of users, hosts
+    and folders, or credentials.
+    """
+    known = record.provenance.environment
+    return {name: known[name] for name in STEERING if name in known and "/" not in known[name]}
+
+
+def portable_command(record: RunRecord) -> str:
+    """Return the command that started a run without folders and hosts of this machine."""
+    hosts = {rank.placement.hostname for rank in record.ranks}
+    hosts |= {str(record.provenance.machine_facts.get("hostname") or "")}
+    named = "|".join(re.escape(host) for host in sorted(hosts - {""})) or r"(?!)"
+    command = re.sub(rf"(?<![\w.-])(?:{named})(?![\w-])", "HOST", shown_command(record))
+    return _FOLDERS.sub("FOLDER/", command)
+
+
+def portable_plan(plan: RunPlan) -> RunPlan:
+    """Return a plan without folders of this machine: they are variables, which their user sets."""
+    machine, data = plan.machine, plan.benchmark.data
+    local = machine.storage.node_local
+    storage = machine.storage.model_copy(update={"node_local": local if local.startswith("${") else SCRATCH})
+    profilers = machine.profilers.model_copy(update={"darshan_library": None})
+    own_data = data.model_copy(update={"path": DATA if data.path else None})
+    return plan.model_copy(
+        update={
+            "machine": machine.model_copy(update={"storage": storage, "profilers": profilers}),
+            "benchmark": plan.benchmark.model_copy(update={"data": own_data}),
+        }
+    )
+
+
+def _data_types(record: RunRecord) -> dict[str, str]:
+    precision = record.plan.point.precision
+    mixed = f"variables and optimizer in fp32, layers compute in {precision}"
+    return {
+        "Starting weights filename?": "none: drawn at random from the run's seed",
+        "Weight transformations?": "No",
+        "Weight data type(s)": "fp32",
+        "Input data type(s)": precision,
+        "Retraining": "No",
+        "Notes": "all in fp32" if precision == "fp32" else mixed,
+    }
+
+
+def _study_files(submission: Submission, result: Result) -> dict[str, str]:
+    """Return a study that prepares the same data and names the same runs, as the workflow reads it."""
+    plan = portable_plan(result.record.plan)
+    point = plan.point.model_dump(mode="json") | {"repeats": len(result.runs) + len(result.pruned)}
+    units = {"fusion_bytes": "byte", "cycle_time_s": "s"}
+    cells = {
+        name: f"{value!r} {units[name]}" if name in units and value is not None else value
+        for name, value in point.items()
+    }
+    study = {
+        "name": plan.study,
+        "title": f"{TITLES[result.benchmark]} as submitted by {submission.org}"[:500],
+        "machine": plan.machine.name,
+        "benchmarks": [plan.benchmark.name],
+        "runs": "submitted",
+        "rule_set": plan.rule_set,
+        "time_staging": plan.time_staging,
+        "seeds": plan.seeds,
+        "limits": plan.limits.model_dump(mode="json"),
+        "submission": plan.submission.model_dump(mode="json"),
+    }
+    rows = (cells, ["" if value is None else str(value) for value in cells.values()])
+    table = "\n".join("\t".join(row) for row in rows)
+    return {
+        "config/study.yaml": _yaml(study),
+        f"config/benchmarks/{plan.benchmark.name}.yaml": _yaml(plan.benchmark),
+        f"config/machines/{plan.machine.name}.yaml": _yaml(plan.machine),
+        "config/runs/submitted.tsv": f"{table}\n",
+    }
+
+
+def _yaml(settings: Settings | Mapping[str, Any]) -> str:
+    values = settings.model_dump(mode="json") if isinstance(settings, Settings) else dict(settings)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in settings.items():
+        name = f"{prefix}{key}"
+        flat |= _flat(value, f"{name}.") if isinstance(value, dict) else {name: value}
+    return flat
+
+
+@cache
+def _templates() -> Environment:
+    folder = files("hpcai.mlperf_hpc.submission") / "templates"
+    loader = FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8"))
+    # Markdown and shell, no HTML: nothing is escaped; what shells read is quoted where it is made.
+    return Environment(
+        loader=loader, undefined=StrictUndefined, autoescape=False, keep_trailing_newline=True,  # noqa: S701
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+def _render(template: str, values: Mapping[str, Any]) -> str:
+    return _templates().get_template(template).render(values)

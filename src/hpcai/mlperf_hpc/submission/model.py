@@ -1,0 +1,199 @@
+"""What is handed in: own runs grouped into results, results into systems, and what is known to be open or wrong."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hpcai.errors import ConfigError
+from hpcai.mlperf_hpc.rounds.model import LoggedRun
+from hpcai.records import RunRecord
+from hpcai.rules.table import rules_of
+
+SUITE: Literal["mlperf_hpc"] = "mlperf_hpc"
+IMPLEMENTATION = "hpcai"
+"""Name of our implementation in the tree."""
+BENCHMARKS = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}
+"""Folder of each workload's results."""
+Scaling = Literal["strong", "weak"]
+_UNSAFE = re.compile(r"[^A-Za-z0-9+._-]+")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asks for; empty: whatever is there.
+
+    Attributes
+    ----------
+    results
+        Results folder of a study.
+    output
+        Folder to write.
+    org
+        Submitting organisation; by default that of the study's ``submission.org``.
+    system
+        First part of the systems' names; by default the machine's name.
+    benchmarks
+        Benchmark files or folders of the tree, such as ``cosmoflow_tiny`` or ``oc20``.
+    scales
+        Such as ``n1x2``.
+    rule_set
+        1.0.0, 2.0.0 or 3.0.0; by default that of the study.
+    """
+
+    results: Path
+    output: Path
+    org: str | None = None
+    system: str | None = None
+    benchmarks: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
+    rule_set: str | None = None
+
+
+def is_asked(request: Request, record: RunRecord) -> bool:
+    """Return whether a run was asked for by its benchmark and its scale."""
+    names = {record.plan.benchmark.name, BENCHMARKS[record.plan.benchmark.workload]}
+    return (not request.benchmarks or bool(names & set(request.benchmarks))) and (
+        not request.scales or record.plan.point.scale in request.scales
+    )
+
+
+def safe_name(text: str) -> str:
+    """Return a text as a name of the tree: without blanks, signs that shells read, or a leading dot.
+
+    Raises
+    ------
+    ConfigError
+        If nothing is left.
+    """
+    name = _UNSAFE.sub("_", text).lstrip("._-").rstrip("_")
+    if not name:
+        raise ConfigError(f"name {text!r}: found no letter or digit in it, expected a name for a folder")
+    return name
+
+
+@dataclass(frozen=True)
+class SubmittedRun:
+    """One measured run with its MLPerf log; a run that broke down early has none.
+
+    ``source`` is its folder below the results, ``number`` N of its folder.
+    """
+
+    record: RunRecord
+    source: str
+    number: int
+    log: Path | None
+    logged: LoggedRun | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """The runs of one benchmark at one scale.
+
+    Attributes
+    ----------
+    benchmark
+        Folder of the tree: cosmoflow, deepcam, oc20.
+    scaling
+        strong, or weak for instances that ran beside each other.
+    runs
+        Those that are handed in, in the order of their start.
+    pruned
+        Instances that do not count, but are handed in as well.
+    measured
+        Number of all runs of this scale.
+    note
+        How ``runs`` were chosen, or what they lack; blank if all were taken and they are as many as the rules ask for.
+    """
+
+    benchmark: str
+    scaling: Scaling
+    runs: tuple[SubmittedRun, ...]
+    pruned: tuple[SubmittedRun, ...]
+    measured: int
+    note: str
+
+    @property
+    def record(self) -> RunRecord:
+        """Record of the first run, for what all runs of a result share."""
+        return (*self.runs, *self.pruned)[0].record
+
+    @property
+    def by_rule(self) -> int:
+        """Number of runs that the rules count."""
+        return rules_of(SUITE).results.runs[self.record.plan.benchmark.workload]
+
+
+@dataclass(frozen=True)
+class SubmittedSystem:
+    """One file of ``systems/`` and the results below it."""
+
+    name: str
+    results: tuple[Result, ...]
+    nodes: int
+
+    @property
+    def records(self) -> tuple[RunRecord, ...]:
+        """Records of all runs."""
+        return tuple(run.record for result in self.results for run in (*result.runs, *result.pruned))
+
+
+@dataclass(frozen=True)
+class Submission:
+    """All that is handed in.
+
+    Attributes
+    ----------
+    org, folder
+        The organisation, and its folder's name.
+    division, status
+        As the study declares.
+    rule_set
+        Such as 3.0.0.
+    systems
+        By name.
+    skipped
+        What was not taken of the results folder, with the reason.
+    """
+
+    org: str
+    folder: str
+    division: str
+    status: str
+    rule_set: str
+    systems: tuple[SubmittedSystem, ...]
+    skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class OpenPoint:
+    """Something that the program cannot know, and that its owner has to fill in."""
+
+    place: str
+    field: str
+    note: str
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """Something that a check found.
+
+    Attributes
+    ----------
+    severity
+        ``failure`` or ``warning``.
+    check
+        package_checker, compliance, rules, logs, code or hygiene.
+    place
+        File or folder of the tree.
+    message
+        What is wrong.
+    reason
+        Why it cannot be otherwise with such runs, such as generated data; blank for what has to be repaired.
+    """
+
+    severity: Literal["failure", "warning"]
+    check: str
+    place: str
+    message: str
+    reason: str = ""

@@ -1,0 +1,55 @@
+"""Reads one measured run with its MLPerf log."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpcai.errors import ConfigError, ParseError, RecordError
+from hpcai.mlperf_hpc.rounds.runs import read_run
+from hpcai.mlperf_hpc.submission.model import SubmittedRun
+from hpcai.parsers.mllog import read_mllog
+from hpcai.records import RunRecord
+
+LOG = "mllog.txt"
+
+
+def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> SubmittedRun:
+    """Return a run with its log, if it left one.
+
+    Parameters
+    ----------
+    results
+        Results folder of the study.
+    folder
+        Folder of the run, ``rN`` or ``iN``.
+    record
+        Its record.
+
+    Raises
+    ------
+    RecordError
+        If its log cannot be read.
+    """
+    source, log, number = folder.relative_to(results).as_posix(), folder / "raw" / LOG, int(folder.name[1:])
+    if not log.is_file():
+        return SubmittedRun(record, source, number, None, None)
+    try:
+        logged = read_run(read_mllog(log), f"{source}/raw/{LOG}", number)
+    except ParseError as error:
+        raise RecordError(f"{error}; put the run aside with `hpcai discard {folder}`") from error
+    return SubmittedRun(record, source, number, log, logged)
+
+
+def require_one_file(results: Path, place: str, records: Iterable[RunRecord]) -> None:
+    """Refuse a result whose runs are of several benchmark files.
+
+    Raises
+    ------
+    ConfigError
+        Naming the files.
+    """
+    files = sorted({record.plan.benchmark.name for record in records})
+    if len(files) > 1:
+        raise ConfigError(
+            f"{results}: found runs of {' and '.join(files)} for {place}, expected one benchmark file for a result; "
+            "name one with --benchmark"
+        )

@@ -1,0 +1,100 @@
+"""Writes a submission: the tree, what the checks found, and the list of all files; whole or not at all."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcai.errors import ConfigError
+from hpcai.folders import write_manifest, written_whole
+from hpcai.mlperf_hpc.submission.checks import check_tree
+from hpcai.mlperf_hpc.submission.code import find_code
+from hpcai.mlperf_hpc.submission.collect import collect
+from hpcai.mlperf_hpc.submission.model import OpenPoint, Problem, Request, Submission
+from hpcai.mlperf_hpc.submission.package_check import CheckerText
+from hpcai.mlperf_hpc.submission.tree import all_open_points, tree_files, write_files
+
+CHECKS = "checks.json"
+MADE_BY = "hpcai mlperf submit"
+
+
+@dataclass(frozen=True)
+class Written:
+    """A submission that was written, with what the checks say of it."""
+
+    submission: Submission
+    package: CheckerText
+    problems: tuple[Problem, ...]
+    open_points: tuple[OpenPoint, ...]
+
+    @property
+    def failures(self) -> tuple[Problem, ...]:
+        """The problems because of which it would not stand."""
+        return tuple(problem for problem in self.problems if problem.severity == "failure")
+
+
+def write_submission(request: Request) -> Written:
+    """Write ``output/ORG/{systems,benchmarks,results}``, ``output/checks.json`` and ``output/MANIFEST.sha256``.
+
+    Equal runs give equal bytes.
+
+    Raises
+    ------
+    ConfigError
+        If the output is something else than an earlier submission, or if there is nothing to hand in.
+    RecordError
+        If a record is damaged, or a log is not the one that its record lists.
+    """
+    _require_own(request.output)
+    submission = collect(request)
+    code = find_code(submission, request.results)
+    open_points = tuple(sorted(all_open_points(submission)))
+    with written_whole(request.output) as folder:
+        write_files(tree_files(submission, code), folder)
+        package, problems = check_tree(submission, request.results, folder)
+        written = Written(submission, package, tuple(sorted({*problems, *code.problems})), open_points)
+        (folder / CHECKS).write_text(_json(_described(written)), encoding="utf-8")
+        write_manifest(folder)
+    return written
+
+
+def _require_own(output: Path) -> None:
+    """Refuse to replace what this program did not write."""
+    if output.is_symlink() or (output.exists() and not output.is_dir()):
+        raise ConfigError(f"{output}: found a file or a link, expected a folder to write; choose another --output")
+    if not output.exists() or not any(output.iterdir()):
+        return
+    try:
+        made_by = json.loads((output / CHECKS).read_text(encoding="utf-8")).get("made_by")
+    except (OSError, ValueError, AttributeError):
+        made_by = None
+    if made_by != MADE_BY:
+        raise ConfigError(
+            f"{output}: found a folder that is no earlier submission of this program (no {CHECKS} of it), expected "
+            "none; choose another --output"
+        )
+
+
+def _described(written: Written) -> dict[str, Any]:
+    submission = written.submission
+    return {
+        "made_by": MADE_BY,
+        "organisation": submission.org,
+        "division": submission.division,
+        "rule_set": submission.rule_set,
+        "passes": not written.failures,
+        "package_checker": {"passes": written.package.passes, "conclusion": written.package.conclusion},
+        "failures": _rows(written.failures),
+        "warnings": _rows([problem for problem in written.problems if problem.severity == "warning"]),
+        "open_points": _rows(written.open_points),
+        "skipped": list(submission.skipped),
+    }
+
+
+def _rows(items: Sequence[Problem | OpenPoint]) -> list[dict[str, Any]]:
+    return [asdict(item) for item in items]
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,93 @@
+"""Made-up results folders with records and MLPerf logs that belong together, and a git checkout of their code."""
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from unit.mlperf_hpc.log_factory import START_MS, log_text
+from unit.record_factory import make_official_plan, make_provenance, make_record
+
+from hpcai.config.benchmark import Target
+from hpcai.config.study import Submission
+from hpcai.records import Artefact, RunRecord, write_json
+from hpcai.rules.verdict import Verdict
+
+FILES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
+EPOCHS = {"cosmoflow": 24, "deepcam": 14, "oc20": 26}
+"""As many as the reference needs at the batches of the log factory, or more."""
+RUNS = {"cosmoflow": 10, "deepcam": 5, "oc20": 5}
+ORG = "Example_Institute"
+VALID = (Verdict(suite="mlperf_hpc", level="closed", valid=True),)
+
+
+def make_own_record(
+    benchmark: str, number: int, *, name: str | None = None, record: Mapping[str, Any] | None = None, **plan: Any
+) -> RunRecord:
+    """Return the record of a converged run of an official benchmark file; its target is one that it reaches."""
+    changes = {"target": Target(value=0.3), "name": name or FILES[benchmark]}
+    settings = make_official_plan(FILES[benchmark]).benchmark.model_copy(update=changes)
+    submission = Submission(org=ORG, platform="testbox", division="closed", status="onprem")
+    fields = {"data_source": "existing", "verdicts": VALID, **(record or {})}
+    arguments = {"benchmark": settings, "submission": submission, "seeds": "entropy", **plan}
+    return make_record(record=fields, repetition=number, **arguments)
+
+
+def write_run(folder: Path, record: RunRecord, log: str) -> Path:
+    """Write a run as the workflow leaves it."""
+    (folder / "raw").mkdir(parents=True)
+    (folder / "raw/mllog.txt").write_text(log)
+    digest = hashlib.sha256(log.encode()).hexdigest()
+    artefact = Artefact(path="mllog.txt", bytes=len(log.encode()), sha256=digest)
+    write_json(record.model_copy(update={"artefacts": (artefact,)}), folder / "record.json")
+    return folder
+
+
+def write_runs(
+    results: Path,
+    benchmark: str,
+    *,
+    numbers: Sequence[int] | None = None,
+    epochs: Mapping[int, int] | None = None,
+    log: Mapping[str, Any] | None = None,
+    **record: Any,
+) -> None:
+    """Write runs of one benchmark at one scale; ``epochs`` by number, others as ``EPOCHS``."""
+    for number in numbers or range(1, RUNS[benchmark] + 1):
+        made = make_own_record(benchmark, number, **record)
+        count = (epochs or {}).get(number, EPOCHS[benchmark])
+        own = {"org": ORG, "platform": "testbox", "seed": 1000 + number, "epochs": count, **(log or {})}
+        text = log_text(benchmark, start_ms=START_MS + 10_000_000 * number, **own)
+        write_run(results / "runs" / made.run_id, made, text)
+
+
+def make_checkout(folder: Path) -> str:
+    """Make a git checkout with some code of ours; return its commit."""
+    files = {"src/hpcai/__init__.py": '"""Code."""\n', "Makefile": "env:\n", "tests/test_x.py": "", "notes.txt": ""}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    git = ["git", "-C", str(folder), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", *files], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "code", "--date", "2026-01-01T00:00:00Z"], check=True)
+    done = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def origin_of(commit: str, **changes: Any) -> dict[str, Any]:
+    """Return what a record says of a run from a commit, as the field ``record`` of a factory."""
+    command = (
+        *("/opt/env/bin/python", "-m", "hpcai.training.launch", "-np", "1", "--gloo", "/opt/env/bin/python", "-m"),
+        *("hpcai.training", "--plan", "results/runs/a/plan.json", "--scratch", "/local/x/a1"),
+        *("--manifest", "/data/project/cosmoflow/manifest.json"),
+    )
+    return {"provenance": make_provenance(**{"commit": commit, "command": command, **changes})}
+
+
+def read_checks(output: Path) -> dict[str, Any]:
+    """Return what the checks found."""
+    checks: dict[str, Any] = json.loads((output / "checks.json").read_text())
+    return checks

@@ -1,0 +1,142 @@
+"""Which runs of a results folder are handed in, and how they are grouped."""
+
+import pytest
+from unit.mlperf_hpc.log_factory import log_text
+from unit.mlperf_hpc.submission.result_factory import (
+    ORG,
+    make_own_record,
+    write_run,
+    write_runs,
+)
+from unit.record_factory import make_image_benchmark, make_provenance, make_record, write_records
+
+from hpcai.config.study import Submission as Declared
+from hpcai.errors import ConfigError, RecordError
+from hpcai.mlperf_hpc.submission.collect import collect
+from hpcai.mlperf_hpc.submission.model import Request, safe_name
+from hpcai.mlperf_hpc.submission.own_checks import check_runs
+
+
+@pytest.fixture
+def request_of(tmp_path):
+    def make(**changes):
+        return Request(tmp_path / "results", tmp_path / "out", **changes)
+
+    return make
+
+
+def test_one_system_for_each_scale_and_variant_and_other_suites_are_skipped(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20")
+    write_runs(tmp_path / "results", "oc20", ranks_per_node=2)
+    write_runs(tmp_path / "results", "deepcam", variant="mixed")
+    images = make_record(benchmark=make_image_benchmark(), time_staging=False)
+    write_records([images], tmp_path / "results/runs")
+    found = collect(request_of())
+    assert [(system.name, [result.benchmark for result in system.results]) for system in found.systems] == [
+        ("testbox_n1x1_fp32", ["oc20"]),
+        ("testbox_n1x1_mixed", ["deepcam"]),
+        ("testbox_n1x2_fp32", ["oc20"]),
+    ]
+    assert found.skipped == ("images_tiny/fp32/n1x1/r1: of the suite hpc_ai500",)
+    assert (found.org, found.folder, found.rule_set) == (ORG, ORG, "3.0.0")
+
+
+def test_runs_are_chosen_by_benchmark_file_or_folder_and_by_scale(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20")
+    write_runs(tmp_path / "results", "deepcam", ranks_per_node=2)
+    for asked in ({"benchmarks": ("opencatalyst",)}, {"benchmarks": ("oc20",)}, {"scales": ("n1x1",)}):
+        found = collect(request_of(system="My System", **asked))
+        assert [system.name for system in found.systems] == ["My_System_n1x1_fp32"]
+    with pytest.raises(ConfigError, match="found no run of MLPerf HPC that was asked for"):
+        collect(request_of(scales=("n9x9",)))
+
+
+def test_of_more_runs_the_window_with_the_median_score_in_the_order_of_their_start(request_of, tmp_path):
+    # Windows of five of seven runs: with the fast runs 1 and 2, with one of them, with none.
+    for number in range(1, 8):
+        record = make_own_record("oc20", number)
+        log = log_text("oc20", seed=number, epochs=5, epoch_s=[40.0, 60.0][number > 2] + number)
+        write_run(tmp_path / "results/runs" / record.run_id, record, log)
+    (result,) = collect(request_of()).systems[0].results
+    assert [run.number for run in result.runs] == [2, 3, 4, 5, 6]
+    assert result.measured == 7
+    problems = list(check_runs(collect(request_of())))
+    assert [problem.severity for problem in problems if "runs 2 to 6 of 7" in problem.message] == ["warning"]
+
+
+def test_a_window_with_two_runs_that_missed_the_target_is_infinitely_slow(request_of, tmp_path):
+    for number in range(1, 7):
+        record = make_own_record("oc20", number)
+        missed = {"scores": [0.5] * 4, "status": "aborted"} if number in (1, 2) else {}
+        write_run(tmp_path / "results/runs" / record.run_id, record, log_text("oc20", seed=number, **missed))
+    (result,) = collect(request_of()).systems[0].results
+    # Of two windows the slower one, which is no valid result: the whole set is none (MLPerf Training rules, Scoring).
+    assert [run.number for run in result.runs] == [1, 2, 3, 4, 5]
+
+
+def test_a_run_without_a_log_is_a_failure_with_its_outcome(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20", numbers=(1, 2, 3, 4))
+    whole = make_own_record("oc20", 5)
+    broken = make_record("failed", benchmark=whole.plan.benchmark, repetition=5, submission=whole.plan.submission)
+    write_records([broken], tmp_path / "results/runs")
+    submission = collect(request_of())
+    lost = [problem.message for problem in check_runs(submission) if problem.check == "logs"]
+    assert lost == [
+        "runs/opencatalyst/fp32/n1x1/r5 left no log (failed: rank 1 ended with signal 9 (killed); see stderr.log)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"submission": Declared(org=ORG, platform="x", division="open", status="onprem")},
+            "division: found closed and open",
+        ),
+        ({"submission": Declared(org="Other", platform="x", status="onprem")}, "name one with --org"),
+        ({"rule_set": "hpc_2.0.0"}, "name one with --rule-set"),
+    ],
+)
+def test_runs_that_contradict_each_other_are_refused(request_of, tmp_path, changes, message):
+    write_runs(tmp_path / "results", "oc20")
+    write_runs(tmp_path / "results", "deepcam", **changes)
+    with pytest.raises(ConfigError, match=message):
+        collect(request_of())
+
+
+def test_two_benchmark_files_for_one_result_are_refused(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20")
+    write_runs(tmp_path / "results", "oc20", name="oc20_small")
+    with pytest.raises(ConfigError, match="found runs of oc20_small and opencatalyst for testbox_n1x1_fp32/oc20"):
+        collect(request_of())
+    assert len(collect(request_of(benchmarks=("oc20_small",))).systems) == 1
+
+
+def test_a_log_without_a_line_of_mlperf_is_an_error_that_says_what_to_do(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20")
+    (tmp_path / "results/runs/opencatalyst/fp32/n1x1/r1/raw/mllog.txt").write_text("nothing\n")
+    with pytest.raises(RecordError, match="hpcai discard"):
+        collect(request_of())
+
+
+def test_names_are_safe_for_shells_and_git():
+    assert safe_name("Höchst & Söhne / Lab 1") == "H_chst_S_hne_Lab_1"
+    assert safe_name("..hidden") == "hidden"
+    with pytest.raises(ConfigError, match="no letter"):
+        safe_name("...")
+
+
+def test_words_of_the_logs_that_differ_from_the_tree_are_warnings(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20")
+    problems = list(check_runs(collect(request_of(org="Renamed"))))
+    (problem,) = [problem for problem in problems if "organisation" in problem.message]
+    assert problem.severity == "warning"
+    assert f"the logs say {ORG}, the tree Renamed" in problem.message
+
+
+def test_runs_with_different_software_are_no_result(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20", numbers=(1, 2, 3, 4))
+    other = {"provenance": make_provenance(software={"tensorflow": "2.19.0", "horovod": "0.28.1", "python": "3.11.2"})}
+    write_runs(tmp_path / "results", "oc20", numbers=(5,), record=other)
+    messages = [problem.message for problem in check_runs(collect(request_of())) if problem.severity == "failure"]
+    assert any("tensorflow 2.18.1 and 2.19.0" in message for message in messages)

@@ -1,0 +1,83 @@
+"""What stands beside the code: nothing of the machine, and enough to repeat the runs."""
+
+import pytest
+import yaml
+from unit.mlperf_hpc.submission.result_factory import make_own_record, origin_of
+from unit.record_factory import make_machine
+
+from hpcai.config.load import load_study_file
+from hpcai.mlperf_hpc.submission.implementation_files import (
+    benchmark_readme,
+    implementation_files,
+    portable_command,
+    portable_plan,
+    published_environment,
+)
+from hpcai.mlperf_hpc.submission.model import Result, Submission, SubmittedRun, SubmittedSystem
+
+
+def submission_of(record, scaling="strong"):
+    benchmark = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}[record.plan.benchmark.workload]
+    run = SubmittedRun(record, "runs/x", 1, None, None)
+    result = Result(benchmark, scaling, (run,), (), 1, "1 of the 5 runs that the rules ask for")
+    system = SubmittedSystem("box_n1x1_fp32", (result,), 1)
+    return Submission("Org", "Org", "closed", "onprem", "3.0.0", (system,), ()), system, result
+
+
+def test_of_the_environment_only_named_settings_without_folders_leave_the_machine():
+    environment = {
+        "OMP_NUM_THREADS": "4", "XLA_FLAGS": "--dump=/home/me", "NCCL_ALGO": "Ring", "SLURM_JWT": "secret",
+        "HOROVOD_SECRET_KEY": "secret", "TMPDIR": "/scratch/me", "SLURM_NODELIST": "node[1-4]",
+    }  # fmt: skip
+    record = make_own_record("oc20", 1, record=origin_of("c", environment=environment))
+    assert published_environment(record) == {"NCCL_ALGO": "Ring", "OMP_NUM_THREADS": "4"}
+
+
+def test_a_command_is_shown_without_folders_and_hosts():
+    command = ("/opt/env/bin/python", "-m", "hpcai.training.launch", "-H", "node0:1", "--manifest", "/data/p/m.json")
+    command += ("--plan", "results/runs/x/plan.json", "--scratch", "/local/me/a1")
+    shown = portable_command(make_own_record("oc20", 1, record=origin_of("c", command=command)))
+    assert shown == (
+        "python -m hpcai.training.launch -H HOST:1 --manifest FOLDER/m.json --plan results/runs/x/plan.json "
+        "--scratch FOLDER/a1"
+    )
+
+
+def test_folders_of_a_plan_are_variables():
+    record = make_own_record("oc20", 1)
+    machine = make_machine(storage={"node_local": "/local/me"}, profilers={"darshan_library": "/opt/libdarshan.so"})
+    plan = portable_plan(record.plan.model_copy(update={"machine": machine}))
+    assert plan.machine.storage.node_local == "${SCRATCH_PATH}"
+    assert plan.machine.profilers.darshan_library is None
+    assert (record.plan.benchmark.data.path is None) == (plan.benchmark.data.path is None)
+    kept = make_machine(storage={"node_local": "${TMPDIR}/x"})
+    assert portable_plan(record.plan.model_copy(update={"machine": kept})).machine.storage.node_local == "${TMPDIR}/x"
+
+
+@pytest.mark.parametrize("benchmark", ["cosmoflow", "deepcam", "oc20"])
+def test_the_study_beside_the_scripts_is_valid_and_names_the_same_point(benchmark, tmp_path):
+    record = make_own_record(benchmark, 1, settings_of_point={"cycle_time_s": "5 ms", "fusion_bytes": "64 MiB"})
+    for name, text in implementation_files(*submission_of(record)).items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    study = yaml.safe_load((tmp_path / "config/study.yaml").read_text())
+    (tmp_path / "config/study.yaml").write_text(yaml.safe_dump({**study, "config_dir": str(tmp_path / "config")}))
+    (plan,) = load_study_file(tmp_path / "config/study.yaml").plans().values()
+    assert plan.point == record.plan.point
+    assert plan.benchmark == portable_plan(record.plan).benchmark
+
+
+@pytest.mark.parametrize("benchmark", ["cosmoflow", "deepcam", "oc20"])
+def test_the_readme_says_what_the_rules_want_to_know(benchmark):
+    submission, _, result = submission_of(make_own_record(benchmark, 1))
+    text = benchmark_readme(submission, result, "The code is that of commit `abc`.")
+    for word in ("Preprocessing", "Initial weights", "Loss", "Optimizer", "Quality", "data order", "Seeds", "commit"):
+        assert word in text
+    assert "generated" not in text
+    assert "{{" not in text
+
+
+def test_weak_groups_are_repeated_as_a_group():
+    text = implementation_files(*submission_of(make_own_record("deepcam", 1), "weak"))["run_and_time.sh"]
+    assert "hpcai measure-weak" in text
+    assert "for plan in" not in text

@@ -1,0 +1,32 @@
+"""The window of consecutive runs that is handed in."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcai.mlperf_hpc.submission.window import choose_window
+
+
+def test_all_runs_where_there_are_not_more_than_the_rules_count():
+    assert (choose_window([], 5, 5).first, choose_window([], 5, 5).length, choose_window([], 5, 5).note) == (0, 5, "")
+    assert choose_window([], 3, 5).note == "3 of the 5 runs that the rules ask for"
+
+
+def test_the_window_with_the_median_score_and_neither_the_fastest_nor_the_last():
+    window = choose_window([30.0, 10.0, 20.0], 7, 5)
+    assert (window.first, window.length) == (2, 5)
+    assert "runs 3 to 7 of 7" in window.note
+
+
+def test_of_two_in_the_middle_the_slower_and_invalid_windows_are_infinitely_slow():
+    assert choose_window([1.0, 2.0, 3.0, 4.0], 8, 5).first == 2
+    assert choose_window([1.0, math.inf, 3.0, math.inf], 8, 5).first == 1
+
+
+@given(st.lists(st.floats(1, 1e6), min_size=2, max_size=12), st.integers(3, 10))
+def test_at_least_half_of_the_windows_are_not_slower_and_half_not_faster(scores, by_rule):
+    window = choose_window(scores, by_rule + len(scores) - 1, by_rule)
+    chosen = scores[window.first]
+    assert 2 * sum(score <= chosen for score in scores) >= len(scores)
+    assert 2 * sum(score >= chosen for score in scores) >= len(scores)
