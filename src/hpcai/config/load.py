@@ -1,6 +1,5 @@
 """Read and check a study with all its files, before anything is done; report all errors at once."""
 
-import csv
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -13,25 +12,28 @@ from pydantic import ValidationError
 from hpcai.config.machine import Machine
 from hpcai.config.published import Published
 from hpcai.config.reading import Model, Problems, Words, read_yaml, shorten, validate
-from hpcai.config.runs import Point, ProfileKind, RunPlan, RunRow, derive_seed
+from hpcai.config.rounds import check_rounds
+from hpcai.config.run_table import read_rows
+from hpcai.config.runs import Point, ProfileKind, RunPlan, RunRow, WeakRow, derive_seed
+from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
-INTEGER_COLUMNS = ("nodes", "ranks_per_node", "repeats", "global_batch", "accumulation", "batchnorm_group")
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """A checked study: the study file, its machine, its benchmarks, its run table, and files of published results."""
+    """A checked study: the study file, its machine, its benchmarks, its run tables, and files of published results."""
 
     study: Study
     machine: Machine
     benchmarks: dict[str, Benchmark]
     rows: tuple[RunRow, ...]
     published: tuple[Path, ...] = ()
+    weak_rows: tuple[WeakRow, ...] = ()
 
     @property
     def datasets(self) -> dict[str, Benchmark]:
@@ -56,8 +58,17 @@ class Campaign:
         plans = (self.plan(row, 1, **changes) for row in chosen.values())
         return {plan.run_id: plan for plan in plans}
 
-    def plan(self, row: RunRow, repetition: int, **changes: object) -> RunPlan:
-        """Return the plan of one repetition of one row."""
+    def weak_plans(self) -> dict[str, RunPlan]:
+        """Return the plan of every instance of every weak-scaling group, by its run id."""
+        plans = (
+            self.plan(row, number, kind="weak", instances=row.instances)
+            for row in self.weak_rows
+            for number in range(1, row.instances + 1)
+        )
+        return {plan.run_id: plan for plan in plans}
+
+    def plan(self, row: RunRow | WeakRow, repetition: int, **changes: object) -> RunPlan:
+        """Return the plan of one repetition, or of one instance, of one row."""
         benchmark = self.benchmarks[row.benchmark]
         # HPC AI500 starts the clock when the first training batch is read (V2.0, 6.2).
         suite = benchmark.suite
@@ -65,7 +76,7 @@ class Campaign:
             "study": self.study.name,
             "benchmark": benchmark,
             "machine": self.machine,
-            "point": Point(**row.model_dump(exclude={"repeats"})),
+            "point": Point(**row.model_dump(exclude={"repeats", "instances"})),
             "repetition": repetition,
             "seed": None,
             "seeds": self.study.seeds,
@@ -108,7 +119,8 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     benchmarks = {
         name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
     }
-    rows = _read_runs(folder / "runs" / f"{checked.runs}.tsv", problems)
+    rows = read_rows(folder / "runs" / f"{checked.runs}.tsv", RunRow, problems)
+    weak_rows = read_rows(folder / "runs" / f"{checked.weak_runs}.tsv", WeakRow, problems) if checked.weak_runs else []
     published = tuple(folder / "published" / f"{name}.yaml" for name in checked.published)
     for path in published:
         _read_model(Published, path, problems)
@@ -116,10 +128,15 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     present = {name: benchmark for name, benchmark in benchmarks.items() if benchmark}
     if machine is None:
         raise AssertionError("a machine without errors is a machine")
-    campaign = Campaign(checked, machine, present, tuple(row for _, row in rows), published)
+    plain, groups = tuple(row for _, row in rows), tuple(row for _, row in weak_rows)
+    campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
+    check_rounds(checked.rounds, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
+    _check_rows(campaign, f"{checked.weak_runs}.tsv", weak_rows, problems)
+    if not problems.lines and checked.seeds == "derived":
+        _check_seeds(campaign, problems)
     problems.raise_if_any()
     return campaign
 
@@ -168,39 +185,6 @@ def _checked_model(model: type[Model], data: object, path: Path, problems: Probl
     return checked
 
 
-def _read_runs(path: Path, problems: Problems) -> list[tuple[int, RunRow]]:
-    if not path.is_file():
-        problems.add(str(path), "", Words("no such file"), "a run table, see config/runs/default.tsv")
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
-    if len(numbered) < 2:
-        problems.add(str(path), "", Words(f"{len(numbered)} lines"), "a header line and at least one run")
-        return []
-    header = next(csv.reader([numbered[0][1]], delimiter="\t"))
-    rows = []
-    for number, line in numbered[1:]:
-        row = _read_row(header, line, f"{path}: line {number}", problems)
-        if row is not None:
-            rows.append((number, row))
-    return rows
-
-
-def _read_row(header: list[str], line: str, place: str, problems: Problems) -> RunRow | None:
-    cells = next(csv.reader([line], delimiter="\t"))
-    if len(cells) > len(header):
-        problems.add(
-            place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
-        )
-        return None
-    data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
-    for key in INTEGER_COLUMNS:
-        text = data.get(key)
-        if isinstance(text, str) and text.isascii() and text.isdigit():
-            data[key] = int(text)
-    return validate(RunRow, data, place, problems)
-
-
 def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:
     """Benchmarks that name one dataset must mean one dataset, packed in one way."""
     first: dict[str, Benchmark] = {}
@@ -224,21 +208,41 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
                 problems.add(file, f"{key}.{number}", name, allowed)
 
 
-def _check_rows(campaign: Campaign, file: str, rows: Iterable[tuple[int, RunRow]], problems: Problems) -> None:
+def _check_rows(
+    campaign: Campaign, file: str, rows: Iterable[tuple[int, RunRow | WeakRow]], problems: Problems
+) -> None:
     seen: dict[tuple[str, str, str], int] = {}
     for number, row in rows:
         place = f"{file}: line {number}"
         key = (row.benchmark, row.variant, row.scale)
         if key in seen:
-            allowed = f"each benchmark, variant and scale once (line {seen[key]} has it; raise its repeats)"
+            raised = "repeats" if isinstance(row, RunRow) else "instances"
+            allowed = f"each benchmark, variant and scale once (line {seen[key]} has it; raise its {raised})"
             problems.add(place, "variant", "/".join(key), allowed)
         seen[key] = number
         _check_row(campaign, row, place, problems)
-    if not problems.lines and campaign.study.seeds == "derived":
-        _check_seeds(campaign, problems)
+        if isinstance(row, WeakRow):
+            _check_group(campaign, row, place, problems)
 
 
-def _check_row(campaign: Campaign, row: RunRow, place: str, problems: Problems) -> None:
+def _check_group(campaign: Campaign, row: WeakRow, place: str, problems: Problems) -> None:
+    """Check that the instances of a group find nodes, cores and accelerators of their own."""
+    machine, benchmark = campaign.machine, campaign.benchmarks.get(row.benchmark)
+    if benchmark is not None and benchmark.suite != "mlperf_hpc":
+        allowed = "a benchmark of MLPerf HPC: only its rules know concurrent instances"
+        problems.add(place, "benchmark", row.benchmark, allowed)
+    if row.nodes > machine.nodes or row.ranks_per_node > machine.ranks_per_node:
+        return  # said already
+    most = Sharing.of(machine, row.nodes, row.ranks_per_node, row.instances).most_instances(machine.nodes)
+    if row.instances > most:
+        allowed = (
+            f"at most {most}: so many of {row.nodes} x {row.ranks_per_node} ranks have cores of their own at the same "
+            f"time on the nodes of {machine.name!r} ({machine.nodes} x ranks_per_node {machine.ranks_per_node})"
+        )
+        problems.add(place, "instances", row.instances, allowed)
+
+
+def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -> None:
     machine = campaign.machine
     if row.nodes > machine.nodes:
         problems.add(place, "nodes", row.nodes, f"at most {machine.nodes}, the nodes of {machine.name!r}")
@@ -254,7 +258,7 @@ def _check_row(campaign: Campaign, row: RunRow, place: str, problems: Problems) 
     _check_batch(benchmark, row, place, problems)
 
 
-def _check_batch(benchmark: Benchmark, row: RunRow, place: str, problems: Problems) -> None:
+def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
     """Check that a global batch has equal parts for ranks and micro-batches, and that an epoch has at least one."""
     batch, samples = row.global_batch or benchmark.recipe.global_batch, benchmark.data.train_samples
     if batch % (row.ranks * row.accumulation):
@@ -271,7 +275,7 @@ def _check_batch(benchmark: Benchmark, row: RunRow, place: str, problems: Proble
 
 def _check_seeds(campaign: Campaign, problems: Problems) -> None:
     seeds: dict[tuple[str, int], str] = {}
-    for run_id, plan in campaign.plans().items():
+    for run_id, plan in {**campaign.plans(), **campaign.weak_plans()}.items():
         other = seeds.setdefault((run_id.rsplit("/", 1)[0], plan.seed or 0), run_id)
         if other != run_id:
             problems.add("study", "seed", campaign.study.seed, f"another seed: {run_id} and {other} would share one")

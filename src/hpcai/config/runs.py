@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
@@ -57,6 +57,12 @@ class RunRow(Point):
     repeats: Annotated[int, Field(ge=1, le=1000, strict=True)]
 
 
+class WeakRow(Point):
+    """One row of the table of weak-scaling groups: `instances` trainings of the point at the same time."""
+
+    instances: Annotated[int, Field(ge=1, le=10000, strict=True)]
+
+
 class RunPlan(Settings):
     """Everything that defines one run."""
 
@@ -67,7 +73,12 @@ class RunPlan(Settings):
     repetition: Annotated[int, Field(ge=1)]
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
     seeds: Literal["derived", "entropy"] = Field(default="derived", description="Where the seed comes from.")
-    kind: Literal["timed", "profiled"] = "timed"
+    kind: Literal["timed", "profiled", "weak"] = Field(
+        default="timed", description="weak: one instance of a weak-scaling group, whose number is `repetition`."
+    )
+    instances: Count | None = Field(
+        default=None, description="Instances of the group, which train at the same time; None: no weak-scaling group."
+    )
     profile: ProfileKind | None = Field(default=None, description="What a profiled run is made for.")
     max_steps: Count | None = Field(default=None, description="A profiled run ends after so many training steps.")
     rule_set: RuleSet
@@ -77,8 +88,17 @@ class RunPlan(Settings):
 
     @property
     def run_id(self) -> str:
-        """Path of the run below results/runs (or results/profiles/PROFILE)."""
-        return f"{self.benchmark.name}/{self.point.variant}/{self.point.scale}/r{self.repetition}"
+        """Path of the run below results/runs (or results/profiles/PROFILE, or results/weak)."""
+        letter = "i" if self.kind == "weak" else "r"
+        return f"{self.benchmark.name}/{self.point.variant}/{self.point.scale}/{letter}{self.repetition}"
+
+    @model_validator(mode="after")
+    def _instance_of_a_group(self) -> "RunPlan":
+        if (self.kind == "weak") != (self.instances is not None):
+            raise ValueError("instances: a number for kind 'weak', and for no other kind")
+        if self.instances is not None and self.repetition > self.instances:
+            raise ValueError(f"repetition {self.repetition} of {self.instances} instances")
+        return self
 
     @property
     def global_batch(self) -> int:
@@ -112,6 +132,9 @@ class RunPlan(Settings):
             shown.pop("title")
         # Declared power is a number beside the scores of a run.
         fields["machine"].pop("power")
+        if self.instances is None:
+            # Runs that are no instances keep the digests that they had before there were any.
+            fields.pop("instances")
         # Where a profiler is changes nothing but the run that it looks into.
         fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

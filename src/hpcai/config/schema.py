@@ -7,11 +7,11 @@ from pydantic.json_schema import models_json_schema
 
 from hpcai.config.machine import Machine
 from hpcai.config.published import Published
-from hpcai.config.runs import RunRow
+from hpcai.config.runs import RunRow, WeakRow
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS
 
-FILES: tuple[type[BaseModel], ...] = (Study, Machine, *BENCHMARKS.values(), RunRow, Published)
+FILES: tuple[type[BaseModel], ...] = (Study, Machine, *BENCHMARKS.values(), RunRow, WeakRow, Published)
 
 
 def json_schema() -> dict[str, Any]:

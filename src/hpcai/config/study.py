@@ -37,6 +37,9 @@ class Study(Settings):
     machine: Name
     benchmarks: tuple[Name, ...] = Field(min_length=1)
     runs: Name = Field(default="runs", description="Run table: the file runs/NAME.tsv of the configuration folder.")
+    weak_runs: Name | None = Field(
+        default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
+    )
     config_dir: SafePath | None = Field(default=None, description="Folder of the other files; default: config/.")
     rule_set: RuleSet = Field(default="hpc_3.0.0", description="MLPerf HPC rule set that judges the runs.")
     time_staging: bool = Field(
@@ -61,10 +64,14 @@ class Study(Settings):
     rank_with: tuple[SafePath, ...] = Field(
         default=(), description="Results folders of other studies, of any machine, whose scores are ranked with ours."
     )
+    rounds: tuple[SafePath, ...] = Field(
+        default=(),
+        description="Published rounds of MLPerf HPC to show beside our runs: result repositories, folders or archives.",
+    )
     limits: Limits = Limits()
     submission: Submission = Submission()
 
-    @field_validator("benchmarks", "published", "compare_with", "rank_with")
+    @field_validator("benchmarks", "published", "compare_with", "rank_with", "rounds")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):

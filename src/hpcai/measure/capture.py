@@ -7,8 +7,9 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.errors import ConfigError
 from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
+from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, RAW, TOOL, published
-from hpcai.measure.supervise import Inputs, measure, say
+from hpcai.measure.supervise import Inputs, measure
 from hpcai.records import FINISHED, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
 
 

@@ -2,12 +2,14 @@
 
 import os
 import shutil
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import LaunchError
+from hpcai.weak_records import NodeShare
 
 
 @dataclass(frozen=True)
@@ -18,11 +20,13 @@ class Ranks:
     nodes: int
     ranks_per_node: int
     cores_per_rank: int
+    shares: tuple[NodeShare, ...] = ()
+    """Parts of nodes for an instance of a weak-scaling group; empty: the nodes of the job, whole."""
 
     @classmethod
-    def of(cls, plan: RunPlan) -> "Ranks":
+    def of(cls, plan: RunPlan, shares: tuple[NodeShare, ...] = ()) -> "Ranks":
         """Return the ranks of a run."""
-        return cls(plan.run_id, plan.point.nodes, plan.point.ranks_per_node, plan.machine.cores_per_rank)
+        return cls(plan.run_id, plan.point.nodes, plan.point.ranks_per_node, plan.machine.cores_per_rank, shares)
 
     @property
     def count(self) -> int:
@@ -40,7 +44,15 @@ def launch_command(launcher: str, ranks: Ranks, program: Sequence[str]) -> list[
     """
     if launcher not in LAUNCHERS:
         raise LaunchError(f"launcher {launcher!r}: unknown; allowed: {', '.join(LAUNCHERS)} (see profiles/)")
-    return [*LAUNCHERS[launcher](ranks), *program]
+    return [*LAUNCHERS[launcher](ranks), *_confined(ranks, program)]
+
+
+def _confined(ranks: Ranks, program: Sequence[str]) -> list[str]:
+    """Keep a program to its share of a node: the same cores and accelerators on each of its nodes."""
+    share = ranks.shares[0] if ranks.shares else NodeShare(host="", cores=())
+    visible = ["env", f"CUDA_VISIBLE_DEVICES={','.join(share.accelerators)}"] if share.accelerators else []
+    cores = [_find("taskset"), "--cpu-list", ",".join(map(str, share.cores))] if share.cores else []
+    return [*visible, *cores, *program]
 
 
 def _horovodrun(ranks: Ranks) -> list[str]:
@@ -53,7 +65,10 @@ def _mpirun(ranks: Ranks) -> list[str]:
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     per_node = f"ppr:{ranks.ranks_per_node}:node"
     options = ["-np", str(ranks.count), "--map-by", per_node, "--oversubscribe", "--bind-to", "none"]
-    return [_find("mpirun"), *root, *options]
+    hosts = [f"{share.host}:{ranks.ranks_per_node}" for share in ranks.shares]
+    # This node alone needs no name, which may lead through a network.
+    elsewhere = {share.host for share in ranks.shares} - {socket.gethostname()}
+    return [_find("mpirun"), *root, *options, *(["--host", ",".join(hosts)] if elsewhere else [])]
 
 
 def _srun(ranks: Ranks) -> list[str]:
@@ -64,6 +79,8 @@ def _srun(ranks: Ranks) -> list[str]:
         f"--ntasks-per-node={ranks.ranks_per_node}",
         f"--cpus-per-task={ranks.cores_per_rank}",
         "--mpi=pmix",
+        # Steps of one job side by side: each with the processors that it asks for, and no other's.
+        *(["--exact", f"--nodelist={','.join(share.host for share in ranks.shares)}"] if ranks.shares else []),
     ]
 
 

@@ -2,13 +2,14 @@
 
 A run's folder holds `record.json` (what the workflow waits for), `raw/` (the published attempt with the original of
 the record) and `attempts/` (attempts that are under way or broke down); that of a profiled run also `capture.json`.
+The instances of a weak-scaling group are such folders beside the group's `group.json`; they are repeated together.
 """
 
 import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpcai.config.load import read_plan, write_plan
@@ -16,6 +17,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.errors import ConfigError, RunRefusedError
 from hpcai.files import write_atomically
 from hpcai.records import FINISHED, Attempt, Capture, RunRecord, read_part, read_record, write_json
+from hpcai.weak_records import GROUP
 
 RECORD = "record.json"
 RAW = "raw"
@@ -23,7 +25,9 @@ CAPTURE = "capture.json"
 ATTEMPTS = "attempts"
 DIGEST = "plan.sha256"
 TOOL = "instrument.json"
-REPETITION = re.compile(r"r\d+")
+REPETITION = re.compile(r"[ri]\d+")
+INSTANCE = re.compile(r"i\d+")
+DISCARDED = "discarded"
 
 
 def published(folder: Path, plan: RunPlan) -> RunRecord | None:
@@ -43,6 +47,38 @@ def published(folder: Path, plan: RunPlan) -> RunRecord | None:
     if record.plan_digest != _comparable(plan, record).digest:
         raise RunRefusedError(_changed(folder, record.plan, plan))
     return record
+
+
+def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, ...] | None:
+    """Return the records of a weak-scaling group that is published in ``folder``, if it is whole.
+
+    It is whole if all instances were measured at the same time, and none that broke down is to be tried again.
+
+    Raises
+    ------
+    RunRefusedError
+        If an instance was measured with other settings.
+    """
+    folders = [folder / f"i{plan.repetition}" for plan in plans]
+    if not all((own / RAW / RECORD).exists() for own in folders):
+        return None
+    records = tuple(read_record(own / RAW / RECORD) for own in folders)
+    to_retry = [
+        record
+        for own, record in zip(folders, records, strict=True)
+        if record.outcome not in FINISHED and not (own / RECORD).exists()
+    ]
+    if to_retry or len({group_attempt(record) for record in records}) > 1:
+        return None
+    for own, plan, record in zip(folders, plans, records, strict=True):
+        if record.plan_digest != _comparable(plan, record).digest:
+            raise RunRefusedError(_changed(own, record.plan, plan))
+    return records
+
+
+def group_attempt(record: RunRecord) -> str:
+    """Return what the attempts of all instances that were measured at the same time begin with."""
+    return record.attempt.removesuffix(f"-i{record.plan.repetition}")
 
 
 def _comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
@@ -110,8 +146,13 @@ def broken_attempts(folder: Path) -> tuple[Attempt, ...]:
     return tuple(Attempt(attempt=r.attempt, outcome=r.outcome, reason=r.reason) for r in records)
 
 
-def open_attempt(folder: Path, plan: RunPlan) -> tuple[Path, RunPlan]:
-    """Make the folder of a new attempt; return it and the plan with its seed filled in.
+def attempt_name() -> str:
+    """Return a name for a new attempt, by which it can be found in time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def open_attempt(folder: Path, plan: RunPlan, name: str = "") -> tuple[Path, RunPlan]:
+    """Make the folder of a new attempt, of this name if one is given; return it and the plan with its seed filled in.
 
     A published breakdown is moved to the attempts first.
 
@@ -124,7 +165,7 @@ def open_attempt(folder: Path, plan: RunPlan) -> tuple[Path, RunPlan]:
         os.rename(folder / RAW, folder / ATTEMPTS / read_record(folder / RAW / RECORD).attempt)
     seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
     _refuse_repeated_seed(folder, seeded)
-    attempt = folder / ATTEMPTS / f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+    attempt = folder / ATTEMPTS / (name or attempt_name())
     (attempt / "ranks").mkdir(parents=True)
     write_plan(seeded, attempt / "plan.json")
     (attempt / DIGEST).write_text(seeded.digest + "\n")
@@ -171,13 +212,15 @@ _NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x
 def discard_all(folder: Path, reason: str) -> list[Path]:
     """Move aside the run in a folder, or every run below it, such as all profiles of one kind.
 
+    An instance of a weak-scaling group takes its group along.
+
     Raises
     ------
     RunRefusedError
         If there is no run.
     """
-    runs = [path.parent.parent for path in folder.rglob(f"{RAW}/plan.json")]
-    found = sorted(run for run in runs if REPETITION.fullmatch(run.name))
+    runs = [path.parent.parent for path in folder.rglob(f"{RAW}/plan.json") if not _put_aside(path, folder)]
+    found = sorted({_measured_together(run) for run in runs if REPETITION.fullmatch(run.name)})
     if not found:
         raise RunRefusedError(_NO_RUN.format(folder))
     return [discard(run, reason) for run in found]
@@ -189,12 +232,12 @@ def discard(folder: Path, reason: str) -> Path:
     Raises
     ------
     RunRefusedError
-        If the folder is no run.
+        If the folder is no run and no weak-scaling group.
     """
-    if not (folder / RAW / "plan.json").exists():
+    if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(_NO_RUN.format(folder))
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    target = folder.parent / "discarded" / f"{folder.name}-{stamp}"
+    target = folder.parent / DISCARDED / f"{folder.name}-{stamp}"
     target.parent.mkdir(exist_ok=True)
     os.rename(folder, target)
     (target / "reason.txt").write_text(reason + "\n")
@@ -204,18 +247,31 @@ def discard(folder: Path, reason: str) -> Path:
 def forget_breakdowns(runs: Path) -> list[Path]:
     """Take away the published records of runs that broke down, so that the workflow measures them again.
 
+    A weak-scaling group is measured again as a whole, because its instances have to train at the same time.
+
     The same is done with profiles that could not be captured: a tool may be there by now.
     """
     broken = [path for path in _in_runs(runs, RECORD) if read_record(path).outcome not in FINISHED]
     missing = [path for path in _in_runs(runs, CAPTURE) if read_part(Capture, path).status == "not_measured"]
-    folders = sorted({path.parent for path in (*broken, *missing)})
+    folders = sorted({_measured_together(path.parent) for path in (*broken, *missing)})
     for folder in folders:
         (folder / CAPTURE).unlink(missing_ok=True)
+        (folder / GROUP).unlink(missing_ok=True)
     for path in broken:
         path.unlink()
     return folders
 
 
 def _in_runs(runs: Path, name: str) -> Iterable[Path]:
-    """Return the files of a name in folders of runs (r1, r2, ...), however deep; none of what was put aside."""
-    return sorted(path for path in runs.rglob(name) if REPETITION.fullmatch(path.parent.name))
+    """Return the files of a name in folders of runs (r1, i2, ...), however deep; none of what was put aside."""
+    found = (path for path in runs.rglob(name) if not _put_aside(path, runs))
+    return sorted(path for path in found if REPETITION.fullmatch(path.parent.name))
+
+
+def _put_aside(path: Path, folder: Path) -> bool:
+    return DISCARDED in path.relative_to(folder).parts
+
+
+def _measured_together(run: Path) -> Path:
+    """Return the folder of a run, or for an instance that of its group."""
+    return run.parent if INSTANCE.fullmatch(run.name) else run

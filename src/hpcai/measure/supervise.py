@@ -1,6 +1,5 @@
 """Measures one run: claim, attempt, launch, watch, record, publish."""
 
-import logging
 import os
 import re
 import sys
@@ -19,15 +18,15 @@ from hpcai.data.stage import clean_stage
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
-from hpcai.measure.claim import REFRESH_S, claimed
+from hpcai.measure.claim import claimed
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.page_cache import drop_page_cache
+from hpcai.measure.progress import Progress, read_epochs, say
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.records import (
     FINISHED,
     Artefact,
-    EpochRecord,
     Outcome,
     Provenance,
     RankReport,
@@ -39,7 +38,6 @@ from hpcai.records import (
 )
 from hpcai.rules.judge import judge
 
-logger = logging.getLogger(__name__)
 PageCache = Literal["dropped", "not_permitted", "kept"]
 
 
@@ -78,7 +76,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     with claimed(folder) as claim:
         record = publish.published(folder, plan)
         if record is not None:
-            _refuse_other_data(record, inputs.manifest, folder)
+            refuse_other_data(record, inputs.manifest, folder)
             say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
             publish.republish(folder)
             return record
@@ -91,7 +89,8 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     return record
 
 
-def _refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
+def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
+    """Raise RunRefusedError if a run was measured on other data than a manifest describes."""
     found, measured = read_manifest(manifest).digest, record.provenance.data_digest
     if found != measured:
         raise RunRefusedError(
@@ -100,31 +99,22 @@ def _refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
         )
 
 
-def say(plan: RunPlan, what: str) -> None:
-    """Tell one line of progress on the terminal and in the log."""
-    logger.info("%s: %s", plan.run_id, what)
-    print(f"[{plan.kind} {plan.run_id}] {what}", file=sys.stderr, flush=True)
-
-
 def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, claim: Path) -> RunRecord:
     manifest = read_manifest(inputs.manifest)
     pack = read_pack(inputs.pack) if inputs.pack else None
     if pack and inputs.pack:
         require_same(pack, manifest, inputs.pack)
     scratch = scratch_folder(plan, attempt.name)
-    progress = _Progress(plan, attempt / "epochs.jsonl", claim)
+    progress = Progress(plan, attempt / "epochs.jsonl", claim)
     try:
         with machine_to_itself(partial(say, plan)):
             # Dropped only now: a run that was waited for may have read the same files.
-            page_cache: PageCache = drop_page_cache(data_files(inputs, manifest, pack))
-            if plan.point.nodes > 1 or (pack and not plan.time_staging):
-                # Other nodes' caches are out of reach, and what is staged before the clock starts is warm.
-                page_cache = "kept"
+            page_cache = clear_page_cache(plan, data_files(inputs, manifest, pack), plan.point.nodes, pack)
             instrument = start.instrument
             if plan.kind == "profiled":
                 write_json(instrument.facts, attempt / publish.TOOL)
             instrument.before(attempt, [*data_folders(inputs, manifest, pack), scratch])
-            program = _program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
+            program = rank_program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
             command = launch_command(start.launcher, Ranks.of(plan), instrument.wrap(program, attempt))
             environment = {ATTEMPT_VARIABLE: attempt.name, **instrument.variables(attempt)}
             say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
@@ -204,46 +194,22 @@ def data_folders(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) 
     return [inputs.pack.parent] if pack is not None and inputs.pack is not None else [manifest.root(inputs.manifest)]
 
 
-def _program(
+def clear_page_cache(plan: RunPlan, files: list[Path], nodes: int, pack: PackManifest | None) -> PageCache:
+    """Drop the files that a run on so many nodes reads; return what that means for the run."""
+    dropped = drop_page_cache(files)
+    # Other nodes' caches are out of reach, and what is staged before the clock starts is warm.
+    return "kept" if nodes > 1 or (pack and not plan.time_staging) else dropped
+
+
+def rank_program(
     inputs: Inputs, attempt: Path, scratch: Path, page_cache: PageCache, step_profiler: StepProfiler
 ) -> list[str]:
+    """Return the command line of one rank."""
     plan = ["--plan", str(attempt / "plan.json"), "--raw", str(attempt), "--scratch", str(scratch)]
     pack = ["--pack", str(inputs.pack)] if inputs.pack else []
     data = ["--manifest", str(inputs.manifest), *pack, "--page-cache", page_cache]
     profiler = [] if step_profiler == "none" else ["--step-profiler", step_profiler]
     return [sys.executable, "-m", "hpcai.training", *plan, *data, *profiler]
-
-
-class _Progress:
-    """Shows each epoch when it is done, and keeps the claim fresh."""
-
-    def __init__(self, plan: RunPlan, epochs: Path, claim: Path) -> None:
-        self._plan, self._epochs, self._claim = plan, epochs, claim
-        self._shown, self._read_bytes, self._claimed_s = 0, 0, time.monotonic()
-
-    def __call__(self) -> None:
-        # Called several times a second beside a timed run: nothing is touched or read that need not be.
-        if time.monotonic() - self._claimed_s > REFRESH_S:
-            self._claim.touch()
-            self._claimed_s = time.monotonic()
-        size_bytes = self._epochs.stat().st_size if self._epochs.exists() else 0
-        if size_bytes == self._read_bytes:
-            return
-        self._read_bytes = size_bytes
-        done = read_epochs(self._epochs)
-        for epoch in done[self._shown :]:
-            quality = "" if epoch.quality is None else f", quality {epoch.quality:.4f}"
-            target = f" (target {self._plan.benchmark.target.value:g})" if quality else ""
-            say(self._plan, f"epoch {epoch.epoch}: loss {epoch.train_loss:.4f}{quality}{target}, {epoch.train_s:.1f} s")
-        self._shown = len(done)
-
-
-def read_epochs(path: Path) -> tuple[EpochRecord, ...]:
-    """Read the epochs written so far; a last line that is still being written is left out."""
-    if not path.exists():
-        return ()
-    lines = path.read_text().split("\n")[:-1]
-    return tuple(EpochRecord.model_validate_json(line) for line in lines)
 
 
 def _reports(plan: RunPlan, attempt: Path) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:

@@ -1,0 +1,46 @@
+"""Published rounds of MLPerf HPC that a study names: result repositories or archives, and what they are called."""
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from hpcai.config.reading import Problems
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
+"""Ends of archives that can be imported."""
+PREFIXES = ("mlperf_hpc_", "hpc_results_", "training_results_hpc_")
+"""How published result repositories begin; the round's name is what follows."""
+ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+
+
+def find_round(source: str) -> Path:
+    """Return the folder or archive that a study names; ``${VARIABLE}`` is replaced."""
+    return Path(os.path.expandvars(source))
+
+
+def name_round(source: str) -> str:
+    """Return the name of a round: that of its folder or archive, such as "v0.7" of ``mlperf_hpc_v0.7.tar.xz``."""
+    name = find_round(source).resolve().name
+    for end in sorted(ARCHIVES, key=len, reverse=True):
+        name = name.removesuffix(end)
+    for prefix in PREFIXES:
+        name = name.removeprefix(prefix)
+    return name
+
+
+def check_rounds(sources: Iterable[str], file: str, problems: Problems) -> None:
+    """Note every source that is not there, is no folder or archive, or has another one's name."""
+    seen: dict[str, str] = {}
+    for number, source in enumerate(sources):
+        place, path, name = f"rounds.{number}", find_round(source), name_round(source)
+        if not path.is_dir() and not (path.is_file() and path.name.endswith(ARCHIVES)):
+            allowed = f"a result repository: a folder, or an archive ending with {', '.join(ARCHIVES)}"
+            problems.add(file, place, source, f"{allowed}; {path} must be there")
+        elif not ALLOWED.fullmatch(name):
+            problems.add(file, place, source, "a folder or archive whose name has letters, digits, _ . - alone")
+        elif name in seen:
+            problems.add(
+                file, place, source, f"another name than {name!r}, which {seen[name]!r} has; rename one of them"
+            )
+        seen.setdefault(name, source)

@@ -1,0 +1,60 @@
+"""Reads run tables: one row per line, tabs between, comments and blank lines left out."""
+
+import csv
+from pathlib import Path
+
+from hpcai.config.reading import Model, Problems, Words, validate
+
+INTEGER_COLUMNS = (
+    *("nodes", "ranks_per_node", "repeats", "instances"),
+    *("global_batch", "accumulation", "batchnorm_group"),
+)
+
+
+def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[int, Model]]:
+    """Read a run table; what is wrong with it is noted.
+
+    Parameters
+    ----------
+    path
+        File with a header line and at least one row.
+    row
+        What each row must be: its fields are the columns.
+    problems
+        Where errors go.
+
+    Returns
+    -------
+    list of tuple
+        Line number and row of each line without errors.
+    """
+    if not path.is_file():
+        problems.add(str(path), "", Words("no such file"), "a run table, see config/runs/default.tsv")
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    if len(numbered) < 2:
+        problems.add(str(path), "", Words(f"{len(numbered)} lines"), "a header line and at least one run")
+        return []
+    header = next(csv.reader([numbered[0][1]], delimiter="\t"))
+    rows = []
+    for number, line in numbered[1:]:
+        checked = _read_row(row, header, line, f"{path}: line {number}", problems)
+        if checked is not None:
+            rows.append((number, checked))
+    return rows
+
+
+def _read_row(row: type[Model], header: list[str], line: str, place: str, problems: Problems) -> Model | None:
+    cells = next(csv.reader([line], delimiter="\t"))
+    if len(cells) > len(header):
+        problems.add(
+            place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
+        )
+        return None
+    data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
+    for key in INTEGER_COLUMNS:
+        text = data.get(key)
+        if isinstance(text, str) and text.isascii() and text.isdigit():
+            data[key] = int(text)
+    return validate(row, data, place, problems)

@@ -1,0 +1,188 @@
+"""Measures a weak-scaling group: M instances of one plan at the same time, each watched as any other run is."""
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hpcai.config.load import read_plan
+from hpcai.config.runs import RunPlan
+from hpcai.data.manifest import read_manifest
+from hpcai.data.pack import read_pack, require_same
+from hpcai.data.stage import clean_stage
+from hpcai.errors import ConfigError
+from hpcai.machine_lock import machine_to_itself
+from hpcai.measure import publish
+from hpcai.measure.claim import claimed
+from hpcai.measure.launcher import Ranks, launch_command
+from hpcai.measure.progress import Progress, say
+from hpcai.measure.supervise import (
+    Inputs,
+    PageCache,
+    clear_page_cache,
+    collect_provenance,
+    data_files,
+    rank_program,
+    record_attempt,
+    refuse_other_data,
+    scratch_folder,
+)
+from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
+from hpcai.measure.weak_group import SHARE, describe_group
+from hpcai.measure.weak_shares import share_machine, sharing_of
+from hpcai.records import Attempt, RunRecord, write_json
+from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
+
+
+@dataclass(frozen=True)
+class GroupInputs:
+    """The files that a group starts from: the plans of all instances, and the data that they share."""
+
+    plans: tuple[Path, ...]
+    manifest: Path
+    pack: Path | None
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """One instance that is about to start."""
+
+    plan: RunPlan
+    folder: Path
+    attempt: Path
+    share: InstanceShare
+    earlier: tuple[Attempt, ...]
+
+    @property
+    def scratch(self) -> Path:
+        """Node-local folder of its own: instances stage their data side by side."""
+        return scratch_folder(self.plan, self.attempt.name)
+
+
+def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
+    """Measure a weak-scaling group and publish its instances and its record in ``folder``.
+
+    An instance that breaks down is a result; the others go on. A whole group is only published again. One in which an
+    instance is missing or to be tried again is repeated as a whole, for its instances have to train at the same time;
+    what was measured before is kept with the attempts.
+
+    Raises
+    ------
+    ConfigError
+        If the plans are not those of all instances of one group.
+    RunRefusedError
+        If the group is under way elsewhere, or was measured with other settings or data.
+    LaunchError
+        If the launcher does not exist, or the instances do not find resources of their own.
+    """
+    plans = _plans_of_group(inputs.plans)
+    with claimed(folder) as claim:
+        records = publish.published_group(folder, plans)
+        if records is None:
+            records = _measure_together(plans, inputs, folder, launcher, claim)
+        else:
+            say(plans[0], f"group of {len(plans)} already measured: published again, not repeated")
+            for record in records:
+                refuse_other_data(record, inputs.manifest, folder)
+                publish.republish(folder / f"i{record.plan.repetition}")
+        group = describe_group(folder, records)
+        write_json(group, folder / GROUP)
+    say(plans[0], f"group: {group.counted} of {group.instances} instances count")
+    return group
+
+
+def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
+    plans = sorted((read_plan(path) for path in paths), key=lambda plan: plan.repetition)
+    expected = [(plans[0].point, number, len(plans)) for number in range(1, len(plans) + 1)]
+    found = [(plan.point, plan.repetition, plan.instances) for plan in plans]
+    if found != expected:
+        numbers = ", ".join(f"{plan.run_id} of {plan.instances}" for plan in plans)
+        raise ConfigError(f"--plans: found {numbers}; expected the plans of all instances of one weak-scaling group")
+    return plans
+
+
+def _measure_together(
+    plans: list[RunPlan], inputs: GroupInputs, folder: Path, launcher: str, claim: Path
+) -> tuple[RunRecord, ...]:
+    first, data = plans[0], Inputs(inputs.plans[0], inputs.manifest, inputs.pack)
+    manifest = read_manifest(inputs.manifest)
+    pack = read_pack(inputs.pack) if inputs.pack else None
+    if pack and inputs.pack:
+        require_same(pack, manifest, inputs.pack)
+    shares = share_machine(first, launcher)
+    name = publish.attempt_name()
+    instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
+    with ExitStack() as cleaning:
+        for instance in instances:
+            cleaning.callback(clean_stage, instance.scratch)
+        with machine_to_itself(partial(say, first)):
+            nodes = sharing_of(first).nodes_needed
+            page_cache = clear_page_cache(first, data_files(data, manifest, pack), nodes, pack)
+            commands = [_command(instance, data, launcher, page_cache) for instance in instances]
+            started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            endings = _watch_together(instances, commands, claim)
+    # Only now: what digests and compares files would disturb the instances that still train.
+    facts = {"data_source": manifest.source, "started_utc": started_utc}
+    shared = collect_provenance([], manifest, pack, page_cache)
+    origins = [shared.model_copy(update={"command": tuple(command)}) for command in commands]
+    return tuple(
+        _publish(instance, record_attempt(instance.plan, instance.attempt, ending, origin, facts))
+        for instance, ending, origin in zip(instances, endings, origins, strict=True)
+    )
+
+
+def _command(instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache) -> list[str]:
+    """Return the command line of an instance, and write down what it has of the machine."""
+    write_json(instance.share, instance.attempt / SHARE)
+    program = rank_program(data, instance.attempt, instance.scratch, page_cache, "none")
+    return launch_command(launcher, Ranks.of(instance.plan, instance.share.nodes), program)
+
+
+def _publish(instance: _Instance, record: RunRecord) -> RunRecord:
+    whole = record.model_copy(update={"earlier_attempts": instance.earlier})
+    publish.publish(instance.attempt, instance.folder, whole)
+    say(instance.plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
+    return whole
+
+
+def _open(plan: RunPlan, share: InstanceShare, folder: Path, name: str) -> _Instance:
+    """Open the attempt of one instance; all of a group have names with one beginning."""
+    own = folder / f"i{plan.repetition}"
+    attempt, seeded = publish.open_attempt(own, plan, f"{name}-i{plan.repetition}")
+    return _Instance(seeded, own, attempt, share, publish.broken_attempts(own))
+
+
+def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]], claim: Path) -> list[Ending]:
+    """Start all instances at once and watch each in a thread of its own: what ends one holds up no other."""
+    interrupted = threading.Event()
+    with ThreadPoolExecutor(len(instances)) as pool:
+        futures = [
+            pool.submit(_watch_one, instance, command, claim, interrupted)
+            for instance, command in zip(instances, commands, strict=True)
+        ]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            # Also when this process is interrupted: no launcher may go on without its supervisor.
+            interrupted.set()
+    for future in done:
+        future.result()
+    return [future.result() for future in futures]
+
+
+def _watch_one(instance: _Instance, command: list[str], claim: Path, interrupted: threading.Event) -> Ending:
+    plan, attempt, nodes = instance.plan, instance.attempt, instance.share.nodes
+    progress = Progress(plan, attempt / "epochs.jsonl", claim)
+
+    def poll() -> None:
+        if interrupted.is_set():
+            raise InterruptedError(f"{plan.run_id}: ended, because its group was interrupted")
+        progress()
+
+    where = ", ".join(f"{node.host} (cores {','.join(map(str, node.cores)) or 'of Slurm'})" for node in nodes)
+    say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks of {where}; output: {attempt / 'output.log'}")
+    return watch(command, attempt, plan.limits, {ATTEMPT_VARIABLE: attempt.name}, poll)

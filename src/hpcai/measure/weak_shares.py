@@ -1,0 +1,96 @@
+"""Shares a machine among the instances of a weak-scaling group, before any of them starts."""
+
+import os
+import socket
+import subprocess
+
+from hpcai.config.machine import Machine
+from hpcai.config.runs import RunPlan
+from hpcai.config.sharing import Sharing
+from hpcai.errors import LaunchError
+from hpcai.weak_records import InstanceShare, NodeShare
+
+
+def sharing_of(plan: RunPlan) -> Sharing:
+    """Return how the group of an instance shares the machine."""
+    point = plan.point
+    return Sharing.of(plan.machine, point.nodes, point.ranks_per_node, plan.instances or 1)
+
+
+def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
+    """Return what each instance of a group has for itself.
+
+    On several nodes all are taken to be like this one: the cores and accelerators that may be used here stand for
+    theirs. Under srun the cores are Slurm's to choose; they stay empty.
+
+    Parameters
+    ----------
+    plan
+        Of any instance: all of a group differ in number and seed alone.
+    launcher
+        How the ranks are started.
+
+    Raises
+    ------
+    LaunchError
+        If there are fewer nodes, cores or accelerators than the instances need.
+    """
+    group, sharing = plan.run_id.rsplit("/", 1)[0], sharing_of(plan)
+    hosts = _hosts(group, launcher, sharing.nodes_needed)
+    cores = [] if launcher == "srun" else sorted(os.sched_getaffinity(0))
+    if launcher != "srun" and len(cores) < sharing.cores_needed:
+        raise LaunchError(
+            f"{group}: found {len(cores)} usable cores on this node, expected {sharing.cores_needed} for instances "
+            f"with cores of their own (cores_per_rank {plan.machine.cores_per_rank}); give the job more cores, or "
+            "lower the instances of the table or cores_per_rank of the machine file"
+        )
+    accelerators = _accelerators(group, plan.machine, sharing)
+    return tuple(
+        InstanceShare(
+            instance=number,
+            nodes=tuple(
+                NodeShare(
+                    host=host,
+                    cores=sharing.cores_of(number, cores),
+                    accelerators=sharing.accelerators_of(number, accelerators),
+                )
+                for host in sharing.hosts_of(number, hosts)
+            ),
+        )
+        for number in range(1, sharing.instances + 1)
+    )
+
+
+def _hosts(group: str, launcher: str, nodes: int) -> list[str]:
+    """Return the names of the nodes that the group uses: this one, or the first of Slurm's job."""
+    if nodes == 1 and "SLURM_JOB_NODELIST" not in os.environ:
+        return [socket.gethostname()]
+    if launcher == "horovodrun":
+        if nodes > 1:
+            raise LaunchError(f"{group}: horovodrun starts instances on one node here; use the launcher mpirun or srun")
+        return [socket.gethostname()]
+    if "SLURM_JOB_NODELIST" not in os.environ:
+        raise LaunchError(f"{group}: the instances need {nodes} nodes; expected to be called inside a job of Slurm")
+    try:
+        listed = subprocess.run(["scontrol", "show", "hostnames"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise LaunchError(f"{group}: `scontrol show hostnames` does not tell the nodes of the job: {error}") from error
+    hosts = listed.split()
+    if len(hosts) < nodes:
+        raise LaunchError(f"{group}: found {len(hosts)} nodes in the job, expected {nodes}; ask Slurm for more nodes")
+    return hosts[:nodes]
+
+
+def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:
+    """Return the accelerators that may be used on a node, as CUDA_VISIBLE_DEVICES names them."""
+    if machine.device.kind == "cpu":
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = list(map(str, range(machine.accelerators_per_node))) if visible is None else visible.split(",")
+    needed = min(sharing.instances, sharing.per_block) * sharing.ranks_per_node
+    if len(found) < needed:
+        raise LaunchError(
+            f"{group}: found the accelerators {', '.join(found)} on this node, expected {needed} for instances with "
+            "accelerators of their own; correct CUDA_VISIBLE_DEVICES or the job's request"
+        )
+    return found

@@ -1,0 +1,46 @@
+# Reads:  manifests of dataset and shards
+# Writes: results/weak/{benchmark}/{variant}/{scale}/group.json, and the runs i1/, i2/, ... of its instances beside it
+#
+# One job measures all instances of a weak-scaling group, because they have to train at the same time. A group that is
+# published already is only published again, whatever made Snakemake call `hpcai measure-weak`.
+
+
+if CAMPAIGN.study.measure:
+
+    rule plan_instance:
+        output:
+            plan="results/weak/{benchmark}/{variant}/{scale}/{instance}/plan.json",
+        log:
+            "logs/plan_instance/{benchmark}.{variant}.{scale}.{instance}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        params:
+            plan=weak_plan,
+        script:
+            "../scripts/write_plan.py"
+
+    rule train_together:
+        input:
+            plans=weak_plans_of_group,
+            manifest=run_manifest,
+            pack=run_pack,
+        output:
+            group="results/weak/{benchmark}/{variant}/{scale}/group.json",
+        log:
+            "logs/train_together/{benchmark}.{variant}.{scale}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        resources:
+            machine=1,
+        params:
+            folder=subpath(output.group, parent=True),
+        shell:
+            """
+            hpcai measure-weak \
+                --plans {input.plans:q} \
+                --manifest {input.manifest:q} \
+                --pack {input.pack:q} \
+                --launcher {resources.launcher:q} \
+                --folder {params.folder:q} \
+                --log {log:q}
+            """
