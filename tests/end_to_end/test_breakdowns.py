@@ -165,6 +165,10 @@ def test_scratch_too_small(tmp_path):
         assert "free" in reason
         assert record.training is None
         assert not list(small.iterdir())
+        subprocess.run(["hpcai", "retry", "results/runs"], cwd=folder, capture_output=True, check=True)
+        assert project.snakemake("measure").returncode == 0
+        again = outcome(project, "well/w/n1x2")[2]
+        assert [earlier.attempt for earlier in again.earlier_attempts] == [record.attempt]
     finally:
         subprocess.run(["umount", small], check=True)
 

@@ -71,7 +71,7 @@ def say_history(history: pd.DataFrame) -> str:
         return "no score was measured in any of these results"
     results = history.drop_duplicates("number").sort_values("number")
     lines = [
-        f"{row.number}  {row.folder}  {row.started_utc}  commit {shorten(str(row.commit))}"
+        f"{row.number}  {row.folder}  {row.started_utc}  commit {shorten(str(row.commit)) or 'unknown'}"
         for row in results.itertuples()
     ]
     blocks = ["\n".join(lines)]

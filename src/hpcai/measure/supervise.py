@@ -80,10 +80,9 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
             say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
             publish.republish(folder)
             return record
-        earlier = publish.broken_attempts(folder)
         attempt, plan = publish.open_attempt(folder, plan)
         record = _attempt(plan, inputs, attempt, Start(launcher, instrument), claim)
-        record = record.model_copy(update={"earlier_attempts": earlier})
+        record = record.model_copy(update={"earlier_attempts": publish.broken_attempts(folder)})
         publish.publish(attempt, folder, record)
     say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
     return record
