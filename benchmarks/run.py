@@ -11,6 +11,7 @@ PARTS = {
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
     "bench_timeline.py": "reading a Horovod timeline against Python's json",
     "bench_darshan.py": "reading 24 Darshan logs against PyDarshan's own summary",
+    "bench_rounds.py": "import and verdict of all logs of MLPerf HPC v0.7 against mlperf-logging's checker",
     "bench_report.py": "opening the report in a browser against Snakemake's own report of the same study",
     "bench_overhead.py": "the pipeline's own time per run",
 }

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from hpcai.errors import HpcaiError
+from hpcai.mlperf_hpc.analysis import command as import_command
+from hpcai.mlperf_hpc.analysis import prediction_command
+from hpcai.mlperf_hpc.compliance import command as check_command
+from hpcai.mlperf_hpc.submission import command as submit_command
 
 
 class _Parser(argparse.ArgumentParser):
@@ -61,11 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     capture.set_defaults(run=_capture)
     for run in (measure, capture):
         run.add_argument("--plan", type=Path, required=True)
-        run.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
-        run.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
-        run.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
-        run.add_argument("--folder", type=Path, required=True, help="folder of the run, where its record is published")
-        run.add_argument("--log", type=Path)
+        _add_run_options(run, "folder of the run, where its record is published")
+
+    weak = commands.add_parser(
+        "measure-weak", help="measure a weak-scaling group: several instances of a run at the same time"
+    )
+    weak.add_argument("--plans", type=Path, nargs="+", required=True, help="plans of all instances")
+    weak.set_defaults(run=_measure_weak)
+    _add_run_options(weak, "folder of the group, where its instances are published")
 
     read = commands.add_parser(
         "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
@@ -91,7 +98,16 @@ def _parser() -> argparse.ArgumentParser:
     restore.set_defaults(run=_restore)
 
     _add_comparisons(commands)
+    _add_mlperf(commands)
     return parser
+
+
+def _add_run_options(command: _Parser, folder: str) -> None:
+    command.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
+    command.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
+    command.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
+    command.add_argument("--folder", type=Path, required=True, help=folder)
+    command.add_argument("--log", type=Path)
 
 
 def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:
@@ -144,7 +160,27 @@ def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:
         )
 
 
+def _add_mlperf(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    mlperf = commands.add_parser("mlperf", help="published rounds and submissions of MLPerf HPC")
+    names = mlperf.add_subparsers(required=True, metavar="COMMAND")
+    for name, words, command, run in (
+        ("import", "import published rounds as a results folder like that of a study", import_command, _import_rounds),
+        ("check", "judge a log, a package or a repository; exit status 2: does not comply", check_command, None),
+        ("predict", "predict the time to solution of a scale and batch that nobody ran", prediction_command, None),
+        ("submit", "write own runs as a submission, and check it", submit_command, None),
+    ):
+        parser = names.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.")
+        command.add_arguments(parser)
+        parser.set_defaults(run=run or command.run)
+
+
 # Each command imports what it needs: `hpcai --help` answers at once.
+
+
+def _import_rounds(arguments: argparse.Namespace) -> int:
+    from hpcai.tables import write_tables
+
+    return import_command.run(arguments, write_tables)
 
 
 def _schema(_: argparse.Namespace) -> None:
@@ -180,6 +216,13 @@ def _capture(arguments: argparse.Namespace) -> None:
 
     inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
     capture(inputs, arguments.folder, arguments.launcher)
+
+
+def _measure_weak(arguments: argparse.Namespace) -> None:
+    from hpcai.measure.weak import GroupInputs, measure_weak
+
+    inputs = GroupInputs(tuple(arguments.plans), arguments.manifest, arguments.pack)
+    measure_weak(inputs, arguments.folder, arguments.launcher)
 
 
 def _read(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,117 @@
+"""Logged settings against the tables of the rules, where the package does not check them: warnings, never failures.
+
+What each division may choose stands in ``hpcai/rules/mlperf_hpc.yaml``; only the names under which a log has a setting
+are said here.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from hpcai.mlperf_hpc.compliance.model import Finding
+from hpcai.parsers.mllog import Mllog, MllogEvent
+from hpcai.rules.requirement import Requirement, say
+from hpcai.rules.table import Rule, rules_of
+
+WORKLOADS: Mapping[str, str] = MappingProxyType(
+    {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
+)
+"""Workload of the table by the benchmark's name in logs; OpenFold is checked by the package alone."""
+_SAMPLES = {"train_samples": "data.train_samples", "eval_samples": "data.validation_samples"}
+PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "cosmoflow": {
+            **_SAMPLES,
+            "global_batch_size": "recipe.global_batch",
+            "opt_name": "recipe.optimizer",
+            "sgd_opt_momentum": "recipe.momentum",
+            "opt_momentum": "recipe.momentum",
+            "opt_base_learning_rate": "recipe.base_learning_rate",
+            "opt_learning_rate_warmup_epochs": "recipe.warmup_epochs",
+            "opt_learning_rate_decay_boundary_epochs": "recipe.decay_epochs",
+            "opt_learning_rate_decay_factor": "recipe.decay_factors",
+            "dropout": "model.dropout",
+            "opt_weight_decay": "recipe.weight_decay",
+        },
+        "deepcam": {
+            **_SAMPLES,
+            "global_batch_size": "recipe.global_batch",
+            "opt_name": "recipe.optimizer",
+            "opt_lr": "recipe.learning_rate",
+            "opt_betas": "recipe.betas",
+            "opt_weight_decay": "recipe.weight_decay",
+            "scheduler_type": "recipe.schedule.type",
+            "scheduler_lr_warmup_steps": "recipe.warmup_steps",
+            "scheduler_lr_warmup_factor": "recipe.warmup_factor",
+            "scheduler_milestones": "recipe.schedule.milestones",
+            "scheduler_decay_rate": "recipe.schedule.decay_rate",
+            "scheduler_t_max": "recipe.schedule.t_max",
+            "scheduler_eta_min": "recipe.schedule.eta_min",
+        },
+        "oc20": {
+            **_SAMPLES,
+            "global_batch_size": "recipe.global_batch",
+            "opt_name": "recipe.optimizer",
+            "opt_weight_decay": "recipe.weight_decay",
+            "opt_base_learning_rate": "recipe.base_learning_rate",
+            "opt_learning_rate_warmup_steps": "recipe.warmup_steps",
+            "opt_learning_rate_warmup_factor": "recipe.warmup_factor",
+            "opt_learning_rate_decay_boundary_steps": "recipe.decay_steps",
+            "opt_learning_rate_decay_factor": "recipe.decay_factor",
+        },
+    }
+)
+"""Path in the table of rules by the key of the log."""
+_KEYS = frozenset(key for paths in PATHS.values() for key in paths)
+
+
+def read_settings(log: Mllog) -> dict[str, MllogEvent]:
+    """Return the first line of each setting that the tables speak of."""
+    found: dict[str, MllogEvent] = {}
+    for event in log.events:
+        if isinstance(event.key, str) and event.key in _KEYS:
+            found.setdefault(event.key, event)
+    return found
+
+
+def check_settings(
+    settings: Mapping[str, MllogEvent], *, source: str, benchmark: str, division: str, checked: frozenset[str]
+) -> list[Finding]:
+    """Compare the settings of a log with the table of its division.
+
+    Parameters
+    ----------
+    settings
+        First line of each setting.
+    division
+        "closed" or "open"; of the system file, where there is one.
+    checked
+        Keys for which the package has failures already: they are not said twice.
+    """
+    if benchmark not in PATHS or division not in rules_of("mlperf_hpc").levels:
+        return []
+    values = {path: settings[key].value for key, path in PATHS[benchmark].items() if key in settings}
+    keys = {path: key for key, path in PATHS[benchmark].items() if key in settings and key not in checked}
+    findings = []
+    for rule in rules_of("mlperf_hpc").rules_for(WORKLOADS[benchmark], division):
+        if not _applies(rule, values):
+            continue
+        for path, required in rule.settings.items():
+            if path in keys and not _allows(required, values[path]):
+                event = settings[keys[path]]
+                message = f"{event.key} is {say(event.value)}, the {division} division wants {required.words}"
+                findings.append(
+                    Finding(source, event.line, event.key, f"{rule.section} [{rule.id}]", message, "warning")
+                )
+    return findings
+
+
+def _applies(rule: Rule, values: Mapping[str, Any]) -> bool:
+    return all(path in values and _allows(required, values[path]) for path, required in rule.when.items())
+
+
+def _allows(required: Requirement, value: object) -> bool:
+    """Compare as logs write it: an optimizer in letters of either case, a single element of a list without brackets."""
+    if required.each is not None and not isinstance(value, list):
+        return required.allows([value])
+    return required.allows(value) or (isinstance(value, str) and required.allows(value.lower()))

@@ -1,0 +1,86 @@
+"""Compliance of one log with a rule set: the verdict of ``mlperf_logging.compliance_checker``, with every failure.
+
+The package keeps one message per key, drops it when a later rule file speaks of the key again, and stops with an
+exception on some logs, which then do not comply. So does this check; it goes on behind such a place to report the rest.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+
+from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
+from hpcai.mlperf_hpc.compliance.rule_files import read_rule_set, start_file
+from hpcai.mlperf_hpc.compliance.rule_pass import Asked, RulePass
+from hpcai.mlperf_hpc.compliance.sentences import say_value
+from hpcai.parsers.mllog import TOKEN, Mllog, MllogEvent
+
+
+def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
+    """Check one log against the rule files of a rule set.
+
+    Parameters
+    ----------
+    log
+        The parsed log.
+    rule_set
+        Such as "3.0.0".
+    source
+        Name of the file in the findings.
+
+    Raises
+    ------
+    ParseError
+        If the package has no such rule set.
+    """
+    files = read_rule_set(rule_set)
+    lines = _group(log.events)
+    kept = _damage(log, source)
+    of_keys: dict[str, list[Finding]] = {}
+    warnings: list[Finding] = []
+    waiting: deque[tuple[Asked, frozenset[str]]] = deque([(Asked(start_file(rule_set), None), frozenset())])
+    while waiting:
+        asked, before = waiting.popleft()
+        rules = files.get(asked.name)
+        if rules is None or asked.name in before:
+            kept.append(_stop(asked, source, loops=rules is not None))
+            continue
+        done = RulePass(rules, lines, source)
+        done.run()
+        for key in rules.keys:  # what this file says of a key counts in place of what an earlier one said
+            of_keys.pop(key, None)
+        of_keys.update(done.of_keys)
+        kept += done.kept
+        warnings += done.warnings
+        waiting.extend((one, before | {asked.name}) for one in done.asked)
+    failures = [finding for findings in of_keys.values() for finding in findings] + kept
+    found = sorted(failures + warnings, key=lambda finding: finding.line or float("inf"))
+    return LogVerdict(source, rule_set, not failures, tuple(found))
+
+
+def _damage(log: Mllog, source: str) -> list[Finding]:
+    """Return the lines that cannot be read, and a log without events."""
+    findings = []
+    for line in log.broken:
+        stops = line.kind == "fields"
+        what = "is no event, the package stops here" if stops else "cannot be read"
+        findings.append(Finding(source, line.line, "", "mlp_parser", f"the line {what}: {line.error}", stops=stops))
+    if not log.events:
+        message = f"the log holds no event, expected lines with `{TOKEN.strip()}`"
+        findings.append(Finding(source, None, "", "mlp_compliance", message))
+    return findings
+
+
+def _stop(asked: Asked, source: str, *, loops: bool) -> Finding:
+    """Report a rule file that the package would need but lacks, or would read without end."""
+    reason = "leads back to itself, the package never ends" if loops else "does not exist, the package stops here"
+    line, key = (asked.by.line, asked.by.key) if asked.by else (None, "")
+    value = f"{key} {say_value(asked.by.value)} asks for" if asked.by else "the check begins with"
+    return Finding(source, line, key, asked.name, f"{value} the rule file {asked.name}, which {reason}", stops=True)
+
+
+def _group(events: Iterable[MllogEvent]) -> dict[str, list[MllogEvent]]:
+    """Return the events of each key; what is no text cannot be a key of a rule file."""
+    lines: dict[str, list[MllogEvent]] = {}
+    for event in events:
+        if isinstance(event.key, str):
+            lines.setdefault(event.key, []).append(event)
+    return lines

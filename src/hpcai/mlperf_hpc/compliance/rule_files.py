@@ -1,0 +1,173 @@
+"""The rule files of the package ``mlperf_logging``, read and compiled once.
+
+The package evaluates the expressions of its own files; so does this library, with the same names in reach. Only files
+of the installed package are ever read: a log that names another one cannot make it run.
+"""
+
+import importlib.metadata
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import yaml
+from mlperf_logging.compliance_checker import mlp_compliance
+
+from hpcai.errors import ParseError
+
+_FIELDS = {"NAME", "REQ", "CHECK", "POST", "ATLEAST_ONE_CHECK"}
+_REQUIREMENT = re.compile(r"EXACTLY_ONE|AT_LEAST_ONE|AT_LEAST_ONE_OR\(.*\)|")
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Code of a rule file: its words, and compiled."""
+
+    text: str
+    code: CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """What a rule file says of one key.
+
+    Attributes
+    ----------
+    name
+        The key.
+    requirement
+        REQ as it stands there: how often the key has to occur; blank for no requirement.
+    alternatives
+        The keys of AT_LEAST_ONE_OR, this one among them; empty for other requirements.
+    checks
+        CHECK: each has to hold on each line of the key.
+    action
+        POST: done after the checks.
+    at_least_one
+        ATLEAST_ONE_CHECK: has to hold on one line of the key.
+    once
+        Whether only the first line of the key is looked at, as of all keys with ``submission_``.
+    ordered
+        Whether it matters what was logged before: the code looks at a state, changes it, or asks for rule files.
+    uses_line
+        Whether the code looks at the whole line (``ll``).
+    """
+
+    name: str
+    requirement: str
+    alternatives: frozenset[str]
+    checks: tuple[Expression, ...]
+    action: Expression | None
+    at_least_one: Expression | None
+    once: bool
+    ordered: bool
+    uses_line: bool
+
+
+@dataclass(frozen=True)
+class RuleFile:
+    """One rule file: what is done before the first line, and what is said of each key."""
+
+    name: str
+    begin: CodeType | None
+    keys: Mapping[str, KeyRule]
+
+
+def package_version() -> str:
+    """Return name and version of the package whose rules these are."""
+    return f"mlperf-logging {importlib.metadata.version('mlperf-logging')}"
+
+
+def start_file(rule_set: str) -> str:
+    """Return the name of the rule file that a check begins with."""
+    return f"hpc_{rule_set}/common.yaml"
+
+
+def new_state(rules: RuleFile, enqueue: Callable[[str], None]) -> dict[str, Any]:
+    """Return the names that the expressions of a rule file see, as the package gives them to each file and log."""
+    kept: dict[str, Any] = {}
+    state = {"enqueue_config": enqueue, "s": kept, "is_integer": mlp_compliance.is_integer, "math": math}
+    if rules.begin is not None:
+        exec(rules.begin, state, {})  # noqa: S102  code of the installed package
+    return state
+
+
+@cache
+def read_rule_set(rule_set: str) -> Mapping[str, RuleFile]:
+    """Return the rule files of a rule set by their names, such as ``hpc_3.0.0/closed_oc20.yaml``.
+
+    Raises
+    ------
+    ParseError
+        If the package has no such rule set, or a rule file says what this library cannot evaluate.
+    """
+    folder = Path(mlp_compliance.__file__).parent / f"hpc_{rule_set}"
+    files = {f"{folder.name}/{path.name}": path for path in sorted(folder.glob("*.yaml"))}
+    if not files:
+        known = ", ".join(sorted(path.name[4:] for path in folder.parent.glob("hpc_*")))
+        raise ParseError(f"{package_version()} has no rule set hpc_{rule_set}, expected one of {known}")
+    return {name: _read(path, name) for name, path in files.items()}
+
+
+def _read(path: Path, name: str) -> RuleFile:
+    entries = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader) or []  # noqa: S506  texts only
+    begin = None
+    keys: dict[str, KeyRule] = {}
+    for entry in entries:
+        kind = next(iter(entry))
+        if kind == "BEGIN":
+            begin = compile(entry["BEGIN"]["CODE"].strip(), name, "exec")
+        elif kind == "KEY":
+            rule = _read_key(entry["KEY"], name)
+            keys[rule.name] = rule
+        else:
+            raise _unknown(name, kind)
+    return RuleFile(name, begin, keys)
+
+
+def _read_key(entry: dict[str, Any], name: str) -> KeyRule:
+    requirement = entry.get("REQ", "")
+    if not (entry.keys() <= _FIELDS and _REQUIREMENT.fullmatch(requirement)):
+        raise _unknown(name, f"{', '.join(entry)} with REQ {requirement}")
+    key = entry["NAME"]
+    checks = entry.get("CHECK", [])
+    texts = checks if isinstance(checks, list) else [checks]
+    expressions = tuple(_compile(text, name, "eval") for text in texts)
+    action = _compile(entry["POST"], name, "exec") if "POST" in entry else None
+    one = _compile(entry["ATLEAST_ONE_CHECK"], name, "eval") if "ATLEAST_ONE_CHECK" in entry else None
+    names = {name for code in (*expressions, action, one) if code for name in code.code.co_names}
+    ordered = action is not None or "s" in names
+    return KeyRule(
+        key,
+        requirement,
+        _alternatives(key, requirement),
+        expressions,
+        action,
+        one,
+        "submission_" in key,
+        ordered,
+        "ll" in names,
+    )
+
+
+def _alternatives(key: str, requirement: str) -> frozenset[str]:
+    if "(" not in requirement:
+        return frozenset()
+    others = requirement.removeprefix("AT_LEAST_ONE_OR(").removesuffix(")").split(",")
+    return frozenset({key, *(other.strip() for other in others)})
+
+
+def _compile(text: str, name: str, mode: str) -> Expression:
+    words = text.strip()
+    return Expression(words, compile(words, name, mode))
+
+
+def _unknown(name: str, found: str) -> ParseError:
+    return ParseError(
+        f"{package_version()}, {name}: found {found}, which this library cannot evaluate; "
+        "install the version that requirements.lock names"
+    )

@@ -1,0 +1,211 @@
+"""The verdict on a whole source: a log, a folder, an organisation, a repository or an archive."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Literal
+
+from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
+from hpcai.mlperf_hpc.compliance.evidence import Evidence, Remains, read_remains
+from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene
+from hpcai.mlperf_hpc.compliance.listing import Listing, is_unnumbered, list_source
+from hpcai.mlperf_hpc.compliance.log_check import check_log
+from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
+from hpcai.mlperf_hpc.compliance.package import OrganisationVerdict, judge_organisation
+from hpcai.mlperf_hpc.compliance.rule_files import package_version
+from hpcai.mlperf_hpc.compliance.submission_check import (
+    Facts,
+    SubmissionVerdict,
+    judge_submission,
+    runs_by_rule,
+)
+from hpcai.mlperf_hpc.rounds.model import Round, Submission
+from hpcai.mlperf_hpc.rounds.source import is_archive
+from hpcai.parsers.mllog import Mllog, parse_mllog
+
+PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]
+"""no logs: no errors either, because it looks at no logs outside of folders strong and weak."""
+
+
+@dataclass(frozen=True)
+class PackageVerdict:
+    """The verdict on a source.
+
+    Attributes
+    ----------
+    source, name
+        What was checked, and the name of the round.
+    rule_set, reason
+        Which rule set judged it, and why this one.
+    checker
+        Name and version of the package whose rules these are.
+    complies
+        Whether nothing failed that decides.
+    package_answers
+        How the package's own checker ends for each organisation: it finds no errors, errors, or stops with an
+        exception. Empty where the source is no organisation's folder.
+    submissions
+        Verdicts of the results; empty for a single log.
+    logs
+        Verdicts of logs that belong to no result that was judged, such as a single log.
+    findings
+        What concerns system files, tree and repository.
+    not_checked
+        What could not be looked at, and why.
+    """
+
+    source: str
+    name: str
+    rule_set: str
+    reason: str
+    checker: str
+    complies: bool
+    package_answers: Mapping[str, PackageAnswer]
+    submissions: tuple[SubmissionVerdict, ...]
+    logs: tuple[LogVerdict, ...]
+    findings: tuple[Finding, ...]
+    not_checked: tuple[str, ...]
+
+    def all_findings(self) -> Iterator[Finding]:
+        """Yield what was found in tree, results and logs."""
+        yield from self.findings
+        for submission in self.submissions:
+            yield from submission.findings
+            for log in (*submission.logs, *submission.pruned):
+                yield from log.findings
+        for log in self.logs:
+            yield from log.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the verdict for a JSON file; what is no number is null."""
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
+
+
+def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
+    """Judge a log, a folder of logs, an organisation's folder, a repository of results, or an archive of one.
+
+    Parameters
+    ----------
+    source
+        What to judge; it is only read.
+    rule_set
+        Such as "3.0.0"; found by itself if None.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such rule set.
+    ParseError
+        If the source cannot be read or holds no log.
+    """
+    remains: dict[str, Remains] = {}
+
+    def keep(path: str, log: Mllog) -> None:
+        remains[path] = read_remains(log, path)
+
+    checked = read_checked_round(source, rule_set=rule_set, look=keep)
+    rules = checked.choice.rule_set
+    logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
+    listing = _list(source, logs, rules)
+    tops = listing.organisations()
+    names = _names(checked.round, tops, source)
+    factors = {one.folder: one.scaling_factor for one in checked.round.submissions if one.scaling_factor is not None}
+    parts = [judge_organisation(top, names[top], listing, logs, factors, rules) for top in tops]
+    loose = [] if tops or _is_log(source) else [_judge_loose(one, logs, rules) for one in checked.round.submissions]
+    submissions = [submission for part in parts for submission in part.submissions] + [one for one in loose if one]
+    judged = {log.source for submission in submissions for log in (*submission.logs, *submission.pruned)}
+    rest = tuple(log.verdict for path, log in sorted(logs.items()) if path not in judged)
+    found = [finding for part in parts for finding in part.findings]
+    hygiene = check_hygiene(source) if source.is_dir() else []
+    failed = any(finding.failed for finding in found) or not all(one.accepted for one in submissions)
+    return PackageVerdict(
+        source=str(source),
+        name=checked.round.name,
+        rule_set=rules,
+        reason=checked.choice.reason,
+        checker=package_version(),
+        complies=not failed and (bool(submissions) or all(log.complies for log in rest)),
+        package_answers={names[part.top]: _answer(part) for part in parts},
+        submissions=tuple(submissions),
+        logs=rest,
+        findings=(*found, *hygiene),
+        not_checked=_not_checked(source, tops),
+    )
+
+
+def _list(source: Path, logs: dict[str, Evidence], rule_set: str) -> Listing:
+    """List a source, and take the logs whose names have no number: the package counts them."""
+    if _is_log(source):
+        return Listing(None, frozenset(), {})
+    listing = list_source(source)
+    for path, content in listing.contents.items():
+        if is_unnumbered(PurePosixPath(path).name):
+            log = parse_mllog(content, path)
+            logs[path] = Evidence(check_log(log, rule_set, source=path), read_remains(log, path))
+    return listing
+
+
+def _is_log(source: Path) -> bool:
+    return source.is_file() and not is_archive(source)
+
+
+def _names(found: Round, tops: list[str], source: Path) -> dict[str, str]:
+    """Return the name of the organisation that each folder belongs to."""
+    own = source.resolve().name
+    known = {one.folder: one.org for one in found.submissions}
+    names = {}
+    for top in tops:
+        orgs = {org for folder, org in known.items() if PurePosixPath(folder).is_relative_to(top)}
+        names[top] = PurePosixPath(top).name or (orgs.pop() if len(orgs) == 1 else own)
+    return names
+
+
+def _judge_loose(one: Submission, logs: Mapping[str, Evidence], rule_set: str) -> SubmissionVerdict | None:
+    """Judge a result whose folder is not part of an organisation's: by its logs alone."""
+    if one.benchmark not in runs_by_rule():
+        return None
+    found = [logs[run.source] for run in sorted(one.runs, key=lambda run: run.source)]
+    pruned = [logs[run.source] for run in sorted(one.pruned, key=lambda run: run.source)]
+    facts = Facts(
+        folder=one.folder,
+        org=one.org,
+        system=one.system_name,
+        benchmark=one.benchmark,
+        scaling=one.scaling,
+        division=one.division,
+        scaling_factor=one.scaling_factor,
+    )
+    return judge_submission(facts, found, pruned, rule_set)
+
+
+def _answer(part: OrganisationVerdict) -> PackageAnswer:
+    """Return how the package's own checker ends; it looks at no logs outside of strong and weak."""
+    flat = {finding.source for one in part.submissions for finding in one.findings if finding.key == "scaling"}
+    seen = [one for one in part.submissions if one.folder not in flat]
+    if any(finding.stops for finding in part.findings) or any(one.stops for one in seen):
+        return "stops"
+    if part.submissions and not seen and not any(finding.failed for finding in part.findings):
+        return "no logs"
+    failed = any(finding.failed for finding in part.findings) or not all(one.accepted for one in seen)
+    return "errors" if failed else "no errors"
+
+
+def _not_checked(source: Path, tops: list[str]) -> tuple[str, ...]:
+    reasons = []
+    if not tops:
+        reasons.append("structure of the package and system files: the source is no organisation's folder")
+    if not source.is_dir():
+        reasons.append("names, sizes and links of the repository: the source is no folder")
+    return tuple(reasons)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {key: _plain(element) for key, element in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(element) for element in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
