@@ -1,9 +1,11 @@
 """MLPerf logs: the lines of one log as events, read as the package ``mlperf_logging`` reads them, but faster."""
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json
 
@@ -13,9 +15,8 @@ TOKEN = ":::MLLOG "  # noqa: S105 - no password
 _NEEDED = ("time_ms", "key", "value", "metadata")
 
 
-@dataclass(frozen=True, slots=True)
-class MllogEvent:
-    """One event of a log.
+class MllogEvent(NamedTuple):
+    """One event of a log; a tuple, because a round has hundreds of thousands.
 
     Attributes
     ----------
@@ -23,8 +24,8 @@ class MllogEvent:
         Line of the file, from 1.
     number
         Number of the line among those with the token, from 0: the package's own count.
-    text
-        The line from the token on.
+    words
+        The line behind the token.
     time_ms
         Milliseconds since the Unix epoch.
     event_type
@@ -35,12 +36,17 @@ class MllogEvent:
 
     line: int
     number: int
-    text: str
+    words: str
     time_ms: float
     event_type: str
     key: Any
     value: Any
     metadata: Any
+
+    @property
+    def text(self) -> str:
+        """The line from the token on."""
+        return TOKEN + self.words
 
     @property
     def details(self) -> dict[str, Any]:
@@ -75,6 +81,15 @@ class Mllog:
     ends_with_newline: bool
     crowded: tuple[int, ...] = ()
 
+    @cached_property
+    def by_key(self) -> dict[str, list[MllogEvent]]:
+        """The events of each key that is a text, in the order of the lines."""
+        found: defaultdict[str, list[MllogEvent]] = defaultdict(list)
+        for event in self.events:
+            if isinstance(event.key, str):
+                found[event.key].append(event)
+        return dict(found)
+
 
 def parse_mllog(content: bytes, source: str) -> Mllog:
     """Parse the content of a log.
@@ -86,24 +101,33 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
     source
         Name of the file, for messages.
     """
-    text = content.decode("latin-1").replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    text = content.decode("latin-1")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    before, *pieces = text.split(TOKEN)
+    line, number = before.count("\n") + 1, 0
     events: list[MllogEvent] = []
     broken: list[BrokenLine] = []
-    crowded: list[int] = []
-    for line, words in enumerate(lines, start=1):
-        place = words.rfind(TOKEN)
-        if place < 0:
+    crowded: dict[int, None] = {}
+    for place, piece in enumerate(pieces, start=1):
+        end = piece.find("\n")
+        if end < 0 and place < len(pieces):  # the next token stands in the same line
+            crowded[line] = None
             continue
-        if words.find(TOKEN) < place:
-            crowded.append(line)
-        found = _parse_line(words[place:].strip(), line, len(events) + len(broken))
-        if isinstance(found, MllogEvent):
-            events.append(found)
-        else:
-            broken.append(found)
+        words = (piece if end < 0 else piece[:end]).rstrip()
+        try:
+            fields = from_json(words, cache_strings="keys")
+            kind, time_ms = fields["event_type"], float(fields["time_ms"])
+            event = MllogEvent(line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
+            events.append(event if isinstance(kind, str) else event._replace(event_type=str(kind)))
+        except (ValueError, LookupError, TypeError, OverflowError):
+            found = _parse_line(words, line, number)
+            (events if isinstance(found, MllogEvent) else broken).append(found)  # type: ignore[arg-type]
+        number += 1
+        line += 1 if end == len(piece) - 1 else piece.count("\n")
+    newlines = text.count("\n")
     ends = not text or text.endswith("\n")
-    return Mllog(source, tuple(events), tuple(broken), len(lines) - bool(text.endswith("\n")), ends, tuple(crowded))
+    return Mllog(source, tuple(events), tuple(broken), newlines + (not ends), ends, tuple(crowded))
 
 
 def read_mllog(path: Path) -> Mllog:
@@ -123,15 +147,13 @@ def read_mllog(path: Path) -> Mllog:
     return log
 
 
-def _parse_line(text: str, line: int, number: int) -> MllogEvent | BrokenLine:
-    words = text[len(TOKEN) :]
+def _parse_line(words: str, line: int, number: int) -> MllogEvent | BrokenLine:
+    """Parse an unusual line as the package does: its own reader decides what is unreadable."""
+    text = (TOKEN + words).rstrip()
     try:
-        fields = from_json(words, cache_strings="keys")
-    except ValueError:
-        try:
-            fields = json.loads(words)  # the package's own reader decides what is unreadable
-        except (ValueError, RecursionError) as error:
-            return BrokenLine(line, text, str(error), "unreadable")
+        fields = json.loads(words)
+    except (ValueError, RecursionError) as error:
+        return BrokenLine(line, text, str(error), "unreadable")
     if not isinstance(fields, dict):
         return BrokenLine(line, text, f"found a {type(fields).__name__}, expected an object", "fields")
     missing = [name for name in _NEEDED if name not in fields]
@@ -144,4 +166,4 @@ def _parse_line(text: str, line: int, number: int) -> MllogEvent | BrokenLine:
     except (TypeError, OverflowError) as error:
         return BrokenLine(line, text, f"time_ms: {error}", "fields")
     kind = str(fields.get("event_type", ""))
-    return MllogEvent(line, number, text, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
+    return MllogEvent(line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])

@@ -5,13 +5,12 @@ exception on some logs, which then do not comply. So does this check; it goes on
 """
 
 from collections import deque
-from collections.abc import Iterable
 
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.compliance.rule_files import read_rule_set, start_file
 from hpcai.mlperf_hpc.compliance.rule_pass import Asked, RulePass
 from hpcai.mlperf_hpc.compliance.sentences import say_value
-from hpcai.parsers.mllog import TOKEN, Mllog, MllogEvent
+from hpcai.parsers.mllog import TOKEN, Mllog
 
 
 def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
@@ -32,7 +31,7 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
         If the package has no such rule set.
     """
     files = read_rule_set(rule_set)
-    lines = _group(log.events)
+    lines = log.by_key
     kept = _damage(log, source)
     of_keys: dict[str, list[Finding]] = {}
     warnings: list[Finding] = []
@@ -75,12 +74,3 @@ def _stop(asked: Asked, source: str, *, loops: bool) -> Finding:
     line, key = (asked.by.line, asked.by.key) if asked.by else (None, "")
     value = f"{key} {say_value(asked.by.value)} asks for" if asked.by else "the check begins with"
     return Finding(source, line, key, asked.name, f"{value} the rule file {asked.name}, which {reason}", stops=True)
-
-
-def _group(events: Iterable[MllogEvent]) -> dict[str, list[MllogEvent]]:
-    """Return the events of each key; what is no text cannot be a key of a rule file."""
-    lines: dict[str, list[MllogEvent]] = {}
-    for event in events:
-        if isinstance(event.key, str):
-            lines.setdefault(event.key, []).append(event)
-    return lines

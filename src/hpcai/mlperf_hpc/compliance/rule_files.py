@@ -7,7 +7,7 @@ of the installed package are ever read: a log that names another one cannot make
 import importlib.metadata
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -55,6 +55,9 @@ class KeyRule:
         Whether it matters what was logged before: the code looks at a state, changes it, or asks for rule files.
     uses_line
         Whether the code looks at the whole line (``ll``).
+    holds, meets
+        All checks, and the check for one line, each as a function of ``v``, which is faster than evaluating them; None
+        where there are none, or where a function would see other names than an evaluated expression.
     """
 
     name: str
@@ -66,6 +69,8 @@ class KeyRule:
     once: bool
     ordered: bool
     uses_line: bool
+    holds: CodeType | None
+    meets: CodeType | None
 
 
 @dataclass(frozen=True)
@@ -151,7 +156,18 @@ def _read_key(entry: dict[str, Any], name: str) -> KeyRule:
         "submission_" in key,
         ordered,
         "ll" in names,
+        _as_function(expressions),
+        _as_function((one,) if one else ()),
     )
+
+
+def _as_function(expressions: Sequence[Expression]) -> CodeType | None:
+    """Compile the conjunction of expressions as a function of the line's content."""
+    # Within a comprehension or lambda an evaluated expression does not see `v`, but a function's would.
+    nested = any(isinstance(part, CodeType) for one in expressions for part in one.code.co_consts)
+    if not expressions or nested or any("ll" in one.code.co_names for one in expressions):
+        return None
+    return compile(f"lambda v: {' and '.join(f'({one.text})' for one in expressions)}", "rules", "eval")
 
 
 def _alternatives(key: str, requirement: str) -> frozenset[str]:

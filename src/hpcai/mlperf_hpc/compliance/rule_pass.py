@@ -1,8 +1,9 @@
 """One rule file applied to the lines of one log, as ``ComplianceChecker.configured_checks`` of the package does it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import CodeType
 from typing import Any
 
 from mlperf_logging.compliance_checker.mlp_parser.ruleset_100 import LogLine
@@ -49,6 +50,7 @@ class RulePass:
         self._names: list[str] = []
         self._state = new_state(rules, self._names.append)
         self._met: dict[str, bool] = {}
+        self._functions: dict[CodeType, Callable[[Mapping[str, Any]], object]] = {}
 
     def run(self) -> None:
         """Go through the lines of all keys, and count them.
@@ -74,7 +76,7 @@ class RulePass:
         names: dict[str, Any] = {"v": {"value": event.value, "metadata": event.metadata}}
         if rule.uses_line:
             names["ll"] = LogLine(event.text, event.time_ms, event.key, names["v"], event.number)
-        for check in rule.checks:
+        for check in () if self._call(rule.holds, names["v"]) else rule.checks:
             try:
                 held = eval(check.code, self._state, names)  # noqa: S307
             except Exception as error:  # the package takes any for a failed check
@@ -84,8 +86,22 @@ class RulePass:
                     self._fail(event.line, rule.name, check.text, say_check(check.text, event))
         if rule.action is not None:
             self._act(rule.action, rule, event, names)
-        if rule.at_least_one is not None:
+        if rule.at_least_one is not None and self._call(rule.meets, names["v"]):
+            self._met[rule.name] = True
+        elif rule.at_least_one is not None:
             self._meet(rule.at_least_one, rule, event, names)
+
+    def _call(self, code: CodeType | None, value: Mapping[str, Any]) -> bool:
+        """Return whether all expressions of a function hold; if not, they are evaluated one by one."""
+        if code is None:
+            return False
+        function = self._functions.get(code)
+        if function is None:
+            function = self._functions[code] = eval(code, self._state)  # noqa: S307
+        try:
+            return bool(function(value))
+        except Exception:
+            return False
 
     def _act(self, action: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
         """Do what a rule wants done after its checks, and take the rule files that it asks for."""

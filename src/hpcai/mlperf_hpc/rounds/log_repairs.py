@@ -1,6 +1,7 @@
 """What is irregular in a log as a whole: its lines, their order in time, types of events, settings logged twice."""
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Mapping
 
@@ -55,8 +56,10 @@ def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Re
 def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[Repair]:
     """Return times that go backwards from one event to the next, and times that cannot be milliseconds since 1970."""
     repairs = []
+    times = [event.time_ms for event in log.events]
+    in_order = all(map(operator.le, times, times[1:]))
     count, largest_ms, first, latest = 0, 0.0, 0, -math.inf
-    for event in log.events:
+    for event in () if in_order else log.events:
         if event.time_ms < latest:
             count += 1
             first = first or event.line
@@ -75,21 +78,18 @@ def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[R
 
 def wrong_event_types(log: Mllog, source: str) -> list[Repair]:
     """Return starts, stops and points in time that are logged as something else; pairs are found by their keys."""
-    seen: dict[tuple[str, str], list[int]] = {}
-    for event in log.events:
-        if isinstance(event.key, str):
-            lines = seen.get((event.key, event.event_type))
-            if lines is None:
-                seen[event.key, event.event_type] = [event.line, 1]
-            else:
-                lines[1] += 1
-    wrong = {(key, kind): lines for (key, kind), lines in seen.items() if kind != _expected_type(key)}
+    wrong: list[tuple[int, str]] = []
+    for key, events in log.by_key.items():
+        expected = _expected_type(key)
+        kinds = Counter(event.event_type for event in events)
+        for kind in kinds.keys() - {expected}:
+            first = next(event.line for event in events if event.event_type == kind)
+            wrong.append((first, f"{kinds[kind]} {key} {kind or 'without a type'}"))
     if not wrong:
         return []
-    words = [f"{count} {key} {kind or 'without a type'}" for (key, kind), (_, count) in wrong.items()]
+    words = [said for _, said in sorted(wrong)]
     found = f"{', '.join(words[:4])}{', ...' if len(words) > 4 else ''}"
-    first = min(line for line, _ in wrong.values())
-    return [Repair(source, f"line {first}", "event_type_wrong", found, "paired by key")]
+    return [Repair(source, f"line {min(wrong)[0]}", "event_type_wrong", found, "paired by key")]
 
 
 def _expected_type(key: str) -> str:

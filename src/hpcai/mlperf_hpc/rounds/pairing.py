@@ -96,7 +96,8 @@ def _close(pairing: Pairing, start: MllogEvent, stop: MllogEvent, began: Label, 
 def label_of(event: MllogEvent) -> Label:
     """Return the epoch_num (of a block its first_epoch_num) and step_num of an event; None where it has no number."""
     details = event.details
-    return number_in(details.get("epoch_num", details.get("first_epoch_num"))), number_in(details.get("step_num"))
+    epoch, step = details.get("epoch_num", details.get("first_epoch_num")), details.get("step_num")
+    return None if epoch is None else number_in(epoch), None if step is None else number_in(step)
 
 
 def number_in(value: object) -> float | None:

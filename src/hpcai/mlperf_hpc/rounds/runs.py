@@ -71,16 +71,12 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
 
 def _by_key(log: Mllog, source: str, repairs: list[Repair]) -> dict[str, list[MllogEvent]]:
     """Return the events by key, without those that have no key or no time."""
-    by_key: dict[str, list[MllogEvent]] = {}
-    keyless: list[MllogEvent] = []
-    timeless: list[MllogEvent] = []
-    for event in log.events:
-        if not isinstance(event.key, str):
-            keyless.append(event)
-        elif not math.isfinite(event.time_ms):
-            timeless.append(event)
-        else:
-            by_key.setdefault(event.key, []).append(event)
+    by_key = log.by_key
+    timeless = [event for event in log.events if isinstance(event.key, str) and not math.isfinite(event.time_ms)]
+    if timeless:
+        timed = {key: [event for event in events if math.isfinite(event.time_ms)] for key, events in by_key.items()}
+        by_key = {key: events for key, events in timed.items() if events}
+    keyless = [event for event in log.events if not isinstance(event.key, str)]
     for kind, events in (("key_not_text", keyless), ("time_not_finite", timeless)):
         if events:
             repairs.append(Repair(source, place(events), kind, f"{len(events)} events", "left out"))
