@@ -3,8 +3,12 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 ARGS ?=
+ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
-.PHONY: run test env lint unit bench screenshots lock schema clean
+COMMA := ,
+SPACE := $(subst ,, )
+
+.PHONY: run rounds rounds-there test env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -13,6 +17,17 @@ help:
 run: env ## set up, run the default study, write results/report.html
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake all $(ARGS)
 	@echo "The report: file://$(CURDIR)/results/report.html"
+
+rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive"), write results/rounds.html; starts no run
+	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
+	@echo "The comparison: file://$(CURDIR)/results/rounds.html"
+
+rounds-there:
+	@for round in $(ROUNDS); do \
+		test -e "$$round" && continue; \
+		echo "$$round: not there; name result repositories or archives: make rounds ROUNDS=\"v1.0 v2.0.tar.xz\"" >&2; \
+		exit 2; \
+	done
 
 test: env lint ## set up, run linters and all tests
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest $(ARGS)
@@ -46,4 +61,4 @@ lock: ## resolve requirements.lock and envs/ anew (needs uv)
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement
-	rm -rf logs results/tables results/figures results/hpc_ai500 results/summary.json results/scoring.json results/*.html
+	rm -rf logs results/tables results/figures results/hpc_ai500 results/own_runs results/rounds* results/summary.json results/scoring.json results/*.html

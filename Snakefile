@@ -12,12 +12,14 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pack.smk"
 include: "workflow/rules/measure.smk"
+include: "workflow/rules/weak.smk"
 include: "workflow/rules/characterise.smk"
 include: "workflow/rules/analyse.smk"
 include: "workflow/rules/profiles.smk"
 include: "workflow/rules/views.smk"
 include: "workflow/rules/scores.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/rounds.smk"
 include: "workflow/rules/targets.smk"
 
 
@@ -31,3 +33,4 @@ rule all:
         "results/report.html",
         "results/workflow_report.html",
         CHARACTERISATIONS,
+        WEAK_GROUPS,

@@ -10,7 +10,7 @@ import pytest
 from hpcai.config.runs import PROFILES
 
 ROOT = Path(__file__).parents[2]
-RUNS, FIGURES, CHARTS = 3, 19, 4
+RUNS, FIGURES, CHARTS = 3, 24, 4
 
 
 def test_job_counts_follow_the_run_table(project):
@@ -120,3 +120,49 @@ def test_entry_point_and_scripts_stay_small():
     assert len((ROOT / "Snakefile").read_text().splitlines()) <= 70
     for script in (ROOT / "workflow/scripts").glob("*.py"):
         assert len(script.read_text().splitlines()) <= 40, script
+
+
+def make_rounds(folder):
+    """Write two published rounds, a folder and an archive: a dry run looks at their names and times alone."""
+    (folder / "v1.0/A/results/x/strong/deepcam").mkdir(parents=True)
+    (folder / "v1.0/A/results/x/strong/deepcam/result_1.txt").touch()
+    (folder / "mlperf_hpc_v0.7.tar.xz").touch()
+    return [f"rounds=['{folder}/v1.0','{folder}/mlperf_hpc_v0.7.tar.xz']"]
+
+
+def test_without_rounds_none_is_imported(project):
+    counts = project.dry_run("all")
+    assert "import_round" not in counts
+    assert counts["import_own_runs"] == counts["analyse_rounds"] == counts["show_round_tables"] == 1
+
+
+def test_each_round_is_imported_once_for_report_and_ranking(project, tmp_path):
+    counts = project.dry_run("all", config=make_rounds(tmp_path))
+    assert counts["import_round"] == 2
+    assert counts["analyse_rounds"] == counts["rank_results"] == 1
+    assert counts["train"] == RUNS
+    assert "import_round" in project.dry_run("scores", config=make_rounds(tmp_path / "others"))
+
+
+def test_rounds_have_a_page_for_which_no_run_starts(project, tmp_path):
+    rounds = make_rounds(tmp_path)
+    counts = project.dry_run("rounds", config=rounds)
+    assert counts["import_round"] == 2
+    assert counts["import_own_runs"] == counts["write_rounds_page"] == 1
+    measuring = {"plan_run", "train", "prepare_data", "pack_data", "profile_run", "collect_runs", "report"}
+    assert not measuring & set(counts)
+    # Nor is a run that is recorded made again, whatever happened to what it was made from.
+    run = project.directory / "results/runs/cosmoflow_mini/fp32/n1x1/r1"
+    run.mkdir(parents=True)
+    (run / "record.json").touch()
+    assert project.dry_run("rounds", config=rounds) == counts
+
+
+def test_rounds_that_cannot_be_imported_are_named(project, tmp_path):
+    (tmp_path / "v1.0").mkdir()
+    (tmp_path / "other/v1.0").mkdir(parents=True)
+    done = project.snakemake("--dry-run", "rounds", config=[f"rounds=['{tmp_path}/v1.0','{tmp_path}/other/v1.0']"])
+    assert done.returncode != 0
+    assert "rounds.1: found" in done.stdout
+    assert "another name than 'v1.0'" in done.stdout
+    assert "Traceback" not in done.stdout

@@ -9,6 +9,7 @@ from snakemake.exceptions import WorkflowError
 
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign
+from hpcai.config.rounds import find_round, name_round
 from hpcai.config.runs import PROFILES
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
@@ -27,7 +28,10 @@ wildcard_constraints:
     variant="[a-z][a-z0-9_]*",
     scale=r"n\d+x\d+",
     repetition=r"r\d+",
+    instance=r"i\d+",
     profile="|".join(PROFILES),
+    round=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
+    place="results|results/rounds_page",
 
 
 def checked_campaign():
@@ -38,7 +42,9 @@ def checked_campaign():
             (Path("results/profiles", kind), campaign.profiles(kind))
             for kind in PROFILES
         ]
-        refuse_changed([(Path("results/runs"), campaign.plans()), *kinds])
+        runs = (Path("results/runs"), campaign.plans())
+        groups = (Path("results/weak"), campaign.weak_plans())
+        refuse_changed([runs, groups, *kinds])
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
     return campaign
@@ -47,6 +53,7 @@ def checked_campaign():
 CAMPAIGN = checked_campaign()
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
+WEAK_PLANS = CAMPAIGN.weak_plans()
 # The defaults go back into the configuration, so that the report shows what was really used.
 config.update(CAMPAIGN.study.model_dump(mode="json"))
 
@@ -64,6 +71,10 @@ PACKS = [
     if benchmark.is_packed
 ]
 RECORDS = [f"results/runs/{run_id}/record.json" for run_id in PLANS]
+# Weak-scaling groups: several instances each, which one job measures at the same time.
+WEAK_GROUPS = present_or_planned(
+    sorted({f"results/weak/{Path(run_id).parent}/group.json" for run_id in WEAK_PLANS})
+)
 CAPTURES = present_or_planned(
     [
         f"results/profiles/{profile}/{run_id}/capture.json"
@@ -94,6 +105,8 @@ HPC_AI500_BENCHMARKS = [
 PUBLISHED = [str(path) for path in CAMPAIGN.published]
 RANKED_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.rank_with]
 EARLIER_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.compare_with]
+ROUNDS = {name_round(source): find_round(source) for source in CAMPAIGN.study.rounds}
+IMPORTED_ROUNDS = [f"results/rounds/{name}" for name in ROUNDS]
 CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
 # Which files of which kinds of profiles hold a view.
 VIEW_FILES = {
@@ -122,6 +135,93 @@ SCORE_TABLES = {
     "rank_results": ["declared", "declared_checks", "ranking"],
     "compare_studies": ["comparison", "changes", "history"],
 }
+
+
+# What each published round is imported as: a results folder like that of a study, and tables for the analysis of rounds.
+IMPORTED_TABLES = ["runs", "epochs", "run_scores", "scores"]
+SOURCE_TABLES = [
+    "mlperf_runs",
+    "mlperf_weak",
+    "mlperf_verdicts",
+    "mlperf_repairs",
+    "mlperf_systems",
+]
+# Tables of all rounds and our own runs together, with the headings of their pages.
+ROUND_TABLES = {
+    "mlperf_runs": "Runs of MLPerf HPC",
+    "mlperf_weak": "Weak scaling of MLPerf HPC",
+    "mlperf_verdicts": "Verdicts on MLPerf HPC logs",
+    "mlperf_repairs": "Repairs of MLPerf HPC logs",
+    "mlperf_systems": "Systems of MLPerf HPC results",
+    "mlperf_results": "Results of MLPerf HPC",
+    "mlperf_efficiencies": "Scaling efficiencies of MLPerf HPC results",
+    "mlperf_principal": "Principal axes of the runs of MLPerf HPC results",
+    "mlperf_curves": "Joined curves of MLPerf HPC results",
+    "mlperf_predictions": "Predicted configurations of MLPerf HPC",
+    "mlperf_leave_one_out": "Each MLPerf HPC result predicted from the others",
+    "mlperf_prediction_errors": "How far predictions are off",
+}
+ROUND_FIGURES = [
+    "mlperf_time_shares",
+    "mlperf_scaling",
+    "mlperf_principal",
+    "mlperf_weak",
+    "mlperf_prediction",
+]
+
+
+def round_pages(place):
+    """Files about rounds that a report page in this folder shows."""
+    return [
+        *expand(f"{place}/tables/{{table}}.html", table=ROUND_TABLES),
+        *expand(f"{place}/figures/{{figure}}.svg", figure=ROUND_FIGURES),
+    ]
+
+
+def round_source(wildcards):
+    """Folder or archive of a round."""
+    return str(ROUNDS[wildcards.round])
+
+
+def round_archive(wildcards):
+    """Archive of a round; a folder is no input, because its time of change says nothing of what lies deeper in it."""
+    return [] if ROUNDS[wildcards.round].is_dir() else str(ROUNDS[wildcards.round])
+
+
+def state_of(files):
+    """Digest of names, sizes and times of files that are no input of a job: a change of any runs it again."""
+    facts = [(file, file.lstat()) for file in files if not file.is_dir()]
+    lines = [f"{file} {fact.st_size} {fact.st_mtime_ns}" for file, fact in facts]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def round_state(wildcards):
+    """State of all files of a round that is a folder."""
+    return state_of(sorted(ROUNDS[wildcards.round].rglob("*")))
+
+
+def is_mlperf_hpc(record):
+    """Whether a run is of a benchmark of MLPerf HPC, by the path of its record."""
+    return CAMPAIGN.benchmarks[Path(record).parts[2]].suite == "mlperf_hpc"
+
+
+def own_records(wildcards):
+    """Records of all our MLPerf HPC runs for the study's report; as inputs they are measured if they are not there."""
+    records = RECORDS_TO_ANALYSE if wildcards.place == "results" else []
+    return list(filter(is_mlperf_hpc, records))
+
+
+def recorded(wildcards):
+    """Records that are there for the page on rounds; being no inputs they never start a run."""
+    records = [] if wildcards.place == "results" else RECORDS
+    return [
+        record for record in filter(is_mlperf_hpc, records) if Path(record).exists()
+    ]
+
+
+def recorded_state(wildcards):
+    """State of the records that are there."""
+    return state_of(map(Path, recorded(wildcards)))
 
 
 def score_tables(rule):
@@ -179,6 +279,23 @@ def profile_plan(wildcards):
     return kept_plan(plans[run], written).model_dump(mode="json")
 
 
+def weak_plan(wildcards):
+    """Plan of one instance of a weak-scaling group, as plain values."""
+    run = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.instance}"
+    written = Path("results/weak", run, "plan.json")
+    return kept_plan(WEAK_PLANS[run], written).model_dump(mode="json")
+
+
+def weak_plans_of_group(wildcards):
+    """Plans of all instances of a weak-scaling group, by number."""
+    group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+    return [
+        f"results/weak/{run_id}/plan.json"
+        for run_id in WEAK_PLANS
+        if str(Path(run_id).parent) == group
+    ]
+
+
 def captures_of(profile):
     """Captures of one kind of profile."""
     return [
@@ -211,7 +328,7 @@ def run_pack(wildcards):
 def records_to_analyse():
     """Records of the planned runs."""
     records = present_or_planned(RECORDS)
-    if not records:
+    if not records and not ROUNDS:
         raise WorkflowError(
             "measure: found false, but results/runs holds no record of this study; set it to true"
         )

@@ -2,7 +2,14 @@
 # Writes: results/report.html, which people read, and results/workflow_report.html, how Snakemake made it
 
 
-REPORTED = [*ANALYSES, *VIEW_PAGES, *SCORES, "results/characterisation.json"]
+REPORTED = [
+    *ANALYSES,
+    *VIEW_PAGES,
+    *SCORES,
+    *round_pages("results"),
+    "results/characterisation.json",
+]
+REPORT_LIBRARY = library_digest("report", "plots", "metrics")
 REPORT_SOURCES = [
     str(path)
     for pattern in ["workflow.rst", "report.css", "captions/*.rst", "page/*"]
@@ -36,7 +43,7 @@ rule report:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=library_digest("report", "plots", "metrics"),
+        library=REPORT_LIBRARY,
     script:
         "../scripts/write_report.py"
 

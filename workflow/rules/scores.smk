@@ -47,7 +47,7 @@ rule rank_results:
     input:
         scores=[
             f"{folder}/tables/scores.parquet"
-            for folder in ["results", *RANKED_STUDIES]
+            for folder in ["results", *RANKED_STUDIES, *IMPORTED_ROUNDS]
         ],
         published=PUBLISHED,
     output:

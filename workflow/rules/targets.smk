@@ -9,6 +9,7 @@ localrules:
     views,
     scores,
     analyse,
+    rounds,
 
 
 rule data:
@@ -24,6 +25,7 @@ rule pack:
 rule measure:
     input:
         RECORDS,
+        WEAK_GROUPS,
 
 
 rule characterise:
@@ -45,3 +47,8 @@ rule scores:
 rule analyse:
     input:
         ANALYSES,
+
+
+rule rounds:
+    input:
+        "results/rounds.html",

@@ -14,6 +14,11 @@ from hpcai.plots.history import plot_history
 from hpcai.plots.kernels import plot_kernels
 from hpcai.plots.lanes import plot_lanes
 from hpcai.plots.messages import plot_links, plot_messages
+from hpcai.plots.mlperf_prediction import plot_mlperf_prediction
+from hpcai.plots.mlperf_principal import plot_mlperf_principal
+from hpcai.plots.mlperf_scaling import plot_mlperf_scaling
+from hpcai.plots.mlperf_time_shares import plot_mlperf_time_shares
+from hpcai.plots.mlperf_weak import plot_mlperf_weak
 from hpcai.plots.ranking import plot_ranking
 from hpcai.plots.rates import plot_staging, plot_throughput
 from hpcai.plots.scores import plot_scores
@@ -58,7 +63,18 @@ SCORE_FIGURES: dict[str, FigureSpec] = {
     "history": FigureSpec(plot_history, ("history",)),
 }
 """What the scores of the study, and those of others, show."""
-FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES, **SCORE_FIGURES}
+ROUND_FIGURES: dict[str, FigureSpec] = {
+    "mlperf_time_shares": FigureSpec(plot_mlperf_time_shares, ("mlperf_results",)),
+    "mlperf_scaling": FigureSpec(plot_mlperf_scaling, ("mlperf_results",)),
+    "mlperf_principal": FigureSpec(plot_mlperf_principal, ("mlperf_runs", "mlperf_principal", "mlperf_results")),
+    "mlperf_weak": FigureSpec(plot_mlperf_weak, ("mlperf_weak",)),
+    "mlperf_prediction": FigureSpec(
+        plot_mlperf_prediction,
+        ("mlperf_curves", "mlperf_predictions", "mlperf_leave_one_out", "mlperf_prediction_errors"),
+    ),
+}
+"""What published rounds of MLPerf HPC show, with our own runs beside them."""
+FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES, **SCORE_FIGURES, **ROUND_FIGURES}
 """By topic, the name of the figure's file and of its caption."""
 
 

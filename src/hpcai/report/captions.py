@@ -35,7 +35,9 @@ def render_caption(material: Material, topic: str) -> Caption | None:
     path = material.sources / "captions" / f"{topic}.rst"
     if not path.exists():
         return None
-    config = {"summary": material.summary} if material.summary else {}
+    rounds = material.table("mlperf_runs")
+    config: dict[str, Any] = {"rounds": sorted(rounds["origin"].unique())} if len(rounds) else {}
+    config |= {"summary": material.summary} if material.summary else {}
     snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(), params=SimpleNamespace())
     source = _environment().from_string(path.read_text(encoding="utf-8")).render(snakemake=snakemake)
     try:

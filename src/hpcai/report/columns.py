@@ -173,3 +173,76 @@ RUNS = (
     *plain("train_rate_samples_per_s", "step_time_median_s", "wall_s", "staging_s", "evaluation_s", "overhead_s"),
     *plain("peak_memory_bytes", "ranks_identical", "page_cache", "valid_for"),
 )  # fmt: skip
+ROUND_ORIGINS = plain(
+    "origin", "method", "benchmarks", "results", "logs", "complying", "reaching", "rule_set", "repairs"
+)  # fmt: skip
+"""Rounds of :func:`hpcai.report.rounds.group_origins`."""
+SOURCE = Column("source", link="source")
+"""Files of own runs lie beside the page; those of published ones lie where they were imported from."""
+RESULT_NAME = plain("label", "benchmark", "division")
+ROUND_TIMES = (
+    *RESULT_NAME, Column("run_by_target_s", n="kept", reason="reason"), Column("run_by_target_std_s"),
+    Column("time_to_train_s", reason="reason"),
+    *plain("run_s", "run_std_s", "processors", "accelerators", "samples_per_unit", "runs", "runs_by_rule"),
+    *plain("good_by_target", "good_by_status", "scaling_factor", "rule_set", "method", "reason"), SOURCE,
+)  # fmt: skip
+"""Table IV of the MLPerf HPC paper."""
+ROUND_STAGING = (
+    *RESULT_NAME, Column("staging_s", n="kept", reason="reason"), *plain("staging_std_s", "epoch_s", "epoch_std_s"),
+    *plain("staging_ratio", "staging_share_ratio", "staging_share_model_ratio", "evaluation_share_ratio"),
+    *plain("train_share_ratio", "extra_share_ratio"), SOURCE,
+)  # fmt: skip
+"""Table V, and Fig. 1 as numbers."""
+ROUND_BUDGETS = (
+    *RESULT_NAME, *plain("units", "unit", "global_batch_samples"), Column("epochs", n="kept", reason="reason"),
+    *plain("epochs_std", "train_rate_per_unit_samples_per_s", "train_rate_per_unit_std_samples_per_s"),
+    *plain("train_rate_per_unit_by_steps_samples_per_s", "evaluation_rate_per_unit_samples_per_s"),
+    *plain("evaluation_rate_per_unit_std_samples_per_s", "run_s", "run_std_s", "budget_unit_h", "budget_std_unit_h"),
+    SOURCE,
+)  # fmt: skip
+"""Table VI."""
+ROUND_SCALES = (
+    *RESULT_NAME, *plain("units", "unit", "global_batch_samples"), Column("epochs", n="kept", reason="reason"),
+    *plain("epochs_std", "epoch_rate_per_s", "train_rate_samples_per_s", "evaluation_rate_samples_per_s"),
+    *plain("compute_s", "compute_std_s", "evaluations", "run_variation_ratio"), SOURCE,
+)  # fmt: skip
+"""Fig. 2 as numbers."""
+ROUND_EFFICIENCIES = plain(
+    "result", "benchmark", "quantity", "base", "base_units", "units", "efficiency_ratio", "speedup_ratio", "origin"
+)  # fmt: skip
+ROUND_PRINCIPAL = plain(
+    "label", "benchmark", "runs", "centre_epochs", "centre_epoch_rate_per_s", "std1_log10", "axis1_epochs",
+    "axis1_rate", "std2_log10", "axis2_epochs", "axis2_rate", "variance1_ratio", "correlation_ratio",
+)  # fmt: skip
+ROUND_WEAK = (
+    *RESULT_NAME, *plain("whole_scale", "instance_scale", "scale_unit", "instances", "counted_instances"),
+    Column("time_to_train_all_s", reason="reason"), Column("models_per_min", reason="reason"), Column("energy_j"),
+    *plain("rule_set", "reason"), SOURCE,
+)  # fmt: skip
+ROUND_PREDICTION_ERRORS = plain(
+    "benchmark", "edition", "submissions", "predicted", "median_error_factor", "largest_error_factor", "inside",
+    "coverage_ratio", "level_ratio", "nearest_median_error_factor", "mean_median_error_factor",
+    "epochs_median_error_factor", "epochs_coverage_ratio", "epoch_median_error_factor", "epoch_coverage_ratio",
+)  # fmt: skip
+ROUND_LEAVE_ONE_OUT = (
+    *plain("submission", "benchmark", "edition", "origin", "family", "units", "global_batch_samples", "run_s"),
+    Column("run_predicted_s", "run_low_s", "run_high_s", reason="reason"), *plain("run_error_ratio", "inside"),
+    Column("epochs"), Column("epochs_predicted", "epochs_low", "epochs_high", reason="reason"),
+    Column("epoch_s"), Column("epoch_predicted_s", "epoch_low_s", "epoch_high_s", reason="reason"),
+    *plain("nearest_error_ratio", "mean_error_ratio", "others", "extrapolated", "reason"), SOURCE,
+)  # fmt: skip
+ROUND_PREDICTIONS = (
+    *plain("org", "family", "benchmark", "edition", "units", "global_batch_samples", "ran"),
+    Column("run_s", "run_low_s", "run_high_s", reason="reason"),
+    Column("compute_s", "compute_low_s", "compute_high_s", reason="reason"),
+    Column("staging_s", "staging_low_s", "staging_high_s", reason="reason"),
+    Column("epochs", "epochs_low", "epochs_high", reason="reason"),
+    Column("epoch_s", "epoch_low_s", "epoch_high_s", reason="reason"),
+    *plain("extrapolated", "level_ratio", "basis", "reason", "method", "source"),
+)  # fmt: skip
+ROUND_VERDICTS = (
+    *plain("submission", "origin", "rule_set", "rule", "key", "logs", "message", "line"), SOURCE,
+)  # fmt: skip
+"""Findings of :func:`hpcai.report.rounds.group_findings`."""
+ROUND_REPAIRS = (*plain("kind", "origin", "files", "repairs", "found", "done"), SOURCE)
+"""Repairs of :func:`hpcai.report.rounds.group_repairs`."""

@@ -59,10 +59,10 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
     tables
         Names of the tables that it was made from.
     """
-    path = material.folder / "figures" / f"{name}.svg"
+    path = material.folder / material.place / "figures" / f"{name}.svg"
     drawing = path.read_bytes() if path.exists() else b""
     width, height = read_size(drawing.decode("utf-8", "replace"))
-    own = [material.link_file(f"figures/{name}.{end}", words) for end, words in FORMS.items()]
+    own = [material.link_file(f"{material.place}figures/{name}.{end}", words) for end, words in FORMS.items()]
     made_from = [(table, tuple(material.link_table(table))) for table in tables]
     caption = render_caption(material, name)
     return Figure(
@@ -72,11 +72,13 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         picture="data:image/svg+xml;base64," + base64.b64encode(drawing).decode() if drawing else "",
         width=width,
         height=height,
-        specification=embed_json(read_json(material.folder / "figures" / f"{name}.json")) if drawing else Markup(""),
+        specification=embed_json(read_json(path.with_suffix(".json"))) if drawing else Markup(""),
         caption=caption,
         files=tuple(link for link in own if link),
         tables=tuple(pair for pair in made_from if pair[1]),
-        missing="" if drawing else f"The figure figures/{name}.svg is not in this folder: nothing has drawn it yet.",
+        missing=""
+        if drawing
+        else f"The figure {material.place}figures/{name}.svg is not in this folder: nothing has drawn it yet.",
     )
 
 

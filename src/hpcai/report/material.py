@@ -41,6 +41,9 @@ class Material:
         ``study.json``: the settings that were used.
     definitions
         What the columns mean.
+    place
+        Folder of the tables and figures below the results folder, with its slash; blank for the study's own. The
+        summary is the study's alone.
     """
 
     folder: Path
@@ -49,6 +52,7 @@ class Material:
     summary: dict[str, Any] | None
     study: dict[str, Any] | None
     definitions: Definitions
+    place: str = ""
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; one without rows if it was not made."""
@@ -76,12 +80,17 @@ class Material:
 
     def link_table(self, name: str) -> list[Link]:
         """Return links to the forms in which a table lies beside the page."""
-        found = [self.link_file(f"tables/{name}{form}", words) for form, words in FORMS.items()]
+        found = [self.link_file(f"{self.place}tables/{name}{form}", words) for form, words in FORMS.items()]
         return [link for link in found if link]
 
 
-def read_material(folder: Path, sources: Path) -> Material:
+def read_material(folder: Path, sources: Path, place: str = "") -> Material:
     """Read what there is.
+
+    Parameters
+    ----------
+    folder, sources, place
+        As in :class:`Material`.
 
     Raises
     ------
@@ -91,10 +100,11 @@ def read_material(folder: Path, sources: Path) -> Material:
     return Material(
         folder=folder,
         sources=sources,
-        tables={path.stem: _read_table(path) for path in sorted((folder / "tables").glob("*.parquet"))},
-        summary=_read_summary(folder),
+        tables={path.stem: _read_table(path) for path in sorted((folder / place / "tables").glob("*.parquet"))},
+        summary=None if place else _read_summary(folder),
         study=read_json(folder / "study.json"),
         definitions=read_definitions(sources),
+        place=place,
     )
 
 

@@ -14,13 +14,13 @@ from markupsafe import Markup
 from hpcai.files import write_atomically
 from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
-from hpcai.report.definitions import anchor
+from hpcai.report.definitions import Definition, anchor
 from hpcai.report.documents import make_documents
 from hpcai.report.figures import Figure, make_figure
 from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE
 from hpcai.report.material import Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
-from hpcai.report.sections import SECTIONS, FigureSpec, SectionSpec
+from hpcai.report.sections import ROUND_SECTIONS, SECTIONS, FigureSpec, SectionSpec
 from hpcai.report.tables import Table, TableSpec, make_table
 
 KEY_FIGURES = ("scores", "roofline", "scaling")
@@ -70,18 +70,46 @@ def write_report(results: Path, sources: Path, output: Path) -> None:
     write_atomically(output, page.encode("utf-8"))
 
 
+def write_rounds_page(results: Path, place: str, sources: Path, output: Path) -> None:
+    """Write the sections on MLPerf HPC rounds as a page of their own: for rounds without a study.
+
+    Parameters
+    ----------
+    results, sources, output
+        As for :func:`write_report`.
+    place
+        Folder of tables and figures below the results folder, with its slash.
+
+    Raises
+    ------
+    ParseError
+        If a file cannot be read.
+    """
+    material = read_material(results, sources, place)
+    sections = tuple(_make_section(material, spec) for spec in ROUND_SECTIONS)
+    shown = {
+        heading.anchor
+        for section in sections
+        for part in section.parts
+        if isinstance(part, Table)
+        for heading in part.headings
+    }
+    context = {
+        **_frame_page(material, sections),
+        "origins": sorted(material.table("mlperf_runs")["origin"].unique()) if "mlperf_runs" in material.tables else [],
+        "definitions": [entry for entry in _list_definitions(material) if entry[0] in shown],
+    }
+    page = _environment(sources).get_template("rounds.html.j2").render(context)
+    write_atomically(output, page.encode("utf-8"))
+
+
 def make_context(material: Material) -> dict[str, Any]:
-    """Return everything that the template shows."""
+    """Return everything that the template of a study shows."""
     sections = tuple(_make_section(material, spec) for spec in SECTIONS)
     figures = {part.name: part for section in sections for part in section.parts if isinstance(part, Figure)}
-    interactive = any(figure.specification for figure in figures.values())
-    scripts = {
-        "theme": _read(material.sources, "theme.js"),
-        "main": _read(material.sources, "report.js"),
-        "bundle": chart_library() if interactive else "",
-    }
     summary = material.summary
     return {
+        **_frame_page(material, sections),
         "summary": summary,
         "study": material.study,
         "banner": make_banner(summary),
@@ -89,7 +117,6 @@ def make_context(material: Material) -> dict[str, Any]:
         "answer": _make_answer(material),
         "advice": choose_advice(material),
         "key_figures": [figures[name] for name in KEY_FIGURES if name in figures and figures[name].picture],
-        "sections": sections,
         "documents": make_documents(material),
         "failures": make_table(
             material, TableSpec("failures", "Runs with trouble", columns.FAILURES), make_failures(material)
@@ -98,10 +125,28 @@ def make_context(material: Material) -> dict[str, Any]:
         "captures": make_table(material, TableSpec("captures", "What was captured", columns.CAPTURES)),
         "folders": make_folders(material),
         "commands": say_commands(material.study, summary["commits"] if summary else ()),
-        "definitions": sorted(
-            ((anchor(key), key, entry) for key, entry in material.definitions.entries.items()),
-            key=lambda item: (item[2].title.lower(), item[1]),
-        ),
+        "definitions": _list_definitions(material),
+    }
+
+
+def _list_definitions(material: Material) -> list[tuple[str, str, Definition]]:
+    """Return id, key and entry of every definition, by their titles."""
+    return sorted(
+        ((anchor(key), key, entry) for key, entry in material.definitions.entries.items()),
+        key=lambda item: (item[2].title.lower(), item[1]),
+    )
+
+
+def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, Any]:
+    """Return the sections, and what every page needs to show them: styles and scripts."""
+    figures = [part for section in sections for part in section.parts if isinstance(part, Figure)]
+    scripts = {
+        "theme": _read(material.sources, "theme.js"),
+        "main": _read(material.sources, "report.js"),
+        "bundle": chart_library() if any(figure.specification for figure in figures) else "",
+    }
+    return {
+        "sections": sections,
         "stylesheet": Markup(_read(material.sources, "report.css") + FRAGMENT_STYLE),  # noqa: S704  our own file
         "scripts": {name: Markup(text) for name, text in scripts.items()},  # noqa: S704  our own files
         "allowed": " ".join(hash_script(text) for text in scripts.values() if text),

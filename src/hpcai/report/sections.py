@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hpcai.report import columns
+from hpcai.report.rounds import group_findings, group_origins, group_repairs
 from hpcai.report.tables import TableSpec
 
 
@@ -39,7 +40,7 @@ class SectionSpec:
     absent: str = ""
 
 
-SECTIONS = (
+STUDY_SECTIONS = (
     SectionSpec(
         "scores",
         "Scores",
@@ -177,4 +178,77 @@ SECTIONS = (
         (TableSpec("verdicts", "Findings", columns.VERDICTS),),
     ),
 )
+"""What the study measured."""
+NO_ROUND = "No published round was given (study key rounds), and no own run of MLPerf HPC was recorded."
+NO_RESULT = "There is nothing to show: see the section on MLPerf HPC rounds."
+ROUND_SECTIONS = (
+    SectionSpec(
+        "rounds",
+        "MLPerf HPC rounds",
+        "Published results and our own runs of MLPerf HPC, by the same definitions: times, staging, budget.",
+        (
+            TableSpec("mlperf_runs", "Rounds and studies", columns.ROUND_ORIGINS, group=group_origins),
+            TableSpec("mlperf_results", "Time to train (Table IV)", columns.ROUND_TIMES),
+            FigureSpec("mlperf_time_shares", "Shares of the time to solution (Fig. 1)", ("mlperf_results",)),
+            TableSpec("mlperf_results", "Staging and shares (Table V)", columns.ROUND_STAGING, part="staging"),
+            TableSpec("mlperf_results", "Throughput and budget (Table VI)", columns.ROUND_BUDGETS, part="budgets"),
+            FigureSpec("mlperf_weak", "Weak scaling: models per minute", ("mlperf_weak",)),
+            TableSpec("mlperf_weak", "Weak scaling", columns.ROUND_WEAK),
+        ),
+        absent=NO_ROUND,
+    ),
+    SectionSpec(
+        "round-scaling",
+        "Scaling of MLPerf HPC results",
+        "What more compute units bring in throughput and cost in epochs, and why runs of one result differ.",
+        (
+            FigureSpec("mlperf_scaling", "Epochs, throughput and compute time (Fig. 2)", ("mlperf_results",)),
+            TableSpec("mlperf_results", "Epochs, throughput and compute time", columns.ROUND_SCALES, part="scales"),
+            TableSpec("mlperf_efficiencies", "Scaling efficiencies", columns.ROUND_EFFICIENCIES),
+            FigureSpec(
+                "mlperf_principal",
+                "Epochs and epoch throughput of each run (Fig. 3)",
+                ("mlperf_runs", "mlperf_principal", "mlperf_results"),
+            ),
+            TableSpec("mlperf_principal", "Principal axes", columns.ROUND_PRINCIPAL),
+        ),
+        level=3,
+        absent=NO_RESULT,
+    ),
+    SectionSpec(
+        "round-prediction",
+        "Prediction of MLPerf HPC results",
+        "The time to solution at configurations that nobody ran, and how far such predictions are off.",
+        (
+            FigureSpec(
+                "mlperf_prediction",
+                "Joined curves, and their errors",
+                ("mlperf_curves", "mlperf_predictions", "mlperf_leave_one_out", "mlperf_prediction_errors"),
+            ),
+            TableSpec("mlperf_prediction_errors", "How far predictions are off", columns.ROUND_PREDICTION_ERRORS),
+            TableSpec("mlperf_leave_one_out", "Each result predicted from the others", columns.ROUND_LEAVE_ONE_OUT),
+            TableSpec("mlperf_predictions", "Predicted configurations", columns.ROUND_PREDICTIONS),
+        ),
+        level=3,
+        absent=NO_RESULT,
+    ),
+    SectionSpec(
+        "round-verdicts",
+        "Verdicts on MLPerf HPC logs",
+        "Which logs break which rule of the compliance checker, each rule and key once per submission.",
+        (TableSpec("mlperf_verdicts", "Failures of logs", columns.ROUND_VERDICTS, group=group_findings),),
+        level=3,
+        absent=NO_RESULT,
+    ),
+    SectionSpec(
+        "round-repairs",
+        "Repairs of MLPerf HPC logs",
+        "What was irregular in the files, and what was made of it: nothing is repaired without a word.",
+        (TableSpec("mlperf_repairs", "Repairs by kind", columns.ROUND_REPAIRS, group=group_repairs),),
+        level=3,
+        absent=NO_RESULT,
+    ),
+)
+"""What published rounds and our own runs of MLPerf HPC show."""
+SECTIONS = (*STUDY_SECTIONS, *ROUND_SECTIONS)
 """Sections of figures and tables alone; the page adds its summary, the runs, provenance and definitions."""

@@ -34,6 +34,10 @@ class TableSpec:
         Kind of profile whose captures explain that it is empty.
     first
         Column, and the value of it whose rows come first.
+    part
+        Which part of the file it shows, where several tables show one; part of its id.
+    group
+        What makes its rows of those of the file, where one row stands for several.
     """
 
     name: str
@@ -41,6 +45,8 @@ class TableSpec:
     columns: tuple[Column, ...]
     profile: str = ""
     first: tuple[str, str] = ("", "")
+    part: str = ""
+    group: Callable[[pd.DataFrame], pd.DataFrame] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,20 +95,22 @@ def make_table(
         Whether it has a caption of its own, not that of the figure of the same name.
     """
     rows = material.table(spec.name) if frame is None else frame
+    if spec.group and len(rows):
+        rows = spec.group(rows)
     column, value = spec.first
     if column in rows:
         rows = rows.sort_values(column, key=lambda values: values.ne(value), kind="stable")
     shown = [column for column in spec.columns if column.key in (POINT, RAW) or column.key in rows]
     places = _place(material, spec.name, rows, shown)
     return Table(
-        name=spec.name,
+        name=f"{spec.name}_{spec.part}" if spec.part else spec.name,
         title=spec.title,
         headings=tuple(
             Heading(place.entry.title, anchor(place.key), place.entry.definition, place.kind) for place in places
         ),
         rows=tuple(_row(material, places, row) for row in rows.to_dict("records")),
         files=tuple(material.link_table(spec.name)),
-        caption=render_caption(material, spec.name) if captioned else None,
+        caption=render_caption(material, spec.name) if captioned and not spec.part else None,
         missing="" if len(rows) else say_missing(material, spec),
     )
 
@@ -110,7 +118,8 @@ def make_table(
 def say_missing(material: Material, spec: TableSpec) -> str:
     """Return why a table has no rows: never made, or nothing captured and why."""
     if spec.name not in material.tables:
-        return f"The table tables/{spec.name}.parquet is not in this folder: its step of the workflow has not run."
+        path = f"{material.place}tables/{spec.name}.parquet"
+        return f"The table {path} is not in this folder: its step of the workflow has not run."
     captures = material.table("captures")
     if spec.profile and len(captures):
         own = captures[(captures["profile"] == spec.profile) & captures["reason"].fillna("").ne("")]

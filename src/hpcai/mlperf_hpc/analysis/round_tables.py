@@ -27,9 +27,11 @@ def source_tables(checked: Sequence[CheckedRound]) -> dict[str, pd.DataFrame]:
         Rounds with the verdicts of their logs; without any, the tables have their columns and no rows.
     """
     rounds = [one.round for one in checked]
+    # Power logs belong to result repositories; our own runs have none beside their logs.
+    published = [one for one in rounds if any(part.method == "published" for part in one.submissions)]
     return {
         "mlperf_runs": run_table(checked),
-        "mlperf_weak": weak_table(checked, read_energies(rounds, [])),
+        "mlperf_weak": weak_table(checked, read_energies(published, [])),
         "mlperf_verdicts": verdict_table(checked),
         "mlperf_repairs": repair_table(rounds),
         "mlperf_systems": system_table(rounds),

@@ -1,0 +1,161 @@
+"""How the figures of MLPerf HPC rounds tell results apart: colour by origin, shape by machine, filling by division."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from hpcai.plots import theme
+
+Row = Mapping[Any, Any]
+SHAPES = {"accelerator": "o", "processor": "s"}
+MOST_TAGS = 20
+"""Results of one benchmark that get numbers beside their points; more would cover each other."""
+MOST_COLOURS = 10
+"""Colours that can be told apart; further origins share the last."""
+LONGEST = 46
+"""Characters of a result's name in a figure; the table has all of it."""
+TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3), (-11, -3), (14, 8), (-14, 8))
+"""Places of a number about its point [typographic points], the first free one is taken."""
+TAG_SIZE = (9.0, 7.5)
+"""Room of one number [typographic points]."""
+NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
+
+
+def strong_results(results: pd.DataFrame) -> pd.DataFrame:
+    """Return results of strong scaling with the number that stands beside their points, from 1 in each benchmark."""
+    kept = results[results["scaling"].eq("strong")]
+    ordered = kept.sort_values(["benchmark", "origin", "units", "submission"], kind="stable")
+    return ordered.assign(tag=ordered.groupby("benchmark").cumcount() + 1).reset_index(drop=True)
+
+
+def colour_origins(frame: pd.DataFrame) -> dict[str, theme.Colour]:
+    """Return the colour of each origin."""
+    names = sorted(frame["origin"].unique())
+    palette = theme.colours(names[:MOST_COLOURS])
+    return {name: palette[names[min(place, MOST_COLOURS - 1)]] for place, name in enumerate(names)}
+
+
+def name_result(row: Row) -> str:
+    """Return what a figure calls a result, the middle of a long name left out."""
+    label = str(row["label"])
+    half = (LONGEST - 1) // 2
+    return label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}"
+
+
+def point_style(row: Row, palette: Mapping[str, theme.Colour]) -> dict[str, Any]:
+    """Return how the point of a result is drawn."""
+    colour = palette[row["origin"]]
+    return {
+        "color": colour,
+        "marker": SHAPES.get(row["unit"], "D"),
+        "markerfacecolor": "white" if row["division"] == "open" else colour,
+        "markersize": 5,
+        "linestyle": "",
+    }
+
+
+def key_entries(results: pd.DataFrame, palette: Mapping[str, theme.Colour]) -> dict[str, Artist]:
+    """Return the legend: origins, and what shapes and fillings mean as far as they occur."""
+    entries: dict[str, Artist] = {name: theme.key_line(colour, "o", "") for name, colour in palette.items()}
+    plain = theme.IDEAL_COLOUR
+    words = {"accelerator": "units: accelerators", "processor": "units: processors"}
+    for unit in sorted(set(results["unit"]) & set(words)):
+        entries[words[unit]] = theme.key_line(plain, SHAPES[unit], "")
+    if results["division"].eq("open").any():
+        hollow = theme.key_line(plain, "o", "")
+        hollow.set_markerfacecolor("white")
+        entries |= {"filled: closed division": theme.key_line(plain, "o", ""), "hollow: open division": hollow}
+    return entries
+
+
+def log_limits(values: Iterable[float], margin: float = 0.08) -> tuple[float, float]:
+    """Return limits of a logarithmic axis about all positive finite values, at least a factor of two apart."""
+    logs = np.log10([value for value in values if np.isfinite(value) and value > 0])
+    if not len(logs):
+        return 0.1, 10.0
+    low, high = float(logs.min()), float(logs.max())
+    wider = max(0.15 - (high - low) / 2, 0) + margin * max(high - low, 0.3)
+    return float(10 ** (low - wider)), float(10 ** (high + wider))
+
+
+def draw_tags(
+    axes: Axes, points: Sequence[tuple[float, float]], tags: Sequence[object], size: tuple[float, float]
+) -> None:
+    """Write a number beside each point, where neither a point nor another number stands.
+
+    Parameters
+    ----------
+    axes
+        Logarithmic in both directions, with its final limits.
+    points, tags
+        Data coordinates, and what to write.
+    size
+        Width and height of the panel [inches], roughly.
+    """
+    lows = np.log10([axes.get_xlim()[0], axes.get_ylim()[0]])
+    highs = np.log10([axes.get_xlim()[1], axes.get_ylim()[1]])
+    spots = (np.log10(np.asarray(points, dtype=float).reshape(-1, 2)) - lows) / (highs - lows) * np.asarray(size) * 72
+    taken = [(x, y, 5.0, 5.0) for x, y in spots]
+    for point, spot, tag in zip(points, spots, tags, strict=True):
+        own = (spot[0], spot[1], 5.0, 5.0)
+        others = [box for box in taken if box != own]
+        boxes = [(spot[0] + dx, spot[1] + dy + 3, *TAG_SIZE) for dx, dy in TAG_OFFSETS]
+        free = (place for place, box in enumerate(boxes) if not any(_overlap(box, other) for other in others))
+        chosen = next(free, None)
+        if chosen is None:
+            continue
+        taken.append(boxes[chosen])
+        axes.annotate(
+            str(tag), point, TAG_OFFSETS[chosen], textcoords="offset points", ha="center", fontsize=6.5, color="#333333"
+        )
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return all(abs(one[axis] - other[axis]) < (one[axis + 2] + other[axis + 2]) / 2 for axis in (0, 1))
+
+
+def write_key(axes: Axes, part: pd.DataFrame) -> None:
+    """Write which result each number stands for, with its ``remark`` if there is one, or that there are too many."""
+    axes.set_axis_off()
+    rows = part.to_dict("records")
+    if len(rows) > MOST_TAGS:
+        words = f"{len(rows)} results: too many for numbers,\nthe table mlperf_results names them"
+    else:
+        words = "\n".join(f"{row['tag']:>2} {name_result(row)}{row.get('remark', '')}" for row in rows)
+    axes.text(0.0, 1.0, words, transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)
+
+
+def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split a table by benchmark."""
+    return [(str(name), part) for name, part in frame.groupby("benchmark", sort=True)]
+
+
+def spread_lines(
+    limits: tuple[tuple[float, float], tuple[float, float]], slope: int
+) -> list[list[tuple[float, float]]]:
+    """Return lines of one slope in a doubly logarithmic panel, a factor of ten apart or less in a small one."""
+    (left, right), (bottom, top) = limits
+    ends = [np.log10(y) - slope * np.log10(x) for x, y in itertools.product((left, right), (bottom, top))]
+    low, high = min(ends), max(ends)
+    step = 1.0 if high - low > 3 else float(np.log10(2)) if high - low > 0.8 else float(np.log10(1.25))
+    starts = np.arange(np.ceil(low / step) * step, high, step)
+    return [
+        [(left, 10 ** (start + slope * np.log10(left))), (right, 10 ** (start + slope * np.log10(right)))]
+        for start in starts
+    ]
+
+
+def label_axis(axis: Axis, limits: tuple[float, float]) -> None:
+    """Label a logarithmic axis with plain numbers: decades, and between them what a short axis has room for."""
+    decades = float(np.log10(limits[1] / limits[0]))
+    steps = (1.0,) if decades > 2.5 else (1.0, 2.0, 5.0) if decades > 0.7 else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+    axis.set_major_locator(LogLocator(base=10, subs=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}" if value < 1000 else f"{value:,.0f}"))
+    axis.set_minor_formatter(NullFormatter())

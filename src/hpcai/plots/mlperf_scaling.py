@@ -1,0 +1,114 @@
+"""How MLPerf HPC results scale: epochs, throughputs and compute time over the compute units, on shared axes."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hpcai.plots import mlperf_marks, theme
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One row of panels: its column, spread, factor to the unit of the axis, and the slope of equal efficiency."""
+
+    column: str
+    words: str
+    spread: str = ""
+    factor: float = 1.0
+    slope: int = 0
+
+
+QUANTITIES = (
+    Quantity("epochs", "epochs to solution", "epochs_std"),
+    Quantity("epoch_rate_per_s", "epoch throughput [1/min]", "epoch_rate_std_per_s", 60, 1),
+    Quantity("train_rate_samples_per_s", "training throughput\n[samples/s]", "train_rate_std_samples_per_s", 1, 1),
+    Quantity(
+        "evaluation_rate_samples_per_s", "evaluation throughput\n[samples/s]", "evaluation_rate_std_samples_per_s", 1, 1
+    ),
+    Quantity("compute_s", "compute time [min]", "compute_std_s", 1 / 60, -1),
+)
+PANEL = (2.9, 1.85)
+"""Room of one panel's frame in inches, roughly."""
+
+
+def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
+    """Draw epochs, throughputs and compute time of every result of strong scaling against its compute units.
+
+    Parameters
+    ----------
+    results
+        Table ``mlperf_results``.
+    """
+    with theme.house_style():
+        drawn = mlperf_marks.strong_results(results)
+        drawn = _add_spreads(drawn[drawn["units"].notna() & drawn["epochs"].notna()])
+        if drawn.empty:
+            return theme.empty_figure("Scaling of MLPerf HPC results", mlperf_marks.NO_ROUND)
+        parts = mlperf_marks.parts_of(drawn)
+        palette = mlperf_marks.colour_origins(drawn)
+        figure, grid = _make_grid(parts)
+        for column, (name, part) in enumerate(parts):
+            grid[0][column].set_title(f"{name}, n = {len(part)}", loc="left")
+            x_limits = mlperf_marks.log_limits(part["units"])
+            for line, quantity in enumerate(QUANTITIES):
+                axes = grid[line][column]
+                axes.set_xscale("log")
+                axes.set_xlim(x_limits)
+                _draw_panel(axes, part, quantity, palette)
+                mlperf_marks.label_axis(axes.xaxis, x_limits)
+                if column == 0:
+                    axes.set_ylabel(quantity.words)
+                if line < len(QUANTITIES) - 1:
+                    axes.tick_params(labelbottom=False)
+            grid[len(QUANTITIES) - 1][column].set_xlabel("compute units")
+            mlperf_marks.write_key(grid[-1][column], part)
+        entries = mlperf_marks.key_entries(drawn, palette)
+        entries["equal efficiency"] = theme.key_line("#bbbbbb", style="--")
+        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=min(4, len(entries)))
+        return figure
+
+
+def _make_grid(parts: list[tuple[str, pd.DataFrame]]) -> tuple[Figure, list[list[Axes]]]:
+    """Return the panels, and below each column of them the room of its key."""
+    shown = [len(part) if len(part) <= mlperf_marks.MOST_TAGS else 2 for _, part in parts]
+    heights = [*([PANEL[1] + 0.3] * len(QUANTITIES)), 0.2 + 0.135 * max(shown)]
+    figure = Figure(figsize=(0.9 + (PANEL[0] + 0.75) * len(parts), sum(heights) + 0.9), layout="constrained")
+    grid = figure.subplots(len(heights), len(parts), squeeze=False, gridspec_kw={"height_ratios": heights})
+    return figure, [list(line) for line in grid]
+
+
+def _add_spreads(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the results with standard deviations of rates, which are those of the times behind them (first order)."""
+    units = results["units"]
+    return results.assign(
+        epoch_rate_std_per_s=results["epoch_rate_per_s"] * results["epoch_std_s"] / results["epoch_s"],
+        train_rate_std_samples_per_s=results["train_rate_per_unit_std_samples_per_s"] * units,
+        evaluation_rate_std_samples_per_s=results["evaluation_rate_per_unit_std_samples_per_s"] * units,
+    )
+
+
+def _draw_panel(axes: Axes, part: pd.DataFrame, quantity: Quantity, palette: dict[str, theme.Colour]) -> None:
+    shown = part[part[quantity.column] > 0]
+    if shown.empty:
+        theme.say_empty(axes, "no result has it")
+        return
+    values = quantity.factor * shown[quantity.column]
+    spreads = (quantity.factor * shown[quantity.spread]).fillna(0.0)
+    limits = mlperf_marks.log_limits([*values, *(values + spreads)], 0.12)
+    axes.set_yscale("log")
+    axes.set_ylim(limits)
+    if quantity.slope:
+        for (left, low), (right, high) in mlperf_marks.spread_lines((axes.get_xlim(), limits), quantity.slope):
+            axes.plot(
+                [left, right], [low, high], "--", color="#bbbbbb", linewidth=0.7, zorder=0, gid="equal-efficiency"
+            )
+    for row, value, spread in zip(shown.to_dict("records"), values, spreads, strict=True):
+        style = mlperf_marks.point_style(row, palette)
+        # A spread as large as its value has no lower end on a logarithmic axis: it goes to the edge.
+        low = min(spread, value - limits[0] / 2)
+        axes.errorbar([row["units"]], [value], yerr=[[low], [spread]], capsize=2, elinewidth=0.9, gid="result", **style)
+    mlperf_marks.label_axis(axes.yaxis, limits)
+    if len(part) <= mlperf_marks.MOST_TAGS:
+        mlperf_marks.draw_tags(axes, list(zip(shown["units"], values, strict=True)), list(shown["tag"]), PANEL)

@@ -1,0 +1,72 @@
+"""Weak scaling of MLPerf HPC: models trained per minute, and the time that all took, over the size of the system."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hpcai.plots import mlperf_marks, theme
+
+COLUMNS = {
+    "models_per_min": ("models per minute [1/min]", 1.0),
+    "time_to_train_all_s": ("time to train all [min]", 1 / 60),
+}
+PANEL = (3.3, 2.4)
+"""Room of one panel's frame in inches, roughly."""
+NONE = "no result of weak scaling was given or recorded"
+
+
+def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
+    """Draw models per minute and time to train all of every weak-scaling result against the scale of the system.
+
+    Parameters
+    ----------
+    weak
+        Table ``mlperf_weak``.
+    """
+    with theme.house_style():
+        drawn = weak[(weak["models_per_min"] > 0) & (weak["whole_scale"] > 0)]
+        if drawn.empty:
+            return theme.empty_figure("Weak scaling", NONE)
+        ordered = drawn.sort_values(["benchmark", "origin", "whole_scale", "submission"], kind="stable")
+        # A scale in nodes and one in accelerators have no common axis.
+        axis = ["benchmark", "scale_unit"]
+        numbered = ordered.assign(tag=ordered.groupby(axis).cumcount() + 1, remark=[*map(_say_scale, _rows(ordered))])
+        parts = [(f"{name}, T in {unit}s", part) for (name, unit), part in numbered.groupby(axis, sort=True)]
+        palette = mlperf_marks.colour_origins(drawn)
+        heights = [*([PANEL[1] + 0.4] * len(COLUMNS)), 0.2 + 0.135 * max(len(part) for _, part in parts)]
+        figure = Figure(figsize=(0.9 + (PANEL[0] + 0.8) * len(parts), sum(heights) + 0.7), layout="constrained")
+        grid = figure.subplots(len(heights), len(parts), squeeze=False, gridspec_kw={"height_ratios": heights})
+        for column, (name, part) in enumerate(parts):
+            grid[0][column].set_title(name, loc="left")
+            for line, key in enumerate(COLUMNS):
+                _draw_panel(grid[line][column], part, key, palette)
+            grid[len(COLUMNS) - 1][column].set_xlabel(f"{part['scale_unit'].iloc[0]}s of the whole system, T")
+            mlperf_marks.write_key(grid[-1][column], part)
+        entries = mlperf_marks.key_entries(drawn.assign(unit=""), palette)
+        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=min(4, len(entries)))
+        return figure
+
+
+def _draw_panel(axes: Axes, part: pd.DataFrame, key: str, palette: dict[str, theme.Colour]) -> None:
+    words, factor = COLUMNS[key]
+    values = factor * part[key]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(mlperf_marks.log_limits(part["whole_scale"]))
+    axes.set_ylim(mlperf_marks.log_limits(values, 0.12))
+    for row, value in zip(part.assign(unit="accelerator").to_dict("records"), values, strict=True):
+        axes.plot([row["whole_scale"]], [value], gid="result", **mlperf_marks.point_style(row, palette))
+    if len(part) <= mlperf_marks.MOST_TAGS:
+        mlperf_marks.draw_tags(axes, list(zip(part["whole_scale"], values, strict=True)), list(part["tag"]), PANEL)
+    mlperf_marks.label_axis(axes.xaxis, axes.get_xlim())
+    mlperf_marks.label_axis(axes.yaxis, axes.get_ylim())
+    axes.set_ylabel(words)
+
+
+def _rows(weak: pd.DataFrame) -> list[mlperf_marks.Row]:
+    return [*weak.to_dict("records")]
+
+
+def _say_scale(row: mlperf_marks.Row) -> str:
+    """Return the scale of the instances, how many of them count, and the round."""
+    return f" (S = {row['instance_scale']:g}, M′ = {row['counted_instances']:g}, {row['origin']})"

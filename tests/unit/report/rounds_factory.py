@@ -1,0 +1,50 @@
+"""A results folder with made-up MLPerf HPC rounds, for tests of the report's page."""
+
+from pathlib import Path
+
+import pandas as pd
+from unit.plots.mlperf_factory import make_efficiencies, make_principal, make_results, make_runs, make_weak
+
+from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
+from hpcai.plots import draw_figure, to_svg
+from hpcai.plots.registry import ROUND_FIGURES
+from hpcai.tables import write_tables
+
+NASTY = "<script>alert(1)</script>"
+
+
+def make_verdicts() -> pd.DataFrame:
+    rows = [
+        ("v0.7", "A/x", f"A/results/x/deepcam/result_{number}.txt", "1.0.0", False, 7, "seed", "EXACTLY_ONE", NASTY,
+         severity)
+        for number, severity in ((1, "failure"), (1, "failure"), (2, "failure"), (2, "warning"))
+    ]  # fmt: skip
+    fine = ("v0.7", "A/x", "A/results/x/deepcam/result_3.txt", "1.0.0", True, pd.NA, "", "", "", "")
+    names = [
+        "origin", "submission", "source", "rule_set", "complies", "line", "key", "rule", "message", "severity"
+    ]  # fmt: skip
+    return pd.DataFrame([*rows, fine], columns=names).astype({"line": "Int64"})
+
+
+def make_repairs() -> pd.DataFrame:
+    rows = [("v0.7", f"log {number % 2}", "line 3", "no_stop", "nothing", "left out") for number in range(3)]
+    other = ("v1.0", "log", "line 1", "no_stop", "nothing", "left out")
+    return pd.DataFrame([*rows, other], columns=["origin", "source", "place", "kind", "found", "done"])
+
+
+def make_folder(folder: Path, *, place: str) -> Path:
+    """Write the tables and figures of two rounds as the workflow does."""
+    results = make_results(6, ("v0.7", "v1.0"))
+    runs = make_runs(results).assign(complies=True, reaches_target=True, repairs=0)
+    empty = analyse_tables(source_tables([]))
+    tables = {
+        **empty,
+        "mlperf_results": results, "mlperf_runs": runs, "mlperf_principal": make_principal(results),
+        "mlperf_efficiencies": make_efficiencies(results), "mlperf_weak": make_weak(),
+        "mlperf_verdicts": make_verdicts(), "mlperf_repairs": make_repairs(),
+    }  # fmt: skip
+    write_tables(tables, folder / place / "tables")
+    (folder / place / "figures").mkdir()
+    for topic in ROUND_FIGURES:
+        (folder / place / "figures" / f"{topic}.svg").write_bytes(to_svg(draw_figure(topic, tables)))
+    return folder

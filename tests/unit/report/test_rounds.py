@@ -1,0 +1,79 @@
+"""The sections on MLPerf HPC rounds: rows that stand for many files, and the page of its own."""
+
+from pathlib import Path
+
+import pytest
+from unit.plots.mlperf_factory import make_results, make_runs
+from unit.report.rounds_factory import NASTY, make_folder, make_repairs, make_verdicts
+
+from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
+from hpcai.plots.registry import ROUND_FIGURES
+from hpcai.report.page import write_report, write_rounds_page
+from hpcai.report.rounds import group_findings, group_origins, group_repairs
+from hpcai.report.sections import NO_RESULT, NO_ROUND, ROUND_SECTIONS, SECTIONS
+from hpcai.tables import write_tables
+
+SOURCES = Path(__file__).parents[3] / "reports"
+
+
+def test_failures_of_one_rule_are_one_row_of_a_submission() -> None:
+    grouped = group_findings(make_verdicts())
+    assert len(grouped) == 1
+    row = grouped.iloc[0]
+    assert (row["logs"], row["line"]) == (2, 7)
+    assert row["source"] == "A/results/x/deepcam/result_1.txt"
+
+
+def test_repairs_of_one_kind_are_one_row_of_a_round() -> None:
+    grouped = group_repairs(make_repairs()).set_index("origin")
+    assert grouped.loc["v0.7", ["files", "repairs"]].tolist() == [2, 3]
+    assert grouped.loc["v1.0", ["files", "repairs"]].tolist() == [1, 1]
+
+
+def test_rounds_are_counted() -> None:
+    results = make_results(6, ("v0.7", "v1.0"))
+    runs = make_runs(results).assign(complies=[*[False] * 2, *[True] * 78], reaches_target=True, repairs=2)
+    grouped = group_origins(runs).set_index("origin")
+    assert list(grouped.index) == ["v0.7", "v1.0"]
+    assert grouped["results"].tolist() == [6, 6]
+    assert grouped["logs"].tolist() == [40, 40]
+    assert grouped["complying"].tolist() == [38, 40]
+    assert grouped["repairs"].tolist() == [80, 80]
+    assert grouped.loc["v0.7", "benchmarks"] == "cosmoflow, deepcam, oc20"
+
+
+def test_rounds_have_a_page_without_a_study(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, place="rounds_page/")
+    write_rounds_page(folder, "rounds_page/", SOURCES, folder / "rounds.html")
+    page = (folder / "rounds.html").read_text()
+    assert "MLPerf HPC rounds: v0.7, v1.0" in page
+    assert all(f'id="{section.anchor}"' in page for section in ROUND_SECTIONS)
+    assert not any(f'id="{section.anchor}"' in page for section in SECTIONS if section not in ROUND_SECTIONS)
+    assert 'href="rounds_page/tables/mlperf_results.csv"' in page
+    # The made-up results are of no system, so nothing is predicted.
+    assert page.count("data:image/svg+xml") == len(ROUND_FIGURES) - 1
+    assert page.count(NO_RESULT) == 1
+    assert NASTY not in page
+    assert "Nothing has been analysed yet" not in page
+    # Its definitions are those of its own columns.
+    assert 'id="def-staging-share-ratio"' in page
+    assert 'id="def-valid-rate-flop-per-s"' not in page
+
+
+def test_the_report_shows_rounds_beside_the_study(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, place="")
+    write_report(folder, SOURCES, folder / "report.html")
+    page = (folder / "report.html").read_text()
+    assert 'id="table-mlperf-results-budgets"' in page
+    assert 'href="tables/mlperf_results.parquet"' in page
+    assert NO_ROUND not in page
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_without_rounds_the_report_says_so(*, made: bool, tmp_path: Path) -> None:
+    if made:
+        write_tables(analyse_tables(source_tables([])), tmp_path / "tables")
+    write_report(tmp_path, SOURCES, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert page.count(NO_ROUND) == 1
+    assert page.count(NO_RESULT) == len(ROUND_SECTIONS) - 1
