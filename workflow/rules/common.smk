@@ -207,13 +207,13 @@ def is_mlperf_hpc(record):
 
 def own_records(wildcards):
     """Records of all our MLPerf HPC runs for the study's report; as inputs they are measured if they are not there."""
-    records = RECORDS_TO_ANALYSE if wildcards.place == "results" else []
-    return list(filter(is_mlperf_hpc, records))
+    records = [*RECORDS_TO_ANALYSE, *WEAK_GROUPS]
+    return list(filter(is_mlperf_hpc, records if wildcards.place == "results" else []))
 
 
 def recorded(wildcards):
     """Records that are there for the page on rounds; being no inputs they never start a run."""
-    records = [] if wildcards.place == "results" else RECORDS
+    records = [] if wildcards.place == "results" else [*RECORDS, *WEAK_GROUPS]
     return [
         record for record in filter(is_mlperf_hpc, records) if Path(record).exists()
     ]

@@ -28,8 +28,8 @@ WORDS = {
     DECLARED: "declared by others,\nnot judged here",
     NOT_VALID: "own, not a valid result:\nwithout a place",
 }
-ROW = 0.24
-"""Height of one result in inches."""
+ROW, FRAME = 0.24, 1.0
+"""Height of one result, and of title and axis of a list, in inches."""
 LINE, LEGEND_GAP = 0.15, 0.09
 """Height of a line of the legend and of the gap between two entries, in inches."""
 MOST = 30
@@ -54,11 +54,13 @@ def plot_ranking(ranking: pd.DataFrame) -> Figure:
         if listed.empty:
             return theme.empty_figure("Ranking", NOTHING)
         lists = [(str(name), part) for name, part in listed.groupby("list", sort=False)]
-        heights = [1.0 + ROW * min(len(part), MOST) for _, part in lists]
+        rows = [min(len(part), MOST) for _, part in lists]
         entries = _legend(listed)
         legend_height = sum(LEGEND_GAP + LINE * (1 + words.count("\n")) for words in entries)
-        figure = Figure(figsize=(theme.WIDTH + 3.2, max(sum(heights), legend_height)), layout="constrained")
-        grid = figure.subplots(len(lists), 1, squeeze=False, gridspec_kw={"height_ratios": heights})
+        figure = Figure(
+            figsize=(theme.WIDTH + 3.2, max(len(lists) * FRAME + ROW * sum(rows), legend_height)), layout="constrained"
+        )
+        grid = figure.subplots(len(lists), 1, squeeze=False, gridspec_kw={"height_ratios": rows})
         for axes, (name, part) in zip(grid[:, 0], lists, strict=True):
             _draw_list(axes, name, part)
         theme.add_legend(figure, entries)

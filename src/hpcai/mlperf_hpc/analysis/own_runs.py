@@ -13,7 +13,8 @@ from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import Mllog, read_mllog
-from hpcai.records import RunRecord, read_record
+from hpcai.records import RunRecord, read_part, read_record
+from hpcai.weak_records import WeakGroup
 
 SUITE = "mlperf_hpc"
 LOG = "raw/mllog.txt"
@@ -26,9 +27,23 @@ class OwnRun(NamedTuple):
     log: Mllog | None
 
     @property
+    def folder(self) -> str:
+        """Folder of its point, relative to the results folder; instances of weak scaling have one of their own."""
+        plan = self.record.plan
+        above = "weak" if plan.kind == "weak" else "runs"
+        return f"{above}/{plan.point.benchmark}/{plan.point.variant}/{plan.point.scale}"
+
+    @property
     def source(self) -> str:
         """The log, relative to the results folder."""
-        return f"runs/{self.record.run_id}/{LOG}"
+        return f"{self.folder.partition('/')[0]}/{self.record.run_id}/{LOG}"
+
+
+class OwnGroup(NamedTuple):
+    """A weak-scaling group and its instances."""
+
+    group: WeakGroup
+    runs: tuple[OwnRun, ...]
 
 
 def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
@@ -52,7 +67,29 @@ def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
     return runs
 
 
-def own_round(runs: Sequence[OwnRun]) -> CheckedRound:
+def read_own_groups(paths: Iterable[Path]) -> list[OwnGroup]:
+    """Read weak-scaling groups with the records and logs of their instances; those of other suites are left out.
+
+    Parameters
+    ----------
+    paths
+        Files ``group.json``, each above its folders ``i1``, ``i2``, ...
+
+    Raises
+    ------
+    RecordError, ParseError
+        If a group, a record or a log is damaged.
+    """
+    groups = []
+    for path in paths:
+        group = read_part(WeakGroup, path)
+        runs = read_own_runs(path.parent / f"i{number}" / "record.json" for number in range(1, group.instances + 1))
+        if runs:
+            groups.append(OwnGroup(group, tuple(runs)))
+    return groups
+
+
+def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> CheckedRound:
     """Return the runs of a study as a round with verdicts.
 
     A submission is a benchmark file at one scale in one variant; its system carries the machine's name with these,
@@ -61,21 +98,25 @@ def own_round(runs: Sequence[OwnRun]) -> CheckedRound:
 
     Parameters
     ----------
-    runs
-        Runs of one study and one rule set.
+    points
+        Timed runs of one study and one rule set.
+    weak
+        Weak-scaling groups of the same study: the instances that do not count are pruned ones.
 
     Raises
     ------
     RecordError
         If there is no run, or if the runs are of several studies or rule sets.
     """
+    runs = [*points, *(run for group in weak for run in group.runs)]
     study = _only([run.record.plan.study for run in runs], "study")
     rule_set = _only([run.record.plan.rule_set for run in runs], "rule set").removeprefix("hpc_")
     groups: dict[tuple[str, str, str], list[OwnRun]] = {}
-    for run in runs:
+    for run in points:
         point = run.record.plan.point
         groups.setdefault((point.benchmark, point.variant, point.scale), []).append(run)
     submissions = [_submit(study, group) for group in groups.values() if any(run.log for run in group)]
+    submissions += [_submit_group(study, group) for group in weak if any(run.log for run in group.runs)]
     submissions.sort(key=lambda one: (one.benchmark, one.org, one.system_name))
     verdicts = {run.source: check_log(run.log, rule_set, source=run.source) for run in runs if run.log}
     made = Round(
@@ -108,13 +149,39 @@ def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
         method="measured",
         org=first.plan.submission.org,
         system_name=name,
-        folder=f"runs/{point.benchmark}/{point.variant}/{point.scale}",
+        folder=group[0].folder,
         benchmark=runs[0].benchmark,
         scaling="strong",
         runs=tuple(runs),
         pruned=(),
         system=_system(name, first),
         scaling_factor=None,
+    )
+
+
+def _submit_group(study: str, own: OwnGroup) -> Submission:
+    """One weak-scaling group; its system is what all its instances had together."""
+    alone = _submit(study, own.runs)
+    point, whole = own.runs[0].record.plan.point, own.group.whole_extent
+    machine = own.runs[0].record.plan.machine.name
+    name = f"{machine}_{point.benchmark}_{point.variant}_{own.group.instances}x{point.scale}"
+    counted = {instance.number for instance in own.group.counted_results()}
+    assert alone.system is not None
+    per_node = whole.ranks // whole.nodes
+    system = replace(
+        alone.system,
+        name=name,
+        nodes=whole.nodes,
+        processors_per_node=None if alone.system.processors_per_node is None else per_node,
+        accelerators_per_node=whole.accelerators // whole.nodes,
+    )
+    return replace(
+        alone,
+        system_name=name,
+        scaling="weak",
+        runs=tuple(run for run in alone.runs if run.number in counted),
+        pruned=tuple(run for run in alone.runs if run.number not in counted),
+        system=system,
     )
 
 

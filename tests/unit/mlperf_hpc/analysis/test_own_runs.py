@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission
 from unit.mlperf_hpc.log_factory import log_text
+from unit.mlperf_hpc.submission.result_factory import INSTANCES, PRUNED, make_own_record, write_group, write_run
 from unit.record_factory import (
     make_benchmark,
     make_machine,
@@ -17,9 +18,11 @@ from unit.record_factory import (
 from hpcai.config.study import Submission
 from hpcai.errors import ParseError, RecordError
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
-from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_runs
+from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
+from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
 from hpcai.records import FINISHED
+from hpcai.weak_records import GROUP
 
 TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
 
@@ -149,3 +152,19 @@ def test_damaged_log_is_refused_by_name(tmp_path) -> None:
     (paths[0].parent / "raw/mllog.txt").write_text("nothing\n")
     with pytest.raises(ParseError, match=r"raw/mllog\.txt: found no line with"):
         read_own_runs(paths)
+
+
+def test_a_weak_scaling_group_is_a_weak_submission_of_the_same_study(tmp_path) -> None:
+    records = [make_own_record("oc20", number) for number in range(1, 6)]
+    paths = [write_run(tmp_path / "runs" / one.run_id, one, log_text("oc20", seed=one.plan.seed)) for one in records]
+    folder = write_group(tmp_path)
+    checked = own_round(read_own_runs(path / "record.json" for path in paths), read_own_groups([folder / GROUP]))
+    weak, strong = sorted(checked.round.submissions, key=lambda one: one.scaling, reverse=True)
+    assert (strong.scaling, weak.scaling) == ("strong", "weak")
+    assert (len(weak.runs), [run.number for run in weak.pruned]) == (INSTANCES - 1, [PRUNED])
+    row = weak_table([checked], {}).iloc[0]
+    spans = [run.run for run in weak.runs]
+    assert row["time_to_train_all_s"] == (max(one.stop_ms for one in spans) - min(one.start_ms for one in spans)) / 1000
+    assert (row["instances"], row["counted_instances"], row["whole_scale"], row["method"]) == (6, 5, 1, "measured")
+    assert set(run_table([checked])["scaling"]) == {"strong", "weak", "weak_pruned"}
+    assert all((tmp_path / run.source).exists() for run in (*strong.runs, *weak.runs, *weak.pruned))

@@ -14,6 +14,7 @@ from hpcai.config.benchmark import Target
 from hpcai.config.study import Submission
 from hpcai.records import Artefact, RunRecord, write_json
 from hpcai.rules.verdict import Verdict
+from hpcai.weak_records import GROUP, Extent, Instance, NodeShare, WeakGroup
 
 FILES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
 EPOCHS = {"cosmoflow": 24, "deepcam": 14, "oc20": 26}
@@ -21,6 +22,9 @@ EPOCHS = {"cosmoflow": 24, "deepcam": 14, "oc20": 26}
 RUNS = {"cosmoflow": 10, "deepcam": 5, "oc20": 5}
 ORG = "Example_Institute"
 VALID = (Verdict(suite="mlperf_hpc", level="closed", valid=True),)
+
+INSTANCES = 6
+PRUNED = 4
 
 
 def make_own_record(
@@ -61,6 +65,32 @@ def write_runs(
         own = {"org": ORG, "platform": "testbox", "seed": 1000 + number, "epochs": count, **(log or {})}
         text = log_text(benchmark, start_ms=START_MS + 10_000_000 * number, **own)
         write_run(results / "runs" / made.run_id, made, text)
+
+
+def write_group(results, benchmark="oc20"):
+    """A group of six, of which the fourth has not converged; all on one node."""
+    folder = results / "weak/opencatalyst/fp32/n1x1"
+    instances = []
+    for number in range(1, INSTANCES + 1):
+        record = make_own_record(benchmark, number, kind="weak", instances=INSTANCES)
+        missed = number == PRUNED
+        log = {"scores": [0.5] * 26, "status": "aborted"} if missed else {}
+        write_run(folder / f"i{number}", record, log_text(benchmark, org=ORG, seed=number, epochs=26, **log))
+        instances.append(
+            Instance(
+                number=number, run_id=record.run_id, attempt=record.attempt, seed=number, outcome=record.outcome,
+                reason="", pruned="not_converged" if missed else None, pruned_reason="it missed" if missed else "",
+                shares=(NodeShare(host="node0", cores=(number,)),), run_start_monotonic_s=0, run_stop_monotonic_s=1,
+            )
+        )  # fmt: skip
+    extent = Extent(nodes=1, ranks=1, accelerators=0)
+    group = WeakGroup(
+        group="opencatalyst/fp32/n1x1", benchmark="opencatalyst", variant="fp32", scale="n1x1", attempt="a",
+        started_utc="2026-01-01T00:00:00Z", instances=INSTANCES, counted=INSTANCES - 1, instance_extent=extent,
+        whole_extent=extent, time_to_train_all_monotonic_s=1.0, results=tuple(instances),
+    )  # fmt: skip
+    write_json(group, folder / GROUP)
+    return folder
 
 
 def make_checkout(folder: Path) -> str:
