@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Annotated, Literal, get_args
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hpcai.config.base import Count, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
@@ -100,6 +100,14 @@ class RunPlan(Settings):
             raise ValueError(f"repetition {self.repetition} of {self.instances} instances")
         return self
 
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave the number of instances out where there is none: plans of other runs stay as they were without it."""
+        fields: dict[str, object] = write(self)
+        if self.instances is None:
+            fields.pop("instances", None)
+        return fields
+
     @property
     def global_batch(self) -> int:
         """Samples per optimizer step over all ranks."""
@@ -132,9 +140,6 @@ class RunPlan(Settings):
             shown.pop("title")
         # Declared power is a number beside the scores of a run.
         fields["machine"].pop("power")
-        if self.instances is None:
-            # Runs that are no instances keep the digests that they had before there were any.
-            fields.pop("instances")
         # Where a profiler is changes nothing but the run that it looks into.
         fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
