@@ -8,6 +8,7 @@ import pytest
 from unit.record_factory import make_plan, make_provenance, make_record
 
 from hpcai.config.load import write_plan
+from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
 from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.errors import ConfigError, LaunchError, RunRefusedError
@@ -231,8 +232,9 @@ def test_other_settings_are_refused_and_a_group_is_discarded_as_a_whole(group):
 
 def test_a_run_that_is_no_instance_keeps_its_digest():
     plan = make_plan()
-    fields = plan.model_dump(mode="json")
-    assert fields["instances"] is None
+    assert "instances" not in plan.model_dump(mode="json")
+    assert "instances" not in plan.model_dump_json()
+    assert RunPlan.model_validate(plan.model_dump(mode="json")) == plan
     weaker = make_plan(kind="weak", instances=2, repetition=2)
     assert weaker.run_id.endswith("/n1x1/i2")
     digests = {plan.digest, weaker.digest, make_plan(kind="weak", instances=3, repetition=2).digest}
