@@ -1,6 +1,7 @@
 """Import and verdict of the published logs of MLPerf HPC v0.7 against ``mlperf-logging``'s checker, interleaved.
 
-We read the archive as it was published: unpack it in memory, import all runs with their repairs, and check every log.
+We read the archive as it was published: unpack it in memory, import all runs with their repairs, and check every log,
+on all usable cores, and on one of them.
 The package checks the same logs, unpacked beforehand: within one process, which is the fastest use of it, and as its
 command line is meant, one process per log; that is timed for a few logs and extrapolated. The answers have to be equal.
 """
@@ -37,6 +38,16 @@ def check_own(archive: Path) -> tuple[float, dict[str, bool]]:
     return taken_s, {source: verdict.complies for source, verdict in checked.verdicts.items()}
 
 
+def check_on_one_core(archive: Path) -> float:
+    """Import and check the archive on one core; return the time (s)."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        return check_own(archive)[0]
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 def check_by_package(root: Path, logs: list[str]) -> tuple[float, dict[str, bool]]:
     """Check the unpacked logs within this process; return the time (s) and the verdict of each log."""
     from mlperf_logging.compliance_checker import mlp_compliance
@@ -63,11 +74,12 @@ def compare(archive: Path, root: Path, rounds: int) -> bool:
     logs = sorted(path.relative_to(root).as_posix() for path in root.rglob("result_*.txt"))
     sample = logs[:: max(1, len(logs) // COMMANDS)][:COMMANDS]
     check_own(archive)  # imports, and the rule files that are read once
-    own_s, package_s, command_s = [], [], []
+    own_s, single_s, package_s, command_s = [], [], [], []
     differing: set[str] = set()
     for _ in range(rounds):
         taken_s, own = check_own(archive)
         own_s.append(taken_s)
+        single_s.append(check_on_one_core(archive))
         taken_s, theirs = check_by_package(root, logs)
         package_s.append(taken_s)
         commands = {log: run_command(root, log) for log in sample}
@@ -76,7 +88,9 @@ def compare(archive: Path, root: Path, rounds: int) -> bool:
         differing |= {log for log, (_, answer) in commands.items() if own.get(log) != answer}
     size_mb = sum((root / log).stat().st_size for log in logs) / 1e6
     print(f"{len(logs)} logs, {size_mb:.0f} MB, {sum(own.values())} comply; medians of {rounds} rounds (worst to best)")
-    print(f"  {'import and verdict, from the archive':44} {statistics.median(own_s):8.2f} s")
+    cores = len(os.sched_getaffinity(0))
+    print(f"  {f'import and verdict from the archive, {cores} cores':44} {statistics.median(own_s):8.2f} s")
+    tell("the same on one core", single_s, own_s)
     ratio = tell("mlperf-logging, one process, unpacked before", package_s, own_s)
     tell(f"its command per log (from {len(sample)}, extrapolated)", command_s, own_s)
     print(f"  answers: {'equal' if not differing else f'{len(differing)} differ: {sorted(differing)[:3]}'}")

@@ -117,9 +117,9 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
         words = (piece if end < 0 else piece[:end]).rstrip()
         try:
             fields = from_json(words, cache_strings="keys")
-            kind, time_ms = fields["event_type"], float(fields["time_ms"])
-            event = MllogEvent(line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
-            events.append(event if isinstance(kind, str) else event._replace(event_type=str(kind)))
+            kind, time_ms = str(fields["event_type"]), float(fields["time_ms"])
+            parts = (line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
+            events.append(tuple.__new__(MllogEvent, parts))  # half the time of MllogEvent(...)
         except (ValueError, LookupError, TypeError, OverflowError):
             found = _parse_line(words, line, number)
             (events if isinstance(found, MllogEvent) else broken).append(found)  # type: ignore[arg-type]
@@ -155,7 +155,9 @@ def _parse_line(words: str, line: int, number: int) -> MllogEvent | BrokenLine:
     except (ValueError, RecursionError) as error:
         return BrokenLine(line, text, str(error), "unreadable")
     if not isinstance(fields, dict):
-        return BrokenLine(line, text, f"found a {type(fields).__name__}, expected an object", "fields")
+        # The package's reader takes null for a line that it does not know, and stops at everything else.
+        kind: Literal["unreadable", "fields"] = "unreadable" if fields is None else "fields"
+        return BrokenLine(line, text, f"found a {type(fields).__name__}, expected an object", kind)
     missing = [name for name in _NEEDED if name not in fields]
     if missing:
         return BrokenLine(line, text, f"without {', '.join(missing)}", "fields")
@@ -165,5 +167,5 @@ def _parse_line(words: str, line: int, number: int) -> MllogEvent | BrokenLine:
         return BrokenLine(line, text, f"time_ms: {error}", "unreadable")
     except (TypeError, OverflowError) as error:
         return BrokenLine(line, text, f"time_ms: {error}", "fields")
-    kind = str(fields.get("event_type", ""))
-    return MllogEvent(line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
+    said = str(fields.get("event_type", ""))
+    return MllogEvent(line, number, words, time_ms, said, fields["key"], fields["value"], fields["metadata"])

@@ -5,15 +5,18 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from hpcai.errors import ConfigError
 from hpcai.mlperf_hpc.compliance.choose import Choice, choose_by_date, choose_by_name, choose_rule_set
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import RULE_SETS, LogVerdict
 from hpcai.mlperf_hpc.rounds.model import Round
-from hpcai.mlperf_hpc.rounds.reading import Look, read_round
+from hpcai.mlperf_hpc.rounds.reading import Look, read_looked_round
 from hpcai.mlperf_hpc.rounds.tree import name_of_round
 from hpcai.parsers.mllog import Mllog
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,10 +28,15 @@ class CheckedRound:
     verdicts: Mapping[str, LogVerdict]
 
 
-def read_checked_round(
-    source: Path, *, name: str | None = None, rule_set: str | None = None, look: Look | None = None
-) -> CheckedRound:
-    """Read a round and check all its logs.
+def read_checked_round(source: Path, *, name: str | None = None, rule_set: str | None = None) -> CheckedRound:
+    """Read a round and check all its logs; see :func:`read_looked_checked_round`."""
+    return read_looked_checked_round(source, lambda _path, _log: None, name=name, rule_set=rule_set)[0]
+
+
+def read_looked_checked_round(
+    source: Path, look: Look[T], *, name: str | None = None, rule_set: str | None = None
+) -> tuple[CheckedRound, dict[str, T]]:
+    """Read a round, check all its logs, and let others look at them.
 
     The rule set is foreseen by the name of the source or the first log, so that each log is parsed once; only where
     the whole round tells another one, the source is read again.
@@ -36,13 +44,13 @@ def read_checked_round(
     Parameters
     ----------
     source
-        What :func:`hpcai.mlperf_hpc.rounds.reading.read_round` reads.
+        What :func:`hpcai.mlperf_hpc.rounds.reading.read_looked_round` reads.
+    look
+        As there; what it returns comes back by the paths of the logs.
     name
         Name of the round; by default what the source says.
     rule_set
         Such as "3.0.0", and then it is the one; by default it is found (:func:`choose_rule_set`).
-    look
-        Called with path and parsed log of every log, each time that the source is read.
 
     Raises
     ------
@@ -52,14 +60,15 @@ def read_checked_round(
         If the source cannot be read or holds no log.
     """
     if rule_set is not None:
-        found, verdicts = _read(source, name, Choice(known_rule_set(rule_set), "it was asked for"), look)
-        return CheckedRound(found, Choice(known_rule_set(rule_set), "it was asked for"), verdicts)
+        asked = Choice(known_rule_set(rule_set), "it was asked for")
+        found, verdicts, seen = _read(source, name, asked, look)
+        return CheckedRound(found, asked, verdicts), seen
     foreseen = choose_by_name(name or name_of_round(source, (), ""))
-    found, verdicts = _read(source, name, foreseen, look)
+    found, verdicts, seen = _read(source, name, foreseen, look)
     choice = choose_rule_set(found)
     if any(verdict.rule_set != choice.rule_set for verdict in verdicts.values()):
-        found, verdicts = _read(source, name, choice, look)
-    return CheckedRound(found, choice, verdicts)
+        found, verdicts, seen = _read(source, name, choice, look)
+    return CheckedRound(found, choice, verdicts), seen
 
 
 def known_rule_set(name: str) -> str:
@@ -78,22 +87,21 @@ def known_rule_set(name: str) -> str:
 
 
 def _read(
-    source: Path, name: str | None, choice: Choice | None, look: Look | None
-) -> tuple[Round, dict[str, LogVerdict]]:
+    source: Path, name: str | None, choice: Choice | None, look: Look[T]
+) -> tuple[Round, dict[str, LogVerdict], dict[str, T]]:
     """Read a source and check its logs by one rule set, without a choice by that of the first log's date."""
-    verdicts: dict[str, LogVerdict] = {}
     used = choice
 
-    def check(path: str, log: Mllog) -> None:
+    def check(path: str, log: Mllog) -> tuple[LogVerdict, T]:
         nonlocal used
         if used is None:
             used = choose_by_date(log.events[0].time_ms if log.events else None)
-        verdicts[path] = check_log(log, used.rule_set if used else RULE_SETS[-1], source=path)
-        if look is not None:
-            look(path, log)
+        return check_log(log, used.rule_set if used else RULE_SETS[-1], source=path), look(path, log)
 
     with _without_collector():
-        return read_round(source, name=name, look=check), verdicts
+        found, seen = read_looked_round(source, check, name=name)
+    verdicts = {path: verdict for path, (verdict, _) in seen.items()}
+    return found, verdicts, {path: other for path, (_, other) in seen.items()}
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def choose_rule_set(found: Round) -> Choice:
     by_name = choose_by_name(found.name)
     if by_name is not None:
         return by_name
-    dates = [run.run.start_ms for run in runs if run.run is not None]
+    dates = [run.logged_ms for run in runs if run.logged_ms is not None]
     if "openfold" in {submission.benchmark for submission in found.submissions}:
         return Choice("3.0.0", "only these rules have the benchmark openfold")
     by_date = choose_by_date(max(dates, default=None))

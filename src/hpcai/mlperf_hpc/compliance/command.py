@@ -1,10 +1,11 @@
 """The command ``hpcai mlperf check``: whether a log, result, package or repository would stand."""
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from hpcai.files import write_asked_json
 
 if TYPE_CHECKING:
     from hpcai.mlperf_hpc.compliance.model import Finding
@@ -40,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     verdict = judge(arguments.source, arguments.rule_set)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(verdict.to_json(), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_asked_json(arguments.json, verdict.to_json())
     for line in describe_verdict(verdict, warnings=arguments.warnings, ungrouped=arguments.all):
         print(line)
     return 0 if verdict.complies else DOES_NOT_COMPLY

@@ -4,6 +4,7 @@ The package keeps one message per key, drops it when a later rule file speaks of
 exception on some logs, which then do not comply. So does this check; it goes on behind such a place to report the rest.
 """
 
+import operator
 from collections import deque
 
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
@@ -50,6 +51,7 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
         kept += done.kept
         warnings += done.warnings
         waiting.extend((one, before | {asked.name}) for one in done.asked)
+    warnings += _times(log, source)
     failures = [finding for findings in of_keys.values() for finding in findings] + kept
     found = sorted(failures + warnings, key=lambda finding: finding.line or float("inf"))
     return LogVerdict(source, rule_set, not failures, tuple(found))
@@ -66,6 +68,23 @@ def _damage(log: Mllog, source: str) -> list[Finding]:
         message = f"the log holds no event, expected lines with `{TOKEN.strip()}`"
         findings.append(Finding(source, None, "", "mlp_compliance", message))
     return findings
+
+
+def _times(log: Mllog, source: str) -> list[Finding]:
+    """Warn of times that go backwards, which the package does not look at."""
+    times = [event.time_ms for event in log.events]
+    if all(map(operator.le, times, times[1:])):
+        return []
+    late = [after for before, after in zip(log.events, log.events[1:], strict=False) if after.time_ms < before.time_ms]
+    if not late:  # a time that is no number is neither before nor after another
+        return []
+    found = [f"{len(late)} events are earlier than the one before"]
+    starts, stops = log.by_key.get("run_start"), log.by_key.get("run_stop")
+    if starts and stops and stops[0].time_ms < starts[0].time_ms:
+        found.append(
+            f"run_stop is {(starts[0].time_ms - stops[0].time_ms) / 1000:g} s before run_start: no time to train"
+        )
+    return [Finding(source, late[0].line, "time_ms", "order of time", "; ".join(found), "warning")]
 
 
 def _stop(asked: Asked, source: str, *, loops: bool) -> Finding:

@@ -63,13 +63,28 @@ class RulePass:
             if rule.ordered:
                 ordered += found[:1] if rule.once else found
                 continue
-            for event in found[:1] if rule.once else found:
+            for event in self._failing(rule, found[:1] if rule.once else found):
                 self._look_at(rule, event)
         ordered.sort(key=_number)
         for event in ordered:
             self._look_at(self._rules.keys[event.key], event)
         self._check_met()
         self._check_occurrences()
+
+    def _failing(self, rule: KeyRule, found: Sequence[MllogEvent]) -> Sequence[MllogEvent]:
+        """Return the lines of a rule without action that need a closer look: not those on which all checks hold."""
+        if rule.holds is None or rule.at_least_one is not None:
+            return found
+        holds = self._function(rule.holds)
+        failing = []
+        for event in found:
+            try:
+                if holds({"value": event.value, "metadata": event.metadata}):
+                    continue
+            except Exception:  # noqa: S110  it is evaluated again, and the error reported
+                pass
+            failing.append(event)
+        return failing
 
     def _look_at(self, rule: KeyRule, event: MllogEvent) -> None:
         """Evaluate what a rule says of one line."""
@@ -86,22 +101,24 @@ class RulePass:
                     self._fail(event.line, rule.name, check.text, say_check(check.text, event))
         if rule.action is not None:
             self._act(rule.action, rule, event, names)
-        if rule.at_least_one is not None and self._call(rule.meets, names["v"]):
-            self._met[rule.name] = True
-        elif rule.at_least_one is not None:
+        if rule.at_least_one is not None:
             self._meet(rule.at_least_one, rule, event, names)
 
     def _call(self, code: CodeType | None, value: Mapping[str, Any]) -> bool:
         """Return whether all expressions of a function hold; if not, they are evaluated one by one."""
         if code is None:
             return False
+        try:
+            return bool(self._function(code)(value))
+        except Exception:
+            return False
+
+    def _function(self, code: CodeType) -> Callable[[Mapping[str, Any]], object]:
+        """Return a compiled function that sees this pass's state; made once."""
         function = self._functions.get(code)
         if function is None:
             function = self._functions[code] = eval(code, self._state)  # noqa: S307
-        try:
-            return bool(function(value))
-        except Exception:
-            return False
+        return function
 
     def _act(self, action: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
         """Do what a rule wants done after its checks, and take the rule files that it asks for."""
@@ -116,7 +133,10 @@ class RulePass:
     def _meet(self, check: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
         """Evaluate what has to hold on one line of the key; the package stops where it cannot tell."""
         try:
-            held = bool(eval(check.code, self._state, names))  # noqa: S307
+            if rule.meets is None:
+                held = bool(eval(check.code, self._state, names))  # noqa: S307
+            else:
+                held = bool(self._function(rule.meets)(names["v"]))
         except Exception as error:
             message = f"{say_check(check.text, event)} ({_describe(error)}); the package stops here"
             self.kept.append(replace(self._finding(event.line, rule.name, check.text, message), stops=True))

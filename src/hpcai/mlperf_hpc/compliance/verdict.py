@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
-from hpcai.mlperf_hpc.compliance.evidence import Evidence, Remains, read_remains
+from hpcai.mlperf_hpc.compliance.checked_round import read_looked_checked_round
+from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
 from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene
 from hpcai.mlperf_hpc.compliance.listing import Listing, is_unnumbered, list_source
 from hpcai.mlperf_hpc.compliance.log_check import check_log
@@ -23,7 +23,7 @@ from hpcai.mlperf_hpc.compliance.submission_check import (
 )
 from hpcai.mlperf_hpc.rounds.model import Round, Submission
 from hpcai.mlperf_hpc.rounds.source import is_archive
-from hpcai.parsers.mllog import Mllog, parse_mllog
+from hpcai.parsers.mllog import parse_mllog
 
 PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]
 """no logs: no errors either, because it looks at no logs outside of folders strong and weak."""
@@ -100,12 +100,7 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     ParseError
         If the source cannot be read or holds no log.
     """
-    remains: dict[str, Remains] = {}
-
-    def keep(path: str, log: Mllog) -> None:
-        remains[path] = read_remains(log, path)
-
-    checked = read_checked_round(source, rule_set=rule_set, look=keep)
+    checked, remains = read_looked_checked_round(source, lambda path, log: read_remains(log, path), rule_set=rule_set)
     rules = checked.choice.rule_set
     logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
     listing = _list(source, logs, rules)

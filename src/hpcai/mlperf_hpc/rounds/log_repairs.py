@@ -81,10 +81,10 @@ def wrong_event_types(log: Mllog, source: str) -> list[Repair]:
     wrong: list[tuple[int, str]] = []
     for key, events in log.by_key.items():
         expected = _expected_type(key)
-        kinds = Counter(event.event_type for event in events)
-        for kind in kinds.keys() - {expected}:
-            first = next(event.line for event in events if event.event_type == kind)
-            wrong.append((first, f"{kinds[kind]} {key} {kind or 'without a type'}"))
+        kinds = [event.event_type for event in events]
+        for kind in set(kinds) - {expected}:
+            first = events[kinds.index(kind)].line
+            wrong.append((first, f"{kinds.count(kind)} {key} {kind or 'without a type'}"))
     if not wrong:
         return []
     words = [said for _, said in sorted(wrong)]

@@ -6,7 +6,7 @@ irregular and what was made of it is a :class:`Repair`.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Scaling = Literal["strong", "weak", "weak_pruned"]
 """weak_pruned: instances under ``weak/BENCH/pruned_results``, which do not count but have to comply."""
@@ -37,9 +37,8 @@ class Repair:
     done: str
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A paired interval [ms since the Unix epoch], with what its stop says.
+class Span(NamedTuple):
+    """A paired interval [ms since the Unix epoch], with what its stop says; a tuple, because a round has thousands.
 
     ``epoch`` is the logged epoch number (any origin, may be a fraction or a count of samples), ``steps`` the logged
     ``step_num`` of the stop; None where not logged.
@@ -56,8 +55,7 @@ class Span:
         return (self.stop_ms - self.start_ms) / 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(NamedTuple):
     """One logged quality: ``eval_error`` or ``eval_accuracy``."""
 
     line: int
@@ -101,6 +99,8 @@ class LoggedRun:
         ``eval_error`` or ``eval_accuracy``; blank without scores.
     repairs
         What was irregular.
+    logged_ms
+        Time of the first event [ms since the Unix epoch]; None without one that has a time.
     """
 
     source: str
@@ -123,6 +123,7 @@ class LoggedRun:
     scores: tuple[Score, ...]
     quality_key: str
     repairs: tuple[Repair, ...]
+    logged_ms: float | None = None
 
     def number_of(self, key: str) -> float | None:
         """Return a logged setting as a number; None where it is missing or no number."""

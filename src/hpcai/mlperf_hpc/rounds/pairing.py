@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from hpcai.mlperf_hpc.rounds.model import Repair, Span
 from hpcai.parsers.mllog import MllogEvent
@@ -85,18 +86,22 @@ def _close(pairing: Pairing, start: MllogEvent, stop: MllogEvent, began: Label, 
     if stop.time_ms < start.time_ms:
         pairing.backwards.append(start)
         return
-    if began[0] != ended[0] and None not in (began[0], ended[0]):
+    epoch, (ended_epoch, steps) = began[0], ended
+    if epoch is None or ended_epoch is None:
+        pairing.unnumbered += (epoch is None) + (ended_epoch is None)
+    elif epoch != ended_epoch:
         pairing.unlike.append(start)
-    pairing.unnumbered += (began[0] is None) + (ended[0] is None)
     pairing.starts.append(start)
-    epoch = ended[0] if began[0] is None else began[0]
-    pairing.spans.append(Span(start.time_ms, stop.time_ms, epoch, ended[1]))
+    pairing.spans.append(Span(start.time_ms, stop.time_ms, ended_epoch if epoch is None else epoch, steps))
 
 
 def label_of(event: MllogEvent) -> Label:
     """Return the epoch_num (of a block its first_epoch_num) and step_num of an event; None where it has no number."""
-    details = event.details
-    epoch, step = details.get("epoch_num", details.get("first_epoch_num")), details.get("step_num")
+    details = event.metadata
+    if not isinstance(details, dict):
+        return None, None
+    epoch = details["epoch_num"] if "epoch_num" in details else details.get("first_epoch_num")
+    step = details.get("step_num")
     return None if epoch is None else number_in(epoch), None if step is None else number_in(step)
 
 
@@ -117,9 +122,10 @@ def place(events: Sequence[MllogEvent]) -> str:
 def overlapping(spans: Sequence[Span]) -> int:
     """Return how many intervals begin before an earlier one has ended."""
     count, end = 0, -math.inf
-    for span in sorted(spans, key=lambda one: one.start_ms):
-        count += span.start_ms < end
-        end = max(end, span.stop_ms)
+    for start_ms, stop_ms, *_ in sorted(spans, key=attrgetter("start_ms")):
+        if start_ms < end:
+            count += 1
+        end = max(end, stop_ms)
     return count
 
 

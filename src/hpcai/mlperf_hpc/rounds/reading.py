@@ -1,17 +1,18 @@
 """A published result repository, a part of one, or an archive, as a round of submissions."""
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from hpcai.errors import ParseError
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.naming import name_places
 from hpcai.mlperf_hpc.rounds.pairing import number_in
 from hpcai.mlperf_hpc.rounds.runs import read_run
-from hpcai.mlperf_hpc.rounds.source import is_archive, read_files
+from hpcai.mlperf_hpc.rounds.sharing import read_logs
+from hpcai.mlperf_hpc.rounds.source import Files, is_archive, read_files
 from hpcai.mlperf_hpc.rounds.submission_checks import check_submission
 from hpcai.mlperf_hpc.rounds.systems import join_systems, read_system
 from hpcai.mlperf_hpc.rounds.tree import (
@@ -26,43 +27,52 @@ from hpcai.mlperf_hpc.rounds.tree import (
 from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
 
-Look = Callable[[str, Mllog], None]
+T = TypeVar("T")
+Look = Callable[[str, Mllog], T]
+"""Called with the path of a log below the source, and the log."""
 
 
 @dataclass
-class _Found:
+class _Found(Generic[T]):
     """What was read so far, in any order."""
 
     around: Sequence[str]
-    look: Look | None
+    look: Look[T]
     runs: list[tuple[Place, LoggedRun]] = field(default_factory=list)
+    seen: dict[str, T] = field(default_factory=dict)
     systems: list[System] = field(default_factory=list)
     factors: dict[str, float] = field(default_factory=dict)
     readme: str = ""
     repairs: list[Repair] = field(default_factory=list)
 
-    def take(self, path: str, content: bytes) -> None:
-        """Take a file for what its path says."""
-        if is_system_file(path):
-            system = read_system(path, content, self.repairs)
-            self.systems += [system] if system else []
-        elif is_readme(path):
-            self.readme = self.readme or content[:4096].decode("utf-8", "replace")
-        elif PurePosixPath(path).name == SCALING_FILE:
-            self._take_factor(path, content)
-        elif place := place_of(path, self.around, self.repairs):
-            self.take_log(place, content)
+    def take(self, files: Files) -> Iterator[tuple[Place, bytes]]:
+        """Take files for what their paths say, and yield the logs among them."""
+        for path, content in files:
+            if is_system_file(path):
+                system = read_system(path, content, self.repairs)
+                self.systems += [system] if system else []
+            elif is_readme(path):
+                self.readme = self.readme or content[:4096].decode("utf-8", "replace")
+            elif PurePosixPath(path).name == SCALING_FILE:
+                self._take_factor(path, content)
+            elif place := place_of(path, self.around, self.repairs):
+                yield place, content
 
-    def take_log(self, place: Place, content: bytes) -> None:
+    def take_logs(self, logs: Iterable[tuple[Place, bytes]]) -> None:
+        for place, (run, seen) in read_logs(self._read_log, logs):
+            self.runs.append((place, run))
+            self.seen[place.path] = seen
+
+    def _read_log(self, place: Place, content: bytes) -> tuple[LoggedRun, T]:
+        """Read a log; this happens in other processes as well and must not change anything here."""
         log = parse_mllog(content, place.path)
-        if self.look:
-            self.look(place.path, log)
+        seen = self.look(place.path, log)
         run = read_run(log, place.path, place.number)
         if not log.events:  # the log's content, which read_run does not have, says more
             found = f"{describe(content[:65536])}, no event"
             repairs = tuple(replace(one, found=found) if one.kind == "no_events" else one for one in run.repairs)
             run = replace(run, repairs=repairs)
-        self.runs.append((place, run))
+        return run, seen
 
     def _take_factor(self, path: str, content: bytes) -> None:
         try:
@@ -77,8 +87,13 @@ class _Found:
             self.factors[PurePosixPath(path).parent.as_posix()] = factor
 
 
-def read_round(source: Path, *, name: str | None = None, look: Look | None = None) -> Round:
-    """Read a round, or a part of one.
+def read_round(source: Path, *, name: str | None = None) -> Round:
+    """Read a round, or a part of one; see :func:`read_looked_round`."""
+    return read_looked_round(source, lambda _path, _log: None, name=name)[0]
+
+
+def read_looked_round(source: Path, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
+    """Read a round, or a part of one, and what others make of its logs, so that each log is parsed once.
 
     Parameters
     ----------
@@ -86,11 +101,17 @@ def read_round(source: Path, *, name: str | None = None, look: Look | None = Non
         A result repository of any round, one organisation's folder, an ``ORG/results`` tree, a folder of
         ``result_N.txt``, a single log, or a tar (plain, gz, xz, bz2) or zip archive of one of them. An archive is read
         once, in its own order, and is not extracted. Links that lead out of it are not followed.
+    look
+        Called with the path below the source and the parsed log of every log. It returns what can be pickled, and
+        changes nothing elsewhere: large sources are read by several processes
+        (:func:`hpcai.mlperf_hpc.rounds.sharing.read_logs`).
     name
         Name of the round; by default what folders, archive or README say ("v0.7"), else the source's base name.
-    look
-        Called with the path below the source and the parsed log of every log, in the order of reading, so that others
-        who need the log do not have to read it again.
+
+    Returns
+    -------
+    tuple
+        The round, and what `look` returned for each log, by its path, in the order of reading.
 
     Raises
     ------
@@ -115,10 +136,10 @@ def read_round(source: Path, *, name: str | None = None, look: Look | None = Non
         found.repairs += check_submission(submission)
     layout: Literal["flat", "scaled"] = "scaled" if scaled else "flat"
     systems = tuple(sorted(found.systems, key=lambda system: system.source))
-    return Round(title, str(source), layout, submissions, systems, tuple(found.repairs))
+    return Round(title, str(source), layout, submissions, systems, tuple(found.repairs)), found.seen
 
 
-def _read_source(source: Path, look: Look | None) -> _Found:
+def _read_source(source: Path, look: Look[T]) -> _Found[T]:
     try:
         single = source.is_file() and not is_archive(source)
     except OSError as error:
@@ -130,12 +151,11 @@ def _read_source(source: Path, look: Look | None) -> _Found:
     if single:
         return _read_single(source, look)
     found = _Found(source.resolve().parts if source.is_dir() else (), look)
-    for path, content in read_files(source, is_wanted, found.repairs):
-        found.take(path, content)
+    found.take_logs(found.take(read_files(source, is_wanted, found.repairs)))
     return found
 
 
-def _read_single(source: Path, look: Look | None) -> _Found:
+def _read_single(source: Path, look: Look[T]) -> _Found[T]:
     """Read one log, whatever its name."""
     found = _Found(source.resolve().parts[:-1], look)
     unnumbered: list[Repair] = []
@@ -152,7 +172,7 @@ def _read_single(source: Path, look: Look | None) -> _Found:
             f"{source}: found {describe(content[:65536])}, expected an MLPerf log, a result repository, or a .tar, "
             ".tar.gz, .tar.xz, .tar.bz2 or .zip of one"
         )
-    found.take_log(place, content)
+    found.take_logs([(place, content)])
     return found
 
 
@@ -162,7 +182,7 @@ def _said(repairs: Sequence[Repair]) -> str:
 
 
 def _submissions(
-    origin: str, source: Path, places: Sequence[Place], runs: Sequence[LoggedRun], found: _Found
+    origin: str, source: Path, places: Sequence[Place], runs: Sequence[LoggedRun], found: _Found[T]
 ) -> tuple[Submission, ...]:
     joined = join_systems(places, found.systems, found.repairs)
     groups: dict[tuple[str, str, str, str], list[tuple[Place, LoggedRun]]] = {}
@@ -182,7 +202,7 @@ def _submissions(
 
 
 def _submission(
-    origin: str, members: Sequence[tuple[Place, LoggedRun]], system: System | None, found: _Found
+    origin: str, members: Sequence[tuple[Place, LoggedRun]], system: System | None, found: _Found[T]
 ) -> Submission:
     place = members[0][0]
     found.repairs += _duplicates(members)

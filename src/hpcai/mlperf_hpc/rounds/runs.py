@@ -1,7 +1,9 @@
 """One log as one run: what it says, what was irregular, and what was made of that."""
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 from hpcai.mlperf_hpc.rounds.log_repairs import (
@@ -20,6 +22,7 @@ _SUBMISSION = ("org", "division", "benchmark", "status", "platform")
 QUALITIES = ("eval_error", "eval_accuracy")
 """The first that is logged counts: MXNet's CosmoFlow logs the negative error as eval_accuracy as well."""
 Events = Mapping[str, list[MllogEvent]]
+_LINE_OF, _TIME_OF, _START_OF = attrgetter("line"), attrgetter("time_ms"), attrgetter("start_ms")
 
 
 def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
@@ -66,17 +69,21 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
         scores=scores,
         quality_key=quality_key,
         repairs=tuple(repairs),
+        logged_ms=next((event.time_ms for event in log.events if math.isfinite(event.time_ms)), None),
     )
 
 
 def _by_key(log: Mllog, source: str, repairs: list[Repair]) -> dict[str, list[MllogEvent]]:
     """Return the events by key, without those that have no key or no time."""
     by_key = log.by_key
-    timeless = [event for event in log.events if isinstance(event.key, str) and not math.isfinite(event.time_ms)]
-    if timeless:
+    timeless: list[MllogEvent] = []
+    if not all(map(math.isfinite, map(_TIME_OF, log.events))):
+        timeless = [event for event in log.events if isinstance(event.key, str) and not math.isfinite(event.time_ms)]
         timed = {key: [event for event in events if math.isfinite(event.time_ms)] for key, events in by_key.items()}
         by_key = {key: events for key, events in timed.items() if events}
-    keyless = [event for event in log.events if not isinstance(event.key, str)]
+    keyless: list[MllogEvent] = []
+    if sum(map(len, log.by_key.values())) < len(log.events):
+        keyless = [event for event in log.events if not isinstance(event.key, str)]
     for kind, events in (("key_not_text", keyless), ("time_not_finite", timeless)):
         if events:
             repairs.append(Repair(source, place(events), kind, f"{len(events)} events", "left out"))
@@ -120,11 +127,15 @@ def _within(
     """Return the events of intervals and scores between run_start and run_stop, by lines."""
     first = start.line if start else 0
     last = stop.line if stop else math.inf
-    early = [event for key in _TIMED for event in by_key.get(key, ()) if event.line < first]
+    timed = {key: by_key.get(key, []) for key in _TIMED}  # each in the order of its lines
+    early = [event for events in timed.values() for event in events[: bisect_left(events, first, key=_LINE_OF)]]
     if early:
         found = f"{len(early)} events of epochs, evaluations or scores, first {early[0].key}"
         repairs.append(Repair(source, place(early), "events_before_run_start", found, "left out"))
-    return {key: [event for event in by_key.get(key, ()) if first < event.line < last] for key in _TIMED}
+    return {
+        key: events[bisect_right(events, first, key=_LINE_OF) : bisect_left(events, last, key=_LINE_OF)]
+        for key, events in timed.items()
+    }
 
 
 _TIMED = (*(f"{name}_{end}" for name in ("epoch", "block", "eval") for end in ("start", "stop")), *QUALITIES)
@@ -132,7 +143,7 @@ _TIMED = (*(f"{name}_{end}" for name in ("epoch", "block", "eval") for end in ("
 
 def _paired(name: str, events: Events) -> Pairing:
     both = [*events.get(f"{name}_start", ()), *events.get(f"{name}_stop", ())]
-    both.sort(key=lambda event: event.line)
+    both.sort(key=_LINE_OF)
     return pair(name, both)
 
 
@@ -184,7 +195,7 @@ def _staging(
     repairs += pairing.repairs(source)
     if not pairing.spans:
         return None, False
-    spans = sorted(pairing.spans, key=lambda span: span.start_ms)
+    spans = sorted(pairing.spans, key=_START_OF)
     staging = spans[0]
     if len(spans) > 1:
         length_ms = sum(span.stop_ms - span.start_ms for span in spans)
@@ -216,8 +227,12 @@ def _epochs(window: Events, source: str, repairs: list[Repair]) -> tuple[tuple[S
         count = _epochs_in(pairing, source, repairs)
     if crossing := overlapping(pairing.spans):
         found = f"{crossing} of {len(pairing.spans)} begin before an earlier one ends"
-        repairs.append(Repair(source, "epoch_start", "epochs_overlap", found, "each counted with all its time"))
-    return tuple(sorted(pairing.spans, key=lambda span: span.start_ms)), count
+        repairs.append(
+            Repair(
+                source, "epoch_start", "epochs_overlap", found, "kept; the analysis counts time that several cover once"
+            )
+        )
+    return tuple(sorted(pairing.spans, key=_START_OF)), count
 
 
 def _epochs_in(blocks: Pairing, source: str, repairs: list[Repair]) -> int:
@@ -238,10 +253,18 @@ def _epochs_in(blocks: Pairing, source: str, repairs: list[Repair]) -> int:
 def _evaluations(window: Events, epochs: tuple[Span, ...], source: str, repairs: list[Repair]) -> tuple[Span, ...]:
     pairing = _paired("eval", window)
     repairs += pairing.repairs(source)
-    spans = sorted(pairing.spans, key=lambda span: span.start_ms)
+    spans = sorted(pairing.spans, key=_START_OF)
     if crossing := overlapping(spans):
         found = f"{crossing} of {len(spans)} begin before an earlier one ends"
-        repairs.append(Repair(source, "eval_start", "evaluations_overlap", found, "each counted with all its time"))
+        repairs.append(
+            Repair(
+                source,
+                "eval_start",
+                "evaluations_overlap",
+                found,
+                "kept; the analysis counts time that several cover once",
+            )
+        )
     if epochs and (free := outside(spans, epochs)):
         found = f"{free} of {len(spans)} do not lie within an epoch"
         done = "kept; the analysis takes from the epochs only what lies inside them"

@@ -13,8 +13,8 @@ from hpcai.errors import ParseError
 from hpcai.parsers.horovod.events import BOUNDARY, END, NO_CODE, NO_JSON, Dictionary, Ending, Events, no_events
 from hpcai.parsers.horovod.scan import MARGIN, scan_block
 from hpcai.parsers.horovod.words import Codes, Texts
-from hpcai.parsers.horovod.workers import MOST_WORKERS, Worker, usable_cores
 from hpcai.parsers.identify import looks_like
+from hpcai.parsers.workers import MOST_WORKERS, Worker, usable_cores
 
 TOOL = "a Horovod timeline"
 BLOCK_BYTES = 1 << 20

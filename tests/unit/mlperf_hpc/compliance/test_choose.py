@@ -6,7 +6,7 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.errors import ConfigError
-from hpcai.mlperf_hpc.compliance.checked_round import known_rule_set, read_checked_round
+from hpcai.mlperf_hpc.compliance.checked_round import known_rule_set, read_checked_round, read_looked_checked_round
 from hpcai.mlperf_hpc.compliance.choose import choose_by_date, choose_by_name
 
 
@@ -89,8 +89,12 @@ def test_an_explicit_one_wins(tmp_path):
 def test_verdicts_are_of_the_chosen_rule_set_and_each_log_is_read_once(tmp_path):
     write_tree(tmp_path / "hpc_results_v1.0", logs=[log_text(), log_text()])
     seen = []
-    checked = read_checked_round(tmp_path / "hpc_results_v1.0", look=lambda path, log: seen.append(path))
+    checked, counts = read_looked_checked_round(
+        tmp_path / "hpc_results_v1.0", lambda path, log: seen.append(path) or len(log.events)
+    )
     assert sorted(seen) == sorted(checked.verdicts)
+    assert list(counts) == list(checked.verdicts)
+    assert min(counts.values()) > 30
     assert {verdict.rule_set for verdict in checked.verdicts.values()} == {"1.0.0"}
     assert {run.source for one in checked.round.submissions for run in one.runs} == set(checked.verdicts)
 
@@ -109,3 +113,12 @@ def test_names_of_a_rule_set(name):
 def test_unknown_rule_set():
     with pytest.raises(ConfigError, match="expected one of"):
         known_rule_set("0.7")
+
+
+def test_a_log_that_was_cut_is_dated_by_its_first_event(tmp_path):
+    whole = log_text(start_ms=in_year(2022))
+    cut = tmp_path / "result_1.txt"
+    cut.write_text(whole[: len(whole) // 2])
+    choice = read_checked_round(cut).choice
+    assert choice.rule_set == "2.0.0"
+    assert "2022" in choice.reason

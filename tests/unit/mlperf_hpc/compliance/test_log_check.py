@@ -254,3 +254,22 @@ def test_source_is_not_read(tmp_path: Path):
         check_log(parse_mllog(TEXT.encode(), "x"), "3.0.0", source="nowhere/result_7.txt").source
         == "nowhere/result_7.txt"
     )
+
+
+@rule_sets
+def test_time_that_goes_backwards_is_a_warning_because_the_package_does_not_look(rule_set, tmp_path):
+    events = log_events()
+    stopped = next(event for event in events if event["key"] == "run_stop")
+    stopped["time_ms"] -= 10**7
+    verdict = assert_equal(text_of(events).encode(), tmp_path, rule_set)
+    assert verdict.complies
+    (warning,) = [finding for finding in verdict.findings if finding.key == "time_ms"]
+    assert not warning.failed
+    assert "before run_start" in warning.message
+    assert not [finding for finding in check(log_text(), rule_set).findings if finding.key == "time_ms"]
+
+
+@rule_sets
+def test_null_is_a_line_that_cannot_be_read(rule_set, tmp_path):
+    verdict = assert_equal((log_text() + ":::MLLOG null\n").encode(), tmp_path, rule_set)
+    assert [finding.stops for finding in verdict.failures] == [False]

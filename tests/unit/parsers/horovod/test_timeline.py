@@ -12,8 +12,8 @@ import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
 from hpcai.errors import ParseError
+from hpcai.parsers import workers as parser_workers
 from hpcai.parsers.horovod import blocks as horovod_blocks
-from hpcai.parsers.horovod import workers as horovod_workers
 from hpcai.parsers.horovod.spill import spill_timeline
 from hpcai.parsers.horovod.stream import Account
 from hpcai.parsers.horovod.timeline import (
@@ -297,7 +297,7 @@ def test_results_too_large_for_shared_memory_arrive(tmp_path, monkeypatch):
     monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
     monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
-    monkeypatch.setattr(horovod_workers, "ROOM_BYTES", 1024)
+    monkeypatch.setattr(parser_workers, "ROOM_BYTES", 1024)
     assert tables(path) == expected
 
 
@@ -319,7 +319,7 @@ def test_what_a_process_does_not_deliver_is_read_here(tmp_path, monkeypatch, kin
             ILL_FATED[kind]()
         return read_block(descriptor, offset, *others)
 
-    monkeypatch.setattr(horovod_workers, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(parser_workers, "PATIENCE_S", 0.3)
     monkeypatch.setattr(horovod_blocks, "LONGEST_EVENT", 512)
     monkeypatch.setattr(horovod_blocks, "BLOCK_BYTES", 4096)
     monkeypatch.setattr(horovod_blocks, "count_workers", lambda _: 2)
@@ -377,7 +377,7 @@ def test_only_large_files_on_several_cores_are_read_by_other_processes(monkeypat
         monkeypatch.setattr(horovod_blocks, "usable_cores", lambda cores=cores: cores)
         assert horovod_blocks.count_workers(200_000_000) == expected
         assert horovod_blocks.count_workers(1_000_000) == 0
-    assert horovod_workers.usable_cores() >= 1
+    assert parser_workers.usable_cores() >= 1
 
 
 def test_stream_and_parquet_equal_the_table(tmp_path, monkeypatch):
