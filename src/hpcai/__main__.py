@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from hpcai.errors import HpcaiError
+from hpcai.files import write_asked_json
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
@@ -267,12 +268,12 @@ def _restore(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from hpcai.compare.comparison import compare_folders
-    from hpcai.compare.output import comparison_as_dict, write_comparison, write_values
+    from hpcai.compare.output import comparison_as_dict, write_comparison
     from hpcai.compare.text import say_comparison
 
     comparison = compare_folders(arguments.base, arguments.new)
     if arguments.json:
-        write_values(comparison_as_dict(comparison), arguments.json)
+        write_asked_json(arguments.json, comparison_as_dict(comparison))
     if arguments.csv:
         write_comparison(comparison, arguments.csv)
     print(say_comparison(comparison, everything=arguments.all))
@@ -280,14 +281,14 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _regress(arguments: argparse.Namespace) -> int:
     from hpcai.compare.measures import HEADLINES
-    from hpcai.compare.output import regression_as_dict, write_values
+    from hpcai.compare.output import regression_as_dict
     from hpcai.compare.text import say_regression
     from hpcai.compare.verdict import regress_folders
 
     measures = arguments.measure or HEADLINES
     regression = regress_folders(arguments.base, arguments.new, arguments.tolerance, measures)
     if arguments.json:
-        write_values(regression_as_dict(regression), arguments.json)
+        write_asked_json(arguments.json, regression_as_dict(regression))
     print(say_regression(regression))
     return regression.exit_code(require_conclusive=arguments.require_conclusive, allow_lost=arguments.allow_lost)
 
@@ -295,12 +296,12 @@ def _regress(arguments: argparse.Namespace) -> int:
 def _history(arguments: argparse.Namespace) -> None:
     from hpcai.compare.history import history_of
     from hpcai.compare.measures import HEADLINES
-    from hpcai.compare.output import history_as_dict, write_frame, write_values
+    from hpcai.compare.output import history_as_dict, write_frame
     from hpcai.compare.text import say_history
 
     history = history_of(arguments.folders, arguments.measure or HEADLINES, arguments.tolerance)
     if arguments.json:
-        write_values(history_as_dict(history), arguments.json)
+        write_asked_json(arguments.json, history_as_dict(history))
     if arguments.csv:
         write_frame(history, arguments.csv)
     print(say_history(history))

@@ -1,8 +1,11 @@
 """Files that appear whole or not at all."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
+
+from hpcai.errors import ConfigError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -17,3 +20,30 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def write_asked(path: Path, text: str) -> None:
+    """Write a file that the user asked for, whole or not at all.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written there.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
+    try:
+        write_atomically(path, text.encode())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+
+
+def write_asked_json(path: Path, values: object) -> None:
+    """Write plain values as a JSON file that the user asked for.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written there.
+    """
+    write_asked(path, json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n")

@@ -42,7 +42,7 @@ class Extent(_Part):
 
     nodes: int = Field(ge=1)
     ranks: int = Field(ge=1)
-    accelerators: int = Field(ge=0, description="All of these nodes, as the logs count them.")
+    accelerators: int = Field(ge=0, description="One for each rank, none on processors.")
 
     @property
     def units(self) -> int:

@@ -1,6 +1,5 @@
 """Comparisons, verdicts and histories as files for other programs."""
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ import pandas as pd
 
 from hpcai.compare.comparison import Comparison
 from hpcai.compare.verdict import Regression
-from hpcai.errors import ConfigError
-from hpcai.files import write_atomically
+from hpcai.files import write_asked
 
 COUNTS = ("ranks", "n_base", "n_new")
 """Counts that a table holds as floating-point numbers, because some are missing."""
@@ -46,14 +44,9 @@ def history_as_dict(history: pd.DataFrame) -> dict[str, Any]:
     return {"history": _rows(history)}
 
 
-def write_values(values: dict[str, Any], file: Path) -> None:
-    """Write plain values as JSON, whole or not at all."""
-    _write(file, json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
-
-
 def write_frame(frame: pd.DataFrame, file: Path) -> None:
     """Write a table as CSV, whole or not at all."""
-    _write(file, _whole(frame).to_csv(index=False, lineterminator="\n"))
+    write_asked(file, _whole(frame).to_csv(index=False, lineterminator="\n"))
 
 
 def write_comparison(comparison: Comparison, file: Path) -> Path:
@@ -62,15 +55,6 @@ def write_comparison(comparison: Comparison, file: Path) -> Path:
     write_frame(comparison.scores, file)
     write_frame(comparison.changes, beside)
     return beside
-
-
-def _write(file: Path, text: str) -> None:
-    if not file.parent.is_dir():
-        raise ConfigError(f"{file}: there is no folder {file.parent}; make it, or name a file in another folder")
-    try:
-        write_atomically(file, text.encode())
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
 
 
 def _whole(frame: pd.DataFrame) -> pd.DataFrame:

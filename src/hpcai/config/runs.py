@@ -114,6 +114,11 @@ class RunPlan(Settings):
         return self.point.global_batch or self.benchmark.recipe.global_batch
 
     @property
+    def accelerators_per_node(self) -> int:
+        """Accelerators that the run uses on each node: one for each rank, none on processors."""
+        return self.point.ranks_per_node if self.machine.device.kind == "gpu" else 0
+
+    @property
     def local_batch(self) -> int:
         """Samples per optimizer step and rank."""
         return self.global_batch // self.point.ranks

@@ -134,4 +134,4 @@ def _time_to_train_all(counted: Sequence[Instance]) -> float | None:
 
 
 def _extent(record: RunRecord, nodes: int, ranks: int) -> Extent:
-    return Extent(nodes=nodes, ranks=ranks, accelerators=nodes * record.plan.machine.accelerators_per_node)
+    return Extent(nodes=nodes, ranks=ranks, accelerators=ranks if record.plan.accelerators_per_node else 0)

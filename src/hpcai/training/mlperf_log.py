@@ -46,7 +46,7 @@ class MlperfLog:
         log.event(constants.SEED, plan.seed)
         log.event("number_of_ranks", plan.point.ranks)
         log.event("number_of_nodes", plan.point.nodes)
-        log.event("accelerators_per_node", plan.machine.accelerators_per_node)
+        log.event("accelerators_per_node", plan.accelerators_per_node)
         log.event(constants.GLOBAL_BATCH_SIZE, plan.global_batch)
         log.event(constants.TRAIN_SAMPLES, samples[0])
         log.event(constants.EVAL_SAMPLES, samples[1])

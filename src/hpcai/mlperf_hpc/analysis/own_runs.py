@@ -12,8 +12,8 @@ from hpcai.mlperf_hpc.compliance.choose import Choice
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
-from hpcai.parsers.mllog import Mllog, read_mllog
-from hpcai.records import RunRecord, read_part, read_record
+from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
+from hpcai.records import FINISHED, RunRecord, read_part, read_record
 from hpcai.weak_records import WeakGroup
 
 SUITE = "mlperf_hpc"
@@ -63,8 +63,21 @@ def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
     for path in records:
         record, log = read_record(path), path.parent / LOG
         if record.plan.benchmark.suite == SUITE:
-            runs.append(OwnRun(record, read_mllog(log) if log.exists() else None))
+            runs.append(OwnRun(record, read_own_log(record, log)))
     return runs
+
+
+def read_own_log(record: RunRecord, log: Path) -> Mllog | None:
+    """Read the log of a run; None if the run broke down before it logged anything.
+
+    Raises
+    ------
+    ParseError
+        If the log of a run that got to its end is damaged.
+    """
+    if record.outcome not in FINISHED and not (log.exists() and TOKEN.encode() in log.read_bytes()):
+        return None
+    return read_mllog(log)
 
 
 def read_own_groups(paths: Iterable[Path]) -> list[OwnGroup]:

@@ -1,13 +1,13 @@
 """``hpcai mlperf predict``: the time to solution of a configuration nobody ran, and how far predictions are off."""
 
 import argparse
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcai.errors import ConfigError
+from hpcai.files import write_asked_json
 from hpcai.metrics.words import say_share
 
 if TYPE_CHECKING:
@@ -71,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     summary = summarise_errors(errors).to_dict("records")[0]
     print("\n".join([*_say(rows, arguments.units is not None), _say_errors(summary)]))
     if arguments.json:
-        _write(arguments.json, rows, summary, errors.to_dict("records"))
+        content = {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors.to_dict("records")}
+        write_asked_json(arguments.json, _plain(content))
     return 0
 
 
@@ -166,14 +167,6 @@ def _say_errors(row: Row) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def _write(path: Path, rows: Sequence[Row], summary: Row, errors: Sequence[Row]) -> None:
-    content = {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors}
-    try:
-        path.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--json: {path}: {error.strerror}") from error
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON

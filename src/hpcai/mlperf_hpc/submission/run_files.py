@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcai.errors import ConfigError, ParseError, RecordError
+from hpcai.mlperf_hpc.analysis.own_runs import read_own_log
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.mlperf_hpc.submission.model import SubmittedRun
-from hpcai.parsers.mllog import read_mllog
 from hpcai.records import RunRecord
 
 LOG = "mllog.txt"
@@ -30,13 +30,12 @@ def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> Submit
         If its log cannot be read.
     """
     source, log, number = folder.relative_to(results).as_posix(), folder / "raw" / LOG, int(folder.name[1:])
-    if not log.is_file():
-        return SubmittedRun(record, source, number, None, None)
     try:
-        logged = read_run(read_mllog(log), f"{source}/raw/{LOG}", number)
+        content = read_own_log(record, log)
+        logged = read_run(content, f"{source}/raw/{LOG}", number) if content else None
     except ParseError as error:
         raise RecordError(f"{error}; put the run aside with `hpcai discard {folder}`") from error
-    return SubmittedRun(record, source, number, log, logged)
+    return SubmittedRun(record, source, number, log if content else None, logged)
 
 
 def require_one_file(results: Path, place: str, records: Iterable[RunRecord]) -> None:

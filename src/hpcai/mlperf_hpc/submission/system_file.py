@@ -114,7 +114,9 @@ def _network(facts: _Facts, system: SubmittedSystem) -> dict[str, str]:
 
 def _accelerators(facts: _Facts, system: SubmittedSystem) -> dict[str, str]:
     machine, device = facts.machine, facts.machine.device
-    count = {"accelerators_per_node": str(machine.accelerators_per_node)}
+    plan = facts.records[0].plan
+    used = machine.accelerators_per_node if plan.kind == "weak" else plan.accelerators_per_node
+    count = {"accelerators_per_node": str(used)}
     names = ("accelerator_model_name", *_ACCELERATOR, "accelerator_memory_capacity", "accelerator_interconnect")
     if device.kind == "cpu":
         return count | dict.fromkeys(names, NOT_APPLICABLE)

@@ -168,3 +168,16 @@ def test_a_weak_scaling_group_is_a_weak_submission_of_the_same_study(tmp_path) -
     assert (row["instances"], row["counted_instances"], row["whole_scale"], row["method"]) == (6, 5, 1, "measured")
     assert set(run_table([checked])["scaling"]) == {"strong", "weak", "weak_pruned"}
     assert all((tmp_path / run.source).exists() for run in (*strong.runs, *weak.runs, *weak.pruned))
+
+
+@pytest.mark.parametrize("content", [None, b"", b"Killed\n"])
+def test_a_run_that_died_before_its_first_line_is_listed(tmp_path, content) -> None:
+    paths = write_study(tmp_path, [make_record(), make_record(repetition=2, outcome="failed")])
+    log = paths[1].parent / "raw/mllog.txt"
+    log.parent.mkdir(exist_ok=True)
+    log.unlink(missing_ok=True)
+    if content is not None:
+        log.write_bytes(content)
+    checked = own_round(read_own_runs(paths))
+    assert [run.number for run in checked.round.submissions[0].runs] == [1]
+    assert "run_without_log" in {repair.kind for repair in checked.round.repairs}

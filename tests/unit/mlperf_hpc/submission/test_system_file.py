@@ -31,9 +31,13 @@ def test_collected_facts_fill_the_fields():
 def test_accelerators_and_networks_are_what_the_machine_file_declares():
     device = {"kind": "gpu", "model": "A100-SXM4-40GB", "memory_bytes": "40 GiB"}
     link = {"bandwidth_bytes_per_s": "25 GB/s", "source": "data sheet, 2020"}
-    machine = make_machine(device=device, accelerators_per_node=4, links={"network": link})
-    record = make_own_record("oc20", 1, machine=machine, record=origin_of("c", machine_facts=FACTS))
-    fields = fields_of(record, nodes=2)
+    machine = make_machine(device=device, accelerators_per_node=4, ranks_per_node=4, links={"network": link})
+    part, whole = (
+        make_own_record("oc20", 1, machine=machine, ranks_per_node=ranks, record=origin_of("c", machine_facts=FACTS))
+        for ranks in (1, 4)
+    )
+    assert fields_of(part, nodes=2)["accelerators_per_node"] == "1"
+    fields = fields_of(whole, nodes=2)
     assert (fields["number_of_nodes"], fields["accelerators_per_node"]) == ("2", "4")
     assert fields["accelerator_memory_capacity"] == "40 GiB"
     assert fields["host_networking"] == "25 GB/s in one direction (data sheet, 2020)"
