@@ -23,6 +23,7 @@ rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive"), 
 	@echo "The comparison: file://$(CURDIR)/results/rounds.html"
 
 rounds-there:
+	@test -n "$(strip $(ROUNDS))" || { echo "ROUNDS: empty; name result repositories or archives" >&2; exit 2; }
 	@for round in $(ROUNDS); do \
 		test -e "$$round" && continue; \
 		echo "$$round: not there; name result repositories or archives: make rounds ROUNDS=\"v1.0 v2.0.tar.xz\"" >&2; \

@@ -158,6 +158,12 @@ def test_rounds_have_a_page_for_which_no_run_starts(project, tmp_path):
     assert project.dry_run("rounds", config=rounds) == counts
 
 
+def test_the_page_on_rounds_is_refused_without_a_round(project):
+    done = project.snakemake("--dry-run", "rounds")
+    assert done.returncode != 0
+    assert "rounds: found none" in done.stdout
+
+
 def test_rounds_that_cannot_be_imported_are_named(project, tmp_path):
     (tmp_path / "v1.0").mkdir()
     (tmp_path / "other/v1.0").mkdir(parents=True)

@@ -178,6 +178,16 @@ def round_pages(place):
     ]
 
 
+def pages_of_given_rounds(_wildcards):
+    """Files that the page on rounds shows; without a round it would replace a good page by an empty one."""
+    if not ROUNDS:
+        raise WorkflowError(
+            "rounds: found none, expected result repositories or archives: "
+            "snakemake rounds --config \"rounds=['PATH']\", or the study key `rounds`"
+        )
+    return round_pages("results/rounds_page")
+
+
 def round_source(wildcards):
     """Folder or archive of a round."""
     return str(ROUNDS[wildcards.round])

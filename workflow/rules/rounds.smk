@@ -189,7 +189,7 @@ use rule plot_time_to_train as plot_mlperf_prediction with:
 
 rule write_rounds_page:
     input:
-        results=round_pages("results/rounds_page"),
+        results=pages_of_given_rounds,
         sources=REPORT_SOURCES,
         definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:

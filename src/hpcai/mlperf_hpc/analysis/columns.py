@@ -14,6 +14,7 @@ RUN_COLUMNS = (
     "claim",
     "complies",
     "rule_set",
+    "rule_set_reason",
     "reaches_target",
     "good_by_status",
     "good_by_target",

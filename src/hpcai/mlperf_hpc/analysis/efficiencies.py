@@ -39,19 +39,29 @@ def efficiency(base: Row, result: Row, quantity: str) -> float:
     return speedup(base, result, quantity) * divide(base["units"], result["units"])
 
 
-def efficiency_table(results: pd.DataFrame) -> pd.DataFrame:
+def efficiency_table(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame:
     """Return each result against its baselines within the same round.
 
     A baseline is the result with the fewest compute units, once of the same organisation and once of all; of several
-    with as few the one that is fastest. Results are compared only on the same benchmark, target and training data, for
-    which system belongs to which family is not in the files.
+    with as few the one that is fastest. Results are compared only on the same benchmark, target and training data, and
+    on units of the same model: the ratio of different machines is no scaling.
+
+    Parameters
+    ----------
+    results
+        The result table.
+    systems
+        ``SYSTEM_COLUMNS`` of :mod:`hpcai.mlperf_hpc.analysis.system_families`; results that are not in it are compared
+        with none.
 
     Returns
     -------
     DataFrame
         ``EFFICIENCY_COLUMNS``; ``base`` and ``result`` are labels.
     """
-    rows = [row for result in results.to_dict("records") for row in _compare(result, results)]
+    families = systems[["origin", "submission", "family"]].drop_duplicates(["origin", "submission"])
+    joined = results.merge(families, on=["origin", "submission"], how="left")
+    rows = [row for result in joined.to_dict("records") for row in _compare(result, joined)]
     return pd.DataFrame(rows, columns=EFFICIENCY_COLUMNS)
 
 
@@ -82,8 +92,8 @@ def _baselines(result: Row, results: pd.DataFrame) -> list[Row]:
 
 
 def is_comparable(one: Row, other: Row) -> bool:
-    """Return whether two results of a round are runs of the same task, with known scales."""
-    same = all(one[name] == other[name] for name in ("origin", "benchmark", "quality_target"))
+    """Return whether two results of a round are runs of the same task on units of one model, with known scales."""
+    same = all(one[name] == other[name] for name in ("origin", "benchmark", "quality_target", "family"))
     known = bool(pd.notna(one["units"])) and bool(pd.notna(other["units"]))
     samples = abs(one["train_samples"] - other["train_samples"])
     return bool(same and known and samples <= SAME_DATA_RATIO * one["train_samples"])

@@ -1,12 +1,12 @@
 """Runs of our own studies as a round, read from their MLPerf logs as published ones are."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from hpcai.errors import RecordError
-from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET, QUALITY
+from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_TARGET, QUALITY
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.choose import Choice
 from hpcai.mlperf_hpc.compliance.log_check import check_log
@@ -201,9 +201,9 @@ def _submit_group(study: str, own: OwnGroup) -> Submission:
 def _logged(record: RunRecord, log: Mllog, source: str) -> LoggedRun:
     run = read_run(log, source, record.plan.repetition)
     target = record.plan.benchmark.target.value
-    if run.benchmark in QUALITY and target == QUALITY[run.benchmark].target:
-        return run
-    settings: Mapping[str, object] = {**run.settings, OWN_TARGET: target}
+    settings: dict[str, object] = {**run.settings, OWN_DATA: record.data_source}
+    if run.benchmark not in QUALITY or target != QUALITY[run.benchmark].target:
+        settings[OWN_TARGET] = target
     return replace(run, settings=settings)
 
 

@@ -19,6 +19,8 @@ WORKLOADS = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencataly
 """Our names of the benchmarks; OpenFold is none of ours."""
 OWN_TARGET = "own_quality_target"
 """Setting of a run whose benchmark has a target of its own, no official one: runs on small, generated data."""
+OWN_DATA = "own_data_source"
+"""Setting of an own run: where its data come from."""
 
 
 class Quality(NamedTuple):

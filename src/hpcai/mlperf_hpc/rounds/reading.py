@@ -119,6 +119,11 @@ def read_looked_round(source: Path, look: Look[T], *, name: str | None = None) -
         If there is no such source, no log in it, more than one round, or an archive that is damaged or cut off.
     """
     found = _read_source(source, look)
+    if not found.runs and (source / "runs").is_dir():
+        raise ParseError(
+            f"{source}: found the results of a study, expected published logs; `hpcai mlperf submit {source} --output "
+            "DIR` writes them as a submission and checks it, and the study's own report analyses them"
+        )
     if not found.runs:
         raise ParseError(
             f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "

@@ -25,8 +25,17 @@ def result(label: str = "A", units: float = 64, rate: float = 640.0, **changes) 
     }
 
 
+def table_of(*results: dict, families: dict[str, str] | None = None) -> pd.DataFrame:
+    """The table of results whose units are of one model, but for those that `families` names by their labels."""
+    frame = pd.DataFrame(results).assign(submission=[one["label"] for one in results])
+    systems = frame[["origin", "submission"]].assign(
+        family=[(families or {}).get(label, "V100") for label in frame["label"]]
+    )
+    return efficiency_table(frame, systems)
+
+
 def pairs(*results: dict) -> set[tuple[str, str]]:
-    table = efficiency_table(pd.DataFrame(results))
+    table = table_of(*results)
     return set(zip(table["base"], table["result"], strict=True))
 
 
@@ -83,8 +92,17 @@ def test_a_few_samples_less_are_the_same_data() -> None:
 
 
 def test_table_has_its_columns_without_rows() -> None:
-    assert tuple(efficiency_table(pd.DataFrame([result()])).columns) == EFFICIENCY_COLUMNS
+    assert tuple(table_of(result()).columns) == EFFICIENCY_COLUMNS
 
 
 def test_variation_is_the_mean_over_submissions() -> None:
     assert mean_run_variation(pd.DataFrame({"run_variation_ratio": [0.1, 0.3]})) == pytest.approx(0.2)
+
+
+def test_units_of_another_model_are_no_baseline() -> None:
+    results = (result("a64fx", 16), result("small", 64), result("big", 512))
+    table = table_of(*results, families={"a64fx": "A64FX"})
+    assert set(zip(table["base"], table["result"], strict=True)) == {("small", "big")}
+    frame = pd.DataFrame(results).assign(submission="x")
+    nothing_known = pd.DataFrame(columns=["origin", "submission", "family"])
+    assert efficiency_table(frame, nothing_known).empty

@@ -19,6 +19,7 @@ from hpcai.config.study import Submission
 from hpcai.errors import ParseError, RecordError
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
+from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
 from hpcai.records import FINISHED
@@ -130,7 +131,7 @@ def test_own_and_published_runs_side_by_side(tmp_path) -> None:
     results = result_table(run_table([published, own]))
     assert results["origin"].tolist() == ["v9.9", "default", "default"]
     assert results["label"].tolist()[0] == "v9.9 ORG machine"
-    assert set(efficiency_table(results)["origin"]) == {"default"}
+    assert set(efficiency_table(results, system_table([published.round, own.round]))["origin"]) == {"default"}
 
 
 @pytest.mark.parametrize(
