@@ -8,7 +8,7 @@ from unit.record_factory import make_image_benchmark, make_machine, make_record,
 
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.config.machine import Machine
-from hpcai.metrics.result_scores import name_datasets, score_scales
+from hpcai.metrics.result_scores import name_datasets, name_divisions, score_scales
 from hpcai.metrics.trial_scores import score_trials
 from hpcai.records import RunRecord
 from hpcai.tables import collect_runs, summarise_scales
@@ -75,5 +75,6 @@ def make_scores(
     power = pd.DataFrame(columns=list(VIEWS["power"])) if power is None else power
     machine = machine or make_machine()
     run_scores = score_trials(runs, work, power, machine)
-    scores = score_scales(run_scores, runs, scales, name_datasets(known), machine)
+    divisions = name_divisions(known)
+    scores = score_scales(run_scores, runs, scales, name_datasets(known), machine, divisions=divisions)
     return {"runs": runs, "scales": scales, "work": work, "power": power, "run_scores": run_scores, "scores": scores}

@@ -12,6 +12,6 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-note = "Computed from published logs and from those of our own runs (column method). Empty: not logged, or not defined."
+note = "Computed from published logs and from those of our own runs (column method). Empty: not known, or not defined."
 for table, page, title in zip(snakemake.input, snakemake.output, snakemake.params.titles, strict=True):
     Path(page).write_text(to_html(pd.read_parquet(table), title, note))

@@ -1,7 +1,7 @@
 """Ranking of results of several machines and studies, own and declared ones: like with like only."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from hpcai.metrics.best_results import (
     score_of,
 )
 from hpcai.metrics.cells import Row, number_of, records_of
-from hpcai.metrics.score_columns import SCORE_COLUMNS, score_frame
+from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, score_frame
 from hpcai.metrics.vflops import quality_coefficient, valid_rate
 
 RANKING_COLUMNS = (
@@ -27,7 +27,7 @@ RANKING_COLUMNS = (
     "note", "reason", "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant",
     "scale", "nodes", "ranks", "precision", "compression", "n", "quality_metric", "quality", "quality_target",
     "exponent", "quality_coefficient_ratio", "rate_flop_per_s", "valid_rate_flop_per_s", "time_to_quality_s",
-    "time_to_train_s", "timing", "valid_flop_per_j", "label", "source",
+    "time_to_train_s", "division", "timing", "valid_flop_per_j", "label", "source",
 )  # fmt: skip
 """One row for each list, machine and study: the best result there (table `ranking`).
 
@@ -38,9 +38,11 @@ the first has a score of 0. `valid` is "valid", "not valid" or "declared", which
 UNITS = {VFLOPS: "FLOP/s", FLOPS: "FLOP/s", TIME_TO_TRAIN: "s"}
 RANKED, NOT_RANKED = "ranked", "not ranked"
 LIKE = ("workload", "dataset", "quality_metric", "quality_target")
-"""What results of one list share, besides the measure, and the exponent of VFLOPS or the timing of times."""
+"""What results of one list share, besides the measure and the exponent of VFLOPS, or division and timing of times."""
 _OWNER = ("method", "origin", "machine")
 _GROUPS = (RANKED, NOT_VALID, NOT_RANKED)
+_OF_LISTS = ("score_low", "score_high", "score_unit", "measure")
+"""Columns that an entry without a list leaves empty."""
 _BOUNDS = {
     VFLOPS: ("valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
     FLOPS: ("rate_low_flop_per_s", "rate_high_flop_per_s"),
@@ -61,17 +63,19 @@ def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target and measure: VFLOPS of one
-        exponent and FLOPS of suites that define them, for other suites times to train of one timing. In a list stands
-        the best result of each machine and study (origin), valid ones first. Equal scores share a place. Own results
-        that are not valid by their suite's rules stand in the list's order in a group of their own, without a place;
-        declared ones get a place and are marked. Of a machine and study without any score for a workload, dataset and
-        target one result stands in no list. An own result also stands in a declared list of another exponent, if
-        workload, dataset, metric and target are the same: its VFLOPS is then computed again with that exponent from its
-        FLOPS and quality, which `note` says.
+        exponent and FLOPS of suites that define them, for other suites times to train of one division and timing.
+        In a list stands the best result of each machine and study (origin), valid ones first. Equal scores share a
+        place. Own results that are not valid by their suite's rules stand in the list's order in a group of their own,
+        without a place; declared ones get a place and are marked. Of a machine and study without any score for a
+        workload, dataset and target one result stands in no list. An own result also stands in a declared list of
+        another exponent, if workload, dataset, metric and target are the same: its VFLOPS is then computed again with
+        that exponent from its FLOPS and quality, which `note` says. Imported runs that were published again (equal
+        `runs_sha256`) have one place in a division, where their timing is known and under the first name of an origin;
+        the others are not ranked and name it.
     """
     filled = records_of(score_frame(records_of(scores), SCORE_COLUMNS))
     rows = [entry for row in filled for entry in _entries(row)]
-    rows = _keep_best([*rows, *_recompute(rows)])
+    rows = _keep_best(_each_once([*rows, *_recompute(rows)]))
     ranking = pd.DataFrame(rows, columns=list(RANKING_COLUMNS))
     if ranking.empty:
         return ranking.astype({"place": "Int64"})
@@ -93,8 +97,13 @@ def _entries(row: Row) -> list[Row]:
         return [_entry(row, measure) for measure in measures]
     why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run trained to its end'})"
     reason = TIME_FIRST if TIME_TO_TRAIN in measures_of(str(row["suite"])) else why
+    return [_not_ranked(row, reason)]
+
+
+def _not_ranked(row: Row, reason: str) -> Row:
     valid = judge_validity(row)[0]
-    return [{**row, "list": "", "group": NOT_RANKED, "valid": valid, "note": "", "reason": reason, "score": math.nan}]
+    plain = {name: value for name, value in row.items() if name not in _OF_LISTS}
+    return {**plain, "list": "", "group": NOT_RANKED, "valid": valid, "note": "", "reason": reason, "score": math.nan}
 
 
 def _entry(row: Row, measure: str) -> Row:
@@ -119,9 +128,36 @@ def _name_list(row: Row, measure: str) -> str:
     target = f"{row['quality_metric']} {number_of(row, 'quality_target'):g}"
     particular = {
         VFLOPS: f", n = {number_of(row, 'exponent'):g}",
-        TIME_TO_TRAIN: f", {row['timing'] or 'staging not stated'}",
+        TIME_TO_TRAIN: f", {_name_division(row)}, {row['timing'] or 'staging not stated'}",
     }
     return f"{row['workload']}, {row['dataset']}, {target}: {measure}{particular.get(measure, '')}"
+
+
+def _name_division(row: Row) -> str:
+    return f"{row['division']} division" if row["division"] else "division not stated"
+
+
+def _each_once(entries: Sequence[Row]) -> list[Row]:
+    """Return entries, those of runs that were published before without a list.
+
+    Of the same runs the rules of one round may tell where staging was and those of another not: it is known then.
+    """
+    listed = [row for row in entries if row["group"] != NOT_RANKED and row["runs_sha256"]]
+    first: dict[tuple[str, ...], Row] = {}
+    for row in sorted(listed, key=lambda row: (row["timing"] == "", str(row["origin"]), str(row["machine"]))):
+        first.setdefault(_same_runs(row), row)
+    places = {id(row): first[_same_runs(row)] for row in listed}
+    return [_not_again(row, places.get(id(row), row)) for row in entries]
+
+
+def _not_again(row: Row, first: Row) -> Row:
+    if first is row:
+        return row
+    return _not_ranked(row, f"not ranked: {REPEATED} {first['origin']} {first['machine']}, ranked there")
+
+
+def _same_runs(row: Row) -> tuple[str, ...]:
+    return (str(row["runs_sha256"]), *_like(row), str(row["division"]), str(row["measure"]))
 
 
 def _keep_best(rows: Iterable[Row]) -> list[Row]:

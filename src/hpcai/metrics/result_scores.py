@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -38,7 +39,8 @@ _SHARED = (
     "quality_target", "exponent",
 )  # fmt: skip
 _PER_MACHINE = [
-    "method", "machine", "suite", "workload", "benchmark", "dataset", "quality_metric", "quality_target", "timing",
+    "method", "machine", "suite", "workload", "benchmark", "dataset", "quality_metric", "quality_target", "division",
+    "timing",
 ]  # fmt: skip
 _NAN = math.nan
 
@@ -56,12 +58,23 @@ def name_datasets(records: Iterable[RunRecord]) -> dict[str, str]:
     return {benchmark: ", ".join(names) for benchmark, names in sorted(found.items())}
 
 
+def name_divisions(records: Iterable[RunRecord]) -> dict[str, str]:
+    """Return the division that each benchmark of MLPerf HPC is submitted to; other suites have none."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.plan.benchmark.suite == "mlperf_hpc":
+            found.setdefault(record.plan.benchmark.name, {})[record.plan.submission.division] = None
+    return {benchmark: ", ".join(sorted(names)) for benchmark, names in sorted(found.items())}
+
+
 def score_scales(
     run_scores: pd.DataFrame,
     runs: pd.DataFrame,
     scales: pd.DataFrame,
     datasets: Mapping[str, str],
     machine: Machine | None = None,
+    *,
+    divisions: Mapping[str, str] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the scores of every benchmark and variant at each scale.
 
@@ -75,6 +88,8 @@ def score_scales(
         Dataset of each benchmark (:func:`name_datasets`).
     machine
         Machine file of the study, for the declared peak.
+    divisions
+        Division of each benchmark that is submitted to one (:func:`name_divisions`).
 
     Returns
     -------
@@ -103,6 +118,7 @@ def score_scales(
             | _origin(run, scale, datasets[first["benchmark"]])
             | _scores(trials.sort_values("run_id"))
             | {"time_to_train_s": scale["time_to_train_score_s"], "quality_metric": metrics.get(first["benchmark"], "")}
+            | {"division": divisions.get(first["benchmark"], "")}
         )
         peak, no_ratio = _peak(row, known)
         timing, unclear = _timing(run)
@@ -121,10 +137,10 @@ def score_machines(scores: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``MACHINE_COLUMNS``: of each machine, benchmark, dataset, quality target and timing the result that the
-        ranking would choose, whatever its variant and scale: of the valid ones, or else of all, the highest VFLOPS, for
-        suites that define none the shortest time to train; the highest FLOPS or throughput where no result
-        has these.
+        ``MACHINE_COLUMNS``: of each machine, benchmark, dataset, quality target, division and timing the result that
+        the ranking would choose, whatever its variant and scale: of the valid ones, or else of all, the highest VFLOPS,
+        for suites that define none the shortest time to train; the highest FLOPS or throughput where no result has
+        these.
 
     Raises
     ------

@@ -31,7 +31,7 @@ SCORE_COLUMNS = (
     "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_low_flop_per_s",
     "valid_rate_high_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio",
     "time_to_quality_s", "time_to_train_s", "timing", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j",
-    "valid_for", "label", "score_method", "reason", "source",
+    "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
 )  # fmt: skip
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 
@@ -39,22 +39,26 @@ SCORE_COLUMNS = (
 procedure (extremes dropped), the bounds 95 % intervals over all `n` trials that trained to their end, of which
 `n_scored` are kept; `dataset` is the name of the dataset with its source, such as "imagenet (official)" or
 "images_tiny (generated)": results on different ones are never ranked together. `timing` says what the clock of
-`time_to_train_s` counts, one of `TIMINGS`, blank where it is not known.
+`time_to_train_s` counts, one of `TIMINGS`, blank where it is not known. `division` is the one of MLPerf HPC that a
+result is submitted to, closed or open, blank for other suites and where nobody declares it. `runs_sha256` is that of
+the starts and durations of imported runs, by which those that are published again are known; blank for all others.
 """
 MACHINE_COLUMNS = (*SCORE_COLUMNS, "chosen_because")
-"""One row for each machine, benchmark, dataset, target and timing: its best result, and why it was chosen (table
-`machine_scores`)."""
+"""One row for each machine, benchmark, dataset, target, division and timing: its best result, and why it was chosen
+(table `machine_scores`)."""
 
 TIMINGS = {True: "staging on the clock", False: "staging before the clock"}
 """Words for the setting ``time_staging``. It is all that the rule sets of MLPerf HPC differ in for one workload
 and target (benchmarks.md 8.2, 8.3), so that a rule set makes no list of its own; HPC AI500 always stages before."""
+REPEATED = "the same runs as"
+"""Begin of the remark on a result that was published before."""
 COUNTS = ("nodes", "ranks", "repetition", "global_batch_samples", "n", "n_scored", "runs_by_rule")
 """Whole numbers where no row lacks one."""
 TEXTS = (
     "run_id", "suite", "workload", "benchmark", "variant", "scale", "outcome", "precision", "compression",
     "flop_method", "quality_metric", "power_method", "dropped", "reason", "record_path", "work_source", "power_source",
     "method", "origin", "result", "machine", "dataset", "peak_source", "valid_for", "label", "score_method", "source",
-    "timing", "chosen_because",
+    "timing", "division", "runs_sha256", "chosen_because",
 )  # fmt: skip
 """Columns of text; all others but the counts are real numbers."""
 

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from hpcai.plots import theme
@@ -26,6 +27,16 @@ TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3),
 TAG_SIZE = (9.0, 7.5)
 """Room of one number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
+
+
+def empty_figure(title: str, sentence: str) -> Figure:
+    """Return a figure that says why it shows nothing; other than that of ``theme`` it does not speak of measuring."""
+    figure, grid = theme.new_figure(1, 1, height=1.7)
+    axes = grid[0][0]
+    axes.set_axis_off()
+    axes.set_title(title, loc="left")
+    theme.say_why_empty(axes, sentence)
+    return figure
 
 
 def strong_results(results: pd.DataFrame) -> pd.DataFrame:

@@ -31,7 +31,7 @@ def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: 
         kept = runs[runs["scaling"].eq("strong") & runs["kept_by_status"].fillna(value=False).astype(bool)]
         kept = kept[(kept["epochs"] > 0) & (kept["epoch_rate_per_s"] > 0)]
         if kept.empty or numbered.empty:
-            return theme.empty_figure("Epochs and epoch throughput of each run", mlperf_marks.NO_ROUND)
+            return mlperf_marks.empty_figure("Epochs and epoch throughput of each run", mlperf_marks.NO_ROUND)
         ellipses = principal.drop(columns=["label", "division"]).merge(numbered, on=KEYS)
         palette = mlperf_marks.colour_origins(numbered)
         parts = mlperf_marks.parts_of(kept)

@@ -45,7 +45,7 @@ def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
         drawn = mlperf_marks.strong_results(results)
         drawn = _add_spreads(drawn[drawn["units"].notna() & drawn["epochs"].notna()])
         if drawn.empty:
-            return theme.empty_figure("Scaling of MLPerf HPC results", mlperf_marks.NO_ROUND)
+            return mlperf_marks.empty_figure("Scaling of MLPerf HPC results", mlperf_marks.NO_ROUND)
         parts = mlperf_marks.parts_of(drawn)
         palette = mlperf_marks.colour_origins(drawn)
         figure, grid = _make_grid(parts)

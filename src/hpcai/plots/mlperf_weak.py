@@ -1,5 +1,7 @@
 """Weak scaling of MLPerf HPC: models trained per minute, and the time that all took, over the size of the system."""
 
+import re
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,7 +14,12 @@ COLUMNS = {
 }
 PANEL = (3.3, 2.4)
 """Room of one panel's frame in inches, roughly."""
-NONE = "no result of weak scaling was given or recorded"
+NONE = "no imported round or study has results of weak scaling"
+NO_TIME = "no weak-scaling result has both models per minute and the scale T: the table mlperf_weak says why"
+MISFIT = "not possible|does not hold"
+"""Words by which the reason of a result says that the scales S and T do not fit together."""
+SIGN = "†"
+"""Mark of such a result in the list."""
 
 
 def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
@@ -26,7 +33,7 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
     with theme.house_style():
         drawn = weak[(weak["models_per_min"] > 0) & (weak["whole_scale"] > 0)]
         if drawn.empty:
-            return theme.empty_figure("Weak scaling", NONE)
+            return mlperf_marks.empty_figure("Weak scaling", NONE if weak.empty else NO_TIME)
         ordered = drawn.sort_values(["benchmark", "origin", "whole_scale", "submission"], kind="stable")
         # A scale in nodes and one in accelerators have no common axis.
         axis = ["benchmark", "scale_unit"]
@@ -43,6 +50,8 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
             grid[len(COLUMNS) - 1][column].set_xlabel(f"{part['scale_unit'].iloc[0]}s of the whole system, T")
             mlperf_marks.write_key(grid[-1][column], part)
         entries = mlperf_marks.key_entries(drawn.assign(unit=""), palette)
+        if numbered["remark"].str.contains(SIGN).any():
+            entries[f"{SIGN} in the list: S and T do not fit together"] = theme.key_line(theme.IDEAL_COLOUR, style="")
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=min(4, len(entries)))
         return figure
 
@@ -68,5 +77,6 @@ def _rows(weak: pd.DataFrame) -> list[mlperf_marks.Row]:
 
 
 def _say_scale(row: mlperf_marks.Row) -> str:
-    """Return the scale of the instances, how many of them count, and the round."""
-    return f" (S = {row['instance_scale']:g}, M′ = {row['counted_instances']:g}, {row['origin']})"
+    """Return the scale of the instances, how many of them count, and the round; with a mark where T does not fit."""
+    sign = SIGN if re.search(MISFIT, str(row["reason"])) else ""
+    return f"{sign} (S = {row['instance_scale']:g}, M′ = {row['counted_instances']:g}, {row['origin']})"

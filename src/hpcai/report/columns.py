@@ -174,7 +174,8 @@ RUNS = (
     *plain("peak_memory_bytes", "ranks_identical", "page_cache", "valid_for"),
 )  # fmt: skip
 ROUND_ORIGINS = plain(
-    "origin", "method", "benchmarks", "results", "logs", "complying", "reaching", "rule_set", "repairs"
+    "origin", "method", "benchmarks", "results", "logs", "complying", "reaching", "rule_set", "rule_set_reason",
+    "repairs",
 )  # fmt: skip
 """Rounds of :func:`hpcai.report.rounds.group_origins`."""
 SOURCE = Column("source", link="source")
@@ -192,7 +193,7 @@ ROUND_STAGING = (
     *plain("staging_ratio", "staging_share_ratio", "staging_share_model_ratio", "evaluation_share_ratio"),
     *plain("train_share_ratio", "extra_share_ratio"), SOURCE,
 )  # fmt: skip
-"""Table V, and Fig. 1 as numbers."""
+"""Table V of the MLPerf HPC paper, and its Fig. 1 as numbers."""
 ROUND_BUDGETS = (
     *RESULT_NAME, *plain("units", "unit", "global_batch_samples"), Column("epochs", n="kept", reason="reason"),
     *plain("epochs_std", "train_rate_per_unit_samples_per_s", "train_rate_per_unit_std_samples_per_s"),
@@ -200,13 +201,13 @@ ROUND_BUDGETS = (
     *plain("evaluation_rate_per_unit_std_samples_per_s", "run_s", "run_std_s", "budget_unit_h", "budget_std_unit_h"),
     SOURCE,
 )  # fmt: skip
-"""Table VI."""
+"""Table VI of the MLPerf HPC paper."""
 ROUND_SCALES = (
     *RESULT_NAME, *plain("units", "unit", "global_batch_samples"), Column("epochs", n="kept", reason="reason"),
     *plain("epochs_std", "epoch_rate_per_s", "train_rate_samples_per_s", "evaluation_rate_samples_per_s"),
     *plain("compute_s", "compute_std_s", "evaluations", "run_variation_ratio"), SOURCE,
 )  # fmt: skip
-"""Fig. 2 as numbers."""
+"""Fig. 2 of the MLPerf HPC paper as numbers."""
 ROUND_EFFICIENCIES = plain(
     "result", "benchmark", "quantity", "base", "base_units", "units", "efficiency_ratio", "speedup_ratio", "origin"
 )  # fmt: skip
@@ -215,7 +216,7 @@ ROUND_PRINCIPAL = plain(
     "axis1_rate", "std2_log10", "axis2_epochs", "axis2_rate", "variance1_ratio", "correlation_ratio",
 )  # fmt: skip
 ROUND_WEAK = (
-    *RESULT_NAME, *plain("whole_scale", "instance_scale", "scale_unit", "instances", "counted_instances"),
+    *RESULT_NAME, *plain("origin", "whole_scale", "instance_scale", "scale_unit", "instances", "counted_instances"),
     Column("time_to_train_all_s", reason="reason"), Column("models_per_min", reason="reason"), Column("energy_j"),
     *plain("rule_set", "reason"), SOURCE,
 )  # fmt: skip
@@ -241,7 +242,7 @@ ROUND_PREDICTIONS = (
     *plain("extrapolated", "level_ratio", "basis", "reason", "method", "source"),
 )  # fmt: skip
 ROUND_VERDICTS = (
-    *plain("submission", "origin", "rule_set", "rule", "key", "logs", "message", "line"), SOURCE,
+    *plain("submission", "message", "rule", "key", "logs", "origin", "rule_set", "line"), SOURCE,
 )  # fmt: skip
 """Findings of :func:`hpcai.report.rounds.group_findings`."""
 ROUND_REPAIRS = (*plain("kind", "origin", "files", "repairs", "found", "done"), SOURCE)

@@ -52,11 +52,14 @@ def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
         Table ``mlperf_runs``.
     """
     named = runs.assign(result=runs["submission"] + " " + runs["benchmark"] + " " + runs["scaling"])
+    if "rule_set_reason" not in named:
+        # Tables of before the reason was a column.
+        named["rule_set_reason"] = ""
     grouped = named.groupby(["origin", "method"], sort=True)
     table = grouped.agg(
         results=("result", "nunique"), logs=("source", "size"), complying=("complies", "sum"),
         reaching=("reaches_target", "sum"), repairs=("repairs", "sum"), benchmarks=("benchmark", _list),
-        rule_set=("rule_set", _list),
+        rule_set=("rule_set", _list), rule_set_reason=("rule_set_reason", _list),
     )  # fmt: skip
     return table.reset_index()
 

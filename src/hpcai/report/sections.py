@@ -188,10 +188,24 @@ ROUND_SECTIONS = (
         "Published results and our own runs of MLPerf HPC, by the same definitions: times, staging, budget.",
         (
             TableSpec("mlperf_runs", "Rounds and studies", columns.ROUND_ORIGINS, group=group_origins),
-            TableSpec("mlperf_results", "Time to train (Table IV)", columns.ROUND_TIMES),
-            FigureSpec("mlperf_time_shares", "Shares of the time to solution (Fig. 1)", ("mlperf_results",)),
-            TableSpec("mlperf_results", "Staging and shares (Table V)", columns.ROUND_STAGING, part="staging"),
-            TableSpec("mlperf_results", "Throughput and budget (Table VI)", columns.ROUND_BUDGETS, part="budgets"),
+            TableSpec("mlperf_results", "Time to train (Table IV of the MLPerf HPC paper)", columns.ROUND_TIMES),
+            FigureSpec(
+                "mlperf_time_shares",
+                "Shares of the time to solution (Fig. 1 of the MLPerf HPC paper)",
+                ("mlperf_results",),
+            ),
+            TableSpec(
+                "mlperf_results",
+                "Staging and shares (Table V of the MLPerf HPC paper)",
+                columns.ROUND_STAGING,
+                part="staging",
+            ),
+            TableSpec(
+                "mlperf_results",
+                "Throughput and budget (Table VI of the MLPerf HPC paper)",
+                columns.ROUND_BUDGETS,
+                part="budgets",
+            ),
             FigureSpec("mlperf_weak", "Weak scaling: models per minute", ("mlperf_weak",)),
             TableSpec("mlperf_weak", "Weak scaling", columns.ROUND_WEAK),
         ),
@@ -202,12 +216,16 @@ ROUND_SECTIONS = (
         "Scaling of MLPerf HPC results",
         "What more compute units bring in throughput and cost in epochs, and why runs of one result differ.",
         (
-            FigureSpec("mlperf_scaling", "Epochs, throughput and compute time (Fig. 2)", ("mlperf_results",)),
+            FigureSpec(
+                "mlperf_scaling",
+                "Epochs, throughput and compute time (Fig. 2 of the MLPerf HPC paper)",
+                ("mlperf_results",),
+            ),
             TableSpec("mlperf_results", "Epochs, throughput and compute time", columns.ROUND_SCALES, part="scales"),
             TableSpec("mlperf_efficiencies", "Scaling efficiencies", columns.ROUND_EFFICIENCIES),
             FigureSpec(
                 "mlperf_principal",
-                "Epochs and epoch throughput of each run (Fig. 3)",
+                "Epochs and epoch throughput of each run (Fig. 3 of the MLPerf HPC paper)",
                 ("mlperf_runs", "mlperf_principal", "mlperf_results"),
             ),
             TableSpec("mlperf_principal", "Principal axes", columns.ROUND_PRINCIPAL),

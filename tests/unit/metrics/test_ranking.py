@@ -41,6 +41,7 @@ def make_timed(result: str = "a", **changes: Any) -> dict[str, Any]:
     row = {
         "suite": "mlperf_hpc", "workload": "cosmoflow", "benchmark": "cosmoflow", "label": GOOD_TIME,
         "exponent": math.nan, "valid_rate_flop_per_s": math.nan, "time_to_train_s": 100.0, "timing": ON_CLOCK,
+        "division": "closed",
     }  # fmt: skip
     return make_row(result, **{**row, **changes})
 
@@ -235,9 +236,66 @@ def test_times_with_and_without_staging_share_no_list():
     assert ends == {"timed": ON_CLOCK, "free": BEFORE, "unknown": "staging not stated"}
     one = score_frame([{**row, "machine": "box"} for row in rows], SCORE_COLUMNS)
     assert len(score_machines(one)) == len(rank_results(one)) == 3
-    # Tables of earlier studies have no such column.
-    older = rank_results(one.drop(columns="timing"))
-    assert older["list"].str.endswith("staging not stated").all()
+    # Tables of earlier studies have no such columns.
+    older = rank_results(one.drop(columns=["timing", "division", "runs_sha256"]))
+    assert older["list"].str.endswith("division not stated, staging not stated").all()
+
+
+def test_times_of_different_divisions_share_no_list():
+    rows = [
+        make_timed("closed", division="closed"),
+        make_timed("open", division="open", time_to_train_s=10.0),
+        make_timed("unknown", division=""),
+    ]
+    ranking = rank(*rows)
+    assert ranking["place"].tolist() == [1, 1, 1]
+    words = {row["result"]: row["list"].rsplit(", ", 2)[1] for row in ranking.to_dict("records")}
+    assert {name: said.split(": ")[-1] for name, said in words.items()} == {
+        "closed": "closed division", "open": "open division", "unknown": "division not stated"
+    }  # fmt: skip
+    assert ranking.set_index("result")["division"].to_dict() == {"closed": "closed", "open": "open", "unknown": ""}
+    one = score_frame([{**row, "machine": "box"} for row in rows], SCORE_COLUMNS)
+    assert len(score_machines(one)) == len(rank_results(one)) == 3
+    # Other suites have no divisions: their lists do not name them.
+    assert not rank(make_row())["list"].str.contains("division").any()
+
+
+def test_runs_that_were_published_again_have_one_place():
+    imported = {"method": "declared", "runs_sha256": "a1"}
+    rows = [
+        make_timed("fast", origin="v1.0", time_to_train_s=50.0, method="declared", runs_sha256="b2"),
+        make_timed("again", origin="v3.0", timing="", **imported),
+        make_timed("twice", origin="v2.0", **imported),
+        make_timed("once", origin="v1.0", **imported),
+        make_timed("slow", origin="v2.0", time_to_train_s=200.0, method="declared", runs_sha256="c3"),
+    ]
+    for order in (rows, rows[::-1]):
+        ranking = rank(*order).set_index("result")
+        listed = ranking[ranking["group"] == "ranked"]
+        assert listed["place"].to_dict() == {"fast": 1, "once": 2, "slow": 3}
+        assert listed["list"].str.endswith(ON_CLOCK).all()
+        repeated = ranking.loc[["again", "twice"]]
+        assert set(repeated["group"]) == {"not ranked"}
+        assert set(repeated["reason"]) == {"not ranked: the same runs as v1.0 once, ranked there"}
+        assert repeated[["score", "score_unit", "measure"]].isna().all(axis=None)
+
+
+def test_runs_published_again_stay_where_their_timing_is_known():
+    """A log without staging keys tells the timing by the rules of one round, and not by those of another."""
+    imported = {"method": "declared", "runs_sha256": "a1"}
+    ranking = rank(make_timed("a", origin="v1.0", timing="", **imported), make_timed("b", origin="v2.0", **imported))
+    assert ranking.set_index("result")["group"].to_dict() == {"a": "not ranked", "b": "ranked"}
+
+
+@pytest.mark.parametrize("other", [{"division": "open"}, {"quality_target": 0.5}, {"dataset": "tiny (generated)"}])
+def test_the_same_runs_as_another_result_keep_their_place(other):
+    imported = {"method": "declared", "runs_sha256": "a1"}
+    ranking = rank(make_timed("a", **imported), make_timed("b", **imported, **other))
+    assert ranking["place"].tolist() == [1, 1]
+
+
+def test_results_without_known_runs_are_never_the_same():
+    assert rank(make_timed("a"), make_timed("b"))["place"].tolist() == [1, 1]
 
 
 def test_nothing_to_rank_is_an_empty_table_and_a_figure_that_says_so():
@@ -257,6 +315,7 @@ rows = st.builds(
     ranks=st.sampled_from([1, 2]),
     suite=st.sampled_from(["hpc_ai500", "mlperf_hpc"]),
     timing=st.sampled_from([*TIMINGS.values(), ""]),
+    division=st.sampled_from(["closed", "open", ""]),
     time_to_train_s=st.one_of(st.floats(0.1, 1e6), st.just(math.nan)),
     method=st.sampled_from(["measured", "declared"]),
     exponent=st.sampled_from([5.0, 10.0]),
@@ -276,7 +335,7 @@ def test_a_list_holds_like_with_like_whatever_the_order(found, random):
         if part["measure"].iloc[0] == "VFLOPS":
             assert len(set(part["exponent"])) == 1
         if part["measure"].iloc[0] == TIME_TO_TRAIN:
-            assert len(set(part["timing"])) == 1
+            assert len(part[["timing", "division"]].drop_duplicates()) == 1
         assert not part.duplicated(["method", "origin", "machine"]).any()
         placed = part[part["group"] == "ranked"]
         assert placed["place"].is_monotonic_increasing

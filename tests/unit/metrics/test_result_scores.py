@@ -8,10 +8,16 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.record_factory import make_machine, make_official_plan, make_record
+from unit.record_factory import make_machine, make_official_plan, make_record, make_two_suites
 from unit.score_factory import QUALITIES, Tables, make_power, make_scores, make_trials
 
-from hpcai.metrics.result_scores import name_datasets, refuse_mixed_exponents, score_machines, score_scales
+from hpcai.metrics.result_scores import (
+    name_datasets,
+    name_divisions,
+    refuse_mixed_exponents,
+    score_machines,
+    score_scales,
+)
 from hpcai.metrics.roofs import TOLERANCE_RATIO
 from hpcai.metrics.score_columns import (
     COUNTS,
@@ -236,7 +242,14 @@ def test_flops_choose_where_there_is_neither(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"quality_target": 0.9}, {"workload": "another"}, {"quality_metric": "top5_accuracy"}, {"timing": ""}]
+    "other",
+    [
+        {"quality_target": 0.9},
+        {"workload": "another"},
+        {"quality_metric": "top5_accuracy"},
+        {"timing": ""},
+        {"division": "open"},
+    ],
 )
 def test_only_like_results_are_rivals(trials: Tables, other: dict[str, Any]) -> None:
     """Also where two tables were joined without a new index."""
@@ -245,6 +258,19 @@ def test_only_like_results_are_rivals(trials: Tables, other: dict[str, Any]) -> 
     assert len(score_machines(both)) == 2
     same = score_machines(pd.concat([one, one.assign(origin="other", valid_rate_flop_per_s=1e15)]))
     assert same["origin"].tolist() == ["other"]
+
+
+def test_division_is_that_of_the_submission_and_of_one_suite_alone(tables: Tables) -> None:
+    assert set(zip(tables["scores"]["suite"], tables["scores"]["division"], strict=True)) == {
+        ("mlperf_hpc", "closed"),
+        ("hpc_ai500", ""),
+    }
+    record = next(record for record in make_two_suites() if record.plan.benchmark.suite == "mlperf_hpc")
+    submission = record.plan.submission.model_copy(update={"division": "open"})
+    open_one = record.model_copy(update={"plan": record.plan.model_copy(update={"submission": submission})})
+    name = record.plan.benchmark.name
+    assert name_divisions([open_one]) == {name: "open"}
+    assert name_divisions([open_one, record]) == {name: "closed, open"}
 
 
 @pytest.mark.parametrize("staged", [True, False])

@@ -81,8 +81,39 @@ def test_many_rounds_fit_or_it_is_said_what_is_left_out(topic: str) -> None:
 @pytest.mark.parametrize("topic", OWN)
 def test_nothing_is_said_in_words(topic: str) -> None:
     empty = {name: table.head(0) for name, table in make_tables(3, ("v0.7",)).items()}
-    words = " ".join(text.get_text() for text in texts_of(draw_figure(topic, empty)))
-    assert "was given" in words
+    words = " ".join(" ".join(text.get_text() for text in texts_of(draw_figure(topic, empty))).split())
+    assert (
+        "no imported round or study has results of weak scaling" if topic == "mlperf_weak" else "was given"
+    ) in words
+    # Published results are not measured here, so nothing could have been.
+    if topic in {"mlperf_weak", "mlperf_time_shares"}:
+        assert "measured" not in words
+
+
+@pytest.mark.parametrize(
+    ("topic", "column", "sentence"),
+    [("mlperf_weak", "models_per_min", "table mlperf_weak says why"),
+     ("mlperf_time_shares", "train_share_ratio", "table mlperf_results says why")],
+)  # fmt: skip
+def test_results_without_times_are_not_called_missing(topic: str, column: str, sentence: str) -> None:
+    tables = make_tables(3, ("v1.0",))
+    tables = {name: table.assign(**{column: np.nan}) if column in table else table for name, table in tables.items()}
+    words = " ".join(" ".join(text.get_text() for text in texts_of(draw_figure(topic, tables))).split())
+    assert sentence in words
+
+
+@pytest.mark.parametrize(
+    ("reason", "marked"),
+    [("", False), ("not counted, because the log does not comply: result_3.txt", False),
+     ("S <= T does not hold: S = 16 in the logs, T = 8 in the system file", True),
+     ("not possible: 9 instances ran at the same time, 9 x 16 do not fit into T = 128", True)],
+)  # fmt: skip
+def test_weak_scales_that_do_not_fit_are_marked(reason: str, *, marked: bool) -> None:
+    weak = make_weak(6).assign(reason="")
+    weak.loc[weak.index[1], "reason"] = reason
+    texts = [text.get_text() for text in texts_of(draw_figure("mlperf_weak", {"mlperf_weak": weak}))]
+    assert sum(text.count("† (S = ") for text in texts) == marked
+    assert ("† in the list: S and T do not fit together" in texts) == marked
 
 
 @pytest.mark.parametrize("topic", OWN)

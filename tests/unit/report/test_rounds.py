@@ -42,6 +42,13 @@ def test_rounds_are_counted() -> None:
     assert grouped.loc["v0.7", "benchmarks"] == "cosmoflow, deepcam, oc20"
 
 
+def test_rounds_say_why_they_have_their_rule_set() -> None:
+    why = "the round is named v0.7; the package has no rules for v0.7, those of v1.0 are the nearest"
+    runs = make_runs(make_results(6, ("v0.7",))).assign(complies=True, reaches_target=True, repairs=0)
+    assert group_origins(runs.assign(rule_set_reason=why))["rule_set_reason"].tolist() == [why]
+    assert group_origins(runs.drop(columns="rule_set_reason", errors="ignore"))["rule_set_reason"].tolist() == [""]
+
+
 def test_rounds_have_a_page_without_a_study(tmp_path: Path) -> None:
     folder = make_folder(tmp_path, place="rounds_page/")
     write_rounds_page(folder, "rounds_page/", SOURCES, folder / "rounds.html")

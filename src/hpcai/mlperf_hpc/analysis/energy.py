@@ -126,7 +126,7 @@ def energy_table(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> pd.Da
     Returns
     -------
     pandas.DataFrame
-        ``ENERGY_COLUMNS``. The energy is the mean over the runs that the official time to train averages, those
+        ``ENERGY_COLUMNS``. The energy is the mean over the runs that the time to train averages, those
         between the fastest and the slowest, times the factor of scaling.json, as in the package.
     """
     groups = runs[runs["scaling"] == "strong"].groupby(["origin", "submission", "benchmark"], sort=False)
@@ -144,7 +144,7 @@ def _energy_row(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> dict[s
     kept = [energies.get(keys[place], Energy(math.nan)) for place in keep_runs(runs["run_s"].tolist(), good)]
     factor = 1.0 if pd.isna(first["scaling_factor"]) else float(first["scaling_factor"])
     mean_j = math.fsum(energy.energy_j for energy in kept) / len(kept) * factor if kept else math.nan
-    why = "no official time to train, or a run that it averages has no energy" if math.isnan(mean_j) else ""
+    why = "no time to train by its logs, or a run that it averages has no energy" if math.isnan(mean_j) else ""
     return {
         **{name: first[name] for name in ENERGY_COLUMNS if name in runs},
         "runs": len(runs),

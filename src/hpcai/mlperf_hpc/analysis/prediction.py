@@ -9,7 +9,7 @@ import pandas as pd
 from hpcai.metrics.words import say_share
 from hpcai.mlperf_hpc.analysis.curve_model import Floats, generator, interval_of
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
-from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, name_machine
+from hpcai.mlperf_hpc.analysis.prediction_points import STAGED_S, PointSet, name_machine
 from hpcai.mlperf_hpc.analysis.throughput_curve import (
     EpochTimeCurve,
     StagingCurve,
@@ -17,8 +17,6 @@ from hpcai.mlperf_hpc.analysis.throughput_curve import (
     fit_staging,
 )
 
-STAGED_S = 1.0
-"""Some logs have staging keys around nothing, up to 0.85 s on a mean (mlperf_logs.md 4): they stage nothing."""
 FURTHEST_RATIO = 4.0
 """Farther than this factor outside the batches or units of the points nothing is predicted."""
 FEWEST_POINTS = 2
@@ -60,6 +58,7 @@ class Prediction:
     ----------
     run_s, compute_s, staging_s, extra_s
         Time to solution and its parts [s]. The parts are medians and do not add up to the median of the whole.
+        Staging is that on the clock; NaN where no submission near logs it, and then it is part of the extra time.
     epochs, epoch_s
         What the two curves say; epoch time in seconds.
     extrapolated
@@ -84,7 +83,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class JoinedCurves:
-    """All curves of one edition of a benchmark. ``staging`` is None where no submission stages."""
+    """All curves of one edition of a benchmark. ``staging`` is None where no submission stages on the clock."""
 
     points: PointSet
     epochs: EpochCurve
@@ -96,9 +95,10 @@ class JoinedCurves:
 
         Notes
         -----
-        Time to solution = staging + epochs x epoch time + extra (the paper's eq. 1). Epochs and epoch time are taken
-        as independent. Whether the machine stages, and its extra time over its compute time, are drawn from the
-        smallest group with submissions: the machine, its family, or all.
+        Time to solution = staging on the clock + epochs x epoch time + extra (the paper's eq. 1). Epochs and epoch
+        time are taken as independent. Whether the machine stages, and its extra time over its compute time, are those
+        of a submission drawn from the smallest group with submissions: the machine, its family, or all. Where that
+        one does not log its staging, nothing is added for it, because its extra time holds it.
         """
         reason = why_refused(self.points.usable, wanted)
         if reason:
@@ -108,34 +108,36 @@ class JoinedCurves:
         epoch_s: Floats = np.exp(curve.draw(2))
         near, group = _nearest_group(self.points.usable, wanted)
         compute_s = epochs * epoch_s
-        staging_s = self._draw_staging(near, wanted, len(epochs))
-        extra_s = compute_s * _draw_from(_extra_ratios(near), len(epochs))
-        whole = staging_s + compute_s + extra_s
+        drawn = near.iloc[generator(5).permutation(np.resize(np.arange(len(near)), len(epochs)))]
+        staging_s = self._draw_staging(drawn, wanted)
+        extra_s = compute_s * (drawn["rest_s"] / drawn["compute_s"].astype(float)).to_numpy(dtype=float)
+        whole = np.nan_to_num(staging_s) + compute_s + extra_s
         return Prediction(
             configuration=wanted,
             run_s=Interval(*interval_of(whole)),
             compute_s=Interval(*interval_of(compute_s)),
-            staging_s=Interval(*interval_of(staging_s)),
+            staging_s=_known_interval(staging_s),
             extra_s=Interval(*interval_of(extra_s)),
             epochs=Interval(*interval_of(epochs)),
             epoch_s=Interval(*interval_of(epoch_s)),
             extrapolated=_say_extrapolated(self.points, wanted),
-            basis=_say_basis(self.points, wanted, group, _staged_share(near)),
+            basis=_say_basis(self.points, wanted, _say_staging(near, group)),
             reason="",
         )
 
-    def _draw_staging(self, near: pd.DataFrame, wanted: Configuration, count: int) -> Floats:
+    def _draw_staging(self, drawn: pd.DataFrame, wanted: Configuration) -> Floats:
+        """Return a staging time for each drawn submission that stages, 0 for others, and NaN where it is not known."""
+        known: Floats = drawn["staging_in_run_s"].to_numpy(dtype=float)
         if self.staging is None:
-            return np.zeros(count)
+            return known
         times: Floats = np.exp(self.staging.predict(wanted.units, wanted.machine).draw(3))
-        staged = generator(4).permutation(count) < _staged_share(near) * count
-        return np.where(staged, times, 0.0)
+        return np.where(known > 0, times, known)
 
 
 def join_curves(points: PointSet) -> JoinedCurves:
     """Fit all curves of an edition that has at least one usable submission."""
     usable = points.usable
-    staged = usable[_stages(usable)]
+    staged = usable[usable["staging_in_run_s"] > 0]
     both = usable if points.references.empty else pd.concat([usable, points.references], ignore_index=True)
     return JoinedCurves(points, fit_epochs(both), fit_epoch_time(usable), fit_staging(staged) if len(staged) else None)
 
@@ -175,12 +177,23 @@ def _within(value: float, known: pd.Series, ratio: float) -> bool:
     return bool(known.min() / ratio <= value <= known.max() * ratio)
 
 
-def _stages(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return rows["staging_s"].astype(float) >= STAGED_S
+def _known_interval(draws: Floats) -> Interval:
+    known: Floats = draws[np.isfinite(draws)]
+    return Interval(*interval_of(known)) if len(known) else NOT_KNOWN
 
 
-def _staged_share(near: pd.DataFrame) -> float:
-    return float(_stages(near).mean())
+def _say_staging(near: pd.DataFrame, group: str) -> str:
+    """Say what staging and extra time of a prediction stand on: the group's submissions, and what those log."""
+    logged = near[near["staging_in_run_s"].notna()]
+    if logged.empty:
+        return f"staging not logged in {group}: it is part of the extra time, which is as there"
+    share = say_share(float((logged["staging_in_run_s"] > 0).mean()))
+    missing = len(near) - len(logged)
+    before = int(((logged["staging_in_run_s"] == 0) & (logged["staging_s"].astype(float) >= STAGED_S)).sum())
+    words = [f"{share} of the submissions {'that log it ' if missing else ''}stage on the clock"]
+    words += [f"{before} before the clock, which is no part of the time"] if before else []
+    words += [f"{missing} not logged, which is part of their extra time"] if missing else []
+    return f"staging ({'; '.join(words)}) and extra time as in {group}"
 
 
 def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.DataFrame, str]:
@@ -196,18 +209,6 @@ def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.Data
     return usable, "all submissions"
 
 
-def _extra_ratios(near: pd.DataFrame) -> Floats:
-    """Extra time over compute time of each submission; negative where epochs overlap with something."""
-    staging = near["staging_s"].astype(float).where(_stages(near), 0.0)
-    compute = near["epochs"].astype(float) * near["epoch_s"].astype(float)
-    ratios: Floats = ((near["run_s"].astype(float) - staging) / compute - 1).to_numpy(dtype=float)
-    return ratios
-
-
-def _draw_from(values: Floats, count: int) -> Floats:
-    return generator(5).permutation(np.resize(values, count))
-
-
 def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
     batches = points.batches_samples
     own = points.usable.loc[points.usable["family"] == wanted.family, "units"]
@@ -221,7 +222,7 @@ def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
     return "; ".join(parts)
 
 
-def _say_basis(points: PointSet, wanted: Configuration, group: str, staged: float) -> str:
+def _say_basis(points: PointSet, wanted: Configuration, staging: str) -> str:
     usable = points.usable
     own, machine = (usable[usable[name] == value] for name, value in
                     (("family", wanted.family), ("machine", wanted.machine)))  # fmt: skip
@@ -231,5 +232,5 @@ def _say_basis(points: PointSet, wanted: Configuration, group: str, staged: floa
     return (
         f"epochs: {len(usable)} submissions{references} of all machines, {points.edition}; "
         f"epoch time: {len(own)} submissions of {wanted.family} ({len(machine)} of {wanted.organisation}), "
-        f"over units by {slope}; staging ({say_share(staged)} of the submissions stage) and extra time as in {group}"
+        f"over units by {slope}; {staging}"
     )

@@ -11,14 +11,17 @@ from hpcai.files import write_asked_json
 from hpcai.metrics.words import say_share
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
+    from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 
 PARTS = (
     ("time to solution", "run", "_s"),
     ("epochs", "epochs", ""),
     ("epoch time", "epoch", "_s"),
     ("compute", "compute", "_s"),
-    ("staging", "staging", "_s"),
+    ("staging in run", "staging", "_s"),
     ("extra", "extra", "_s"),
 )
 """Words, name and unit of what is printed, the whole first."""
@@ -53,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     ConfigError
-        If the benchmark or system has no submission, or the configuration cannot be predicted.
+        If the benchmark or system has no submission with a time, or no configuration can be predicted.
     """
     from hpcai.mlperf_hpc.analysis.leave_one_out import leave_one_out, summarise_errors
     from hpcai.mlperf_hpc.analysis.prediction import join_curves
@@ -67,9 +70,13 @@ def run(arguments: argparse.Namespace) -> int:
     rows = [prediction_row(points, curves.predict(one)) for one in wanted]
     if arguments.units is not None and rows[0]["reason"]:
         raise ConfigError(f"{arguments.system}: cannot be predicted: {rows[0]['reason']}")
+    said = _say(rows, arguments.units is not None)
+    if all(row["reason"] for row in rows):
+        print("\n".join(said))
+        raise ConfigError(f"{arguments.system}: none of its {len(rows)} configurations can be predicted, see above")
     errors = leave_one_out([points])
     summary = summarise_errors(errors).to_dict("records")[0]
-    print("\n".join([*_say(rows, arguments.units is not None), _say_errors(summary)]))
+    print("\n".join([*said, _say_errors(summary, len(points.references))]))
     if arguments.json:
         content = {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors.to_dict("records")}
         write_asked_json(arguments.json, _plain(content))
@@ -84,19 +91,22 @@ def _positive(word: str) -> int:
 
 def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "PointSet":
     """Read the sources and return the edition of the benchmark that the system submitted."""
+    import pandas as pd
+
     from hpcai.mlperf_hpc.analysis.prediction_points import point_sets
     from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
-    from hpcai.mlperf_hpc.analysis.results_folder import read_rounds
     from hpcai.mlperf_hpc.analysis.system_families import system_table
     from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 
-    rounds = read_rounds(sources)
+    rounds = _read_unchecked(sources)
     results = result_table(run_table(rounds))
     sets = list(point_sets(results, system_table(one.round for one in rounds), read_reference_epochs()))
     own = [points for points in sets if points.benchmark == benchmark]
     if not own:
         found = ", ".join(sorted({points.benchmark for points in sets})) or "none with strong scaling"
         raise ConfigError(f"--benchmark: found {benchmark!r}, expected one of the sources' benchmarks: {found}")
+    if not any(len(points.usable) for points in own):
+        raise ConfigError(f"--benchmark: {_say_none_usable(pd.concat([points.submissions for points in own]))}")
     named = [points for points in own if (points.usable["submission"] == system).any()]
     if not named:
         known = sorted({str(name) for points in own for name in points.usable["submission"]})
@@ -107,6 +117,29 @@ def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "Point
         editions = " and ".join(points.edition for points in named)
         raise ConfigError(f"--system: {system} has submissions of {editions}: name only the sources of one of them")
     return named[0]
+
+
+def _read_unchecked(sources: Sequence[Path]) -> "list[CheckedRound]":
+    """Read rounds without verdicts on their logs: no prediction uses any, and they take most of the time."""
+    from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
+    from hpcai.mlperf_hpc.compliance.choose import Choice
+    from hpcai.mlperf_hpc.rounds.reading import read_round
+
+    rounds = [CheckedRound(read_round(source), Choice("", "no log is checked"), {}) for source in sources]
+    names = [one.round.name for one in rounds]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigError(f"found several sources of the name {', '.join(twice)}, expected each round once")
+    return rounds
+
+
+def _say_none_usable(submissions: "pd.DataFrame") -> str:
+    """Say why no submission of a benchmark can be predicted from."""
+    pairs = zip(submissions["submission"].astype(str), submissions["unusable"].astype(str), strict=True)
+    return (
+        f"no submission of {submissions['benchmark'].iloc[0]} has all that a prediction needs, expected runs with "
+        f"times, epochs and settings: {'; '.join(f'{name} {lacks}' for name, lacks in pairs)}"
+    )
 
 
 def _configurations(points: "PointSet", arguments: argparse.Namespace) -> list[Any]:
@@ -138,6 +171,8 @@ def _say(rows: Sequence[Row], one: bool) -> list[str]:
 
 
 def _say_part(row: Row, words: str, name: str, unit: str) -> str:
+    if math.isnan(row[f"{name}{unit}"]):
+        return f"  {words:17} not logged: it is part of the extra time"
     value, low, high = (_number(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
     suffix = " s" if unit else ""
     return f"  {words:17} {value}{suffix}, interval of {say_share(row['level_ratio'])}: {low} to {high}{suffix}"
@@ -153,8 +188,12 @@ def _say_row(row: Row) -> str:
     return place + numbers + marks
 
 
-def _say_errors(row: Row) -> str:
-    head = f"leave-one-out: {row['predicted']} of {row['submissions']} submissions could be predicted from the others"
+def _say_errors(row: Row, references: int) -> str:
+    without = f", without the {references} reference convergence points as well" if references else ""
+    head = (
+        f"leave-one-out: {row['predicted']} of {row['submissions']} submissions could be predicted from the "
+        f"others{without}"
+    )
     if not row["predicted"]:
         return f"{head}: the error of these predictions is not known"
     return (

@@ -17,6 +17,8 @@ EDITED_BY_EVALUATION = ("deepcam",)
 """Benchmarks with two editions on the same data: in v0.7 DeepCAM had another model and evaluated by steps, from
 v1.0 on after every epoch (benchmarks.md 1 and 5)."""
 BY_STEPS = ", evaluated by steps"
+STAGED_S = 1.0
+"""Some logs have staging keys around nothing, up to 0.85 s on a mean (mlperf_logs.md 4): they stage nothing."""
 _NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
 
 
@@ -30,7 +32,8 @@ class PointSet:
         The edition says how many samples it trains on, such as "262144 samples".
     submissions
         The table of results, with ``family``, ``machine``, ``edition``, ``unusable`` (what is missing for a fit, or
-        blank) and ``republished`` (other origins of the same runs) added.
+        blank), ``republished`` (other origins of the same runs) and the parts of the time that
+        :func:`with_staging_in_run` returns added.
     references
         Reference convergence points that belong to the edition (:mod:`hpcai.mlperf_hpc.analysis.reference_epochs`).
     """
@@ -78,7 +81,7 @@ def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.Data
     """
     rows = _with_families(results[results["scaling"] == "strong"], systems)
     rows = rows.assign(unusable=[_why_unusable(row) for row in rows.to_dict("records")])
-    rows = _each_once(rows)
+    rows = with_staging_in_run(_each_once(rows))
     for benchmark, part in rows.groupby("benchmark", sort=True):
         editions = _editions(part)
         own = references[references["benchmark"] == benchmark]
@@ -86,6 +89,29 @@ def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.Data
             yield PointSet(
                 str(benchmark), str(edition), members.assign(edition=edition), _fitting(own, members, str(edition))
             )
+
+
+def evaluated_by_steps(results: pd.DataFrame) -> "pd.Series[bool]":
+    """Return of each row of ``mlperf_results`` whether it is of the edition that evaluates by steps (DeepCAM, v0.7)."""
+    often = results["evaluations"].astype(float) / results["epochs"].astype(float)
+    return results["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)
+
+
+def with_staging_in_run(results: pd.DataFrame) -> pd.DataFrame:
+    """Return ``mlperf_results`` with what its staging adds to the time to solution, and what is left of that [s].
+
+    Returns
+    -------
+    pandas.DataFrame
+        With ``staging_in_run_s``: staging on the clock and beside no epoch, 0 below :data:`STAGED_S`, NaN if staging
+        is not logged. ``rest_s`` is the time to solution without it and without the epochs; it is never negative, and
+        holds the staging where that is not logged, and evaluations outside the epochs.
+    """
+    run_s = results["run_s"].astype(float)
+    beside_epochs_s = (run_s - results["compute_s"].astype(float)).clip(lower=0.0)
+    logged_s = results["staging_share_ratio"].astype(float) * run_s
+    staging_s = logged_s.where(~(logged_s < STAGED_S), 0.0).clip(upper=beside_epochs_s)
+    return results.assign(staging_in_run_s=staging_s, rest_s=beside_epochs_s - staging_s.fillna(0.0))
 
 
 def name_machine(organisation: str, family: str) -> str:
@@ -139,9 +165,7 @@ def _editions(rows: pd.DataFrame) -> pd.Series:
     starts = (ordered / ordered.shift() > SAME_SAMPLES_RATIO).cumsum()
     largest = ordered.groupby(starts).transform("max")
     names = largest.map(lambda value: f"{value:.0f} samples").reindex(rows.index).fillna("unknown samples")
-    often = rows["evaluations"].astype(float) / rows["epochs"].astype(float)
-    by_steps = rows["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)
-    return names.where(~by_steps, names + BY_STEPS)
+    return names.where(~evaluated_by_steps(rows), names + BY_STEPS)
 
 
 def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:

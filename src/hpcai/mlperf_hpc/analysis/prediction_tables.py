@@ -32,6 +32,8 @@ PREDICTION_COLUMNS = (
 """Table ``mlperf_predictions``: medians and bounds for each machine at powers of two of its units.
 
 ``ran`` says whether one of its submissions had this configuration. Without a prediction ``reason`` says why.
+``staging_s`` is that on the clock; it is NaN where the machine's submissions do not log it, and then part of
+``extra_s``: ``basis`` says so.
 """
 CURVE_POINTS = 25
 """Points of one curve, evenly spaced on a logarithmic axis."""

@@ -174,7 +174,7 @@ def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:
     quality = QUALITY.get(str(runs["benchmark"].iloc[0]))
     why = _why_no_score(runs, quality)
     if why:
-        return NAN, [f"no official time to train: {why}"]
+        return NAN, [f"no time to train by its logs: {why}"]
     kept = keep_runs(list(runs["run_s"]), list(_official(runs)))
     factor = runs["scaling_factor"].iloc[0]
     times_s = runs["run_s"].tolist()

@@ -11,6 +11,8 @@ import pandas as pd
 from hpcai.errors import ConfigError
 from hpcai.files import write_atomically
 from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
+from hpcai.mlperf_hpc.analysis.prediction_points import evaluated_by_steps
+from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.score_rows import ranked_times, result_scores, trial_scores
 from hpcai.mlperf_hpc.analysis.study_names import scale_of
 from hpcai.mlperf_hpc.analysis.study_runs import epoch_frame, run_frame, study_epochs, study_run
@@ -49,8 +51,10 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     energies = read_energies([checked.round for checked in rounds], repairs)
     logged = run_table(rounds)
     results = result_table(logged)
-    runs, epochs = _study_tables(rounds, _name_variants(logged))
-    ranked = ranked_times(_name_variants(results), {checked.round.name for checked in rounds if not has_rules(checked)})
+    runs, epochs = _study_tables(rounds, _name_variants(logged, results))
+    ranked = ranked_times(
+        _name_variants(results, results), {checked.round.name for checked in rounds if not has_rules(checked)}
+    )
     trials = trial_scores(runs, ranked, {key: energy.energy_j for key, energy in energies.items()})
     of_power = [("power logs", *_cells(repair)) for repair in repairs]
     found = [repair_table(checked.round for checked in rounds), pd.DataFrame(of_power, columns=list(REPAIR_COLUMNS))]
@@ -61,7 +65,7 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
         "scores": result_scores(ranked, runs, trials),
         "mlperf_runs": logged,
         "mlperf_results": results,
-        "mlperf_weak": weak_table(rounds, energies),
+        "mlperf_weak": mark_repeats(weak_table(rounds, energies), logged),
         "mlperf_energy": energy_table(logged, energies),
         "mlperf_verdicts": verdict_table(rounds),
         "mlperf_systems": system_table(checked.round for checked in rounds),
@@ -69,10 +73,17 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     }
 
 
-def _name_variants(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with the variant of each submission: its name, after that of the round where there are several."""
+def _name_variants(table: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the variant and the edition of each submission.
+
+    The variant is its name, after that of the round where there are several; `by_steps` is the same for all its runs.
+    """
     several = len(set(table["origin"])) > 1
-    return table.assign(variant=table["origin"] + "/" + table["submission"] if several else table["submission"])
+    key = ["origin", "submission", "benchmark"]
+    stepped = set(results.loc[evaluated_by_steps(results), key].itertuples(index=False, name=None))
+    by_steps = [one in stepped for one in table[key].itertuples(index=False, name=None)]
+    names = table["origin"] + "/" + table["submission"] if several else table["submission"]
+    return table.assign(variant=names, by_steps=by_steps)
 
 
 def has_rules(checked: CheckedRound) -> bool:

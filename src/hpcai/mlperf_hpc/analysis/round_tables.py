@@ -7,9 +7,11 @@ import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.energy import read_energies
+from hpcai.mlperf_hpc.analysis.labels import label_results
 from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_tables
 from hpcai.mlperf_hpc.analysis.principal import principal_table
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
+from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
@@ -58,11 +60,12 @@ def analyse_tables(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame
         Those of :func:`source_tables`, joined over all rounds and our own runs.
     """
     runs = tables["mlperf_runs"]
-    results = result_table(runs)
+    results, weak = result_table(runs), tables["mlperf_weak"]
     return {
         **tables,
+        "mlperf_weak": mark_repeats(weak.assign(label=label_results(weak)), runs),
         "mlperf_results": results,
-        "mlperf_efficiencies": efficiency_table(results),
+        "mlperf_efficiencies": efficiency_table(results, tables["mlperf_systems"]),
         "mlperf_principal": principal_table(runs, results),
         **prediction_tables(results, tables["mlperf_systems"], read_reference_epochs()),
     }

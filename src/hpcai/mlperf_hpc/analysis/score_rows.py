@@ -8,10 +8,11 @@ import pandas as pd
 
 from hpcai.metrics.declared import DECLARED
 from hpcai.metrics.scaling import COMPLETE
-from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.statistics import mean_interval
 from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
-from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result, split_reasons
+from hpcai.mlperf_hpc.analysis.repeats import digest_runs
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -38,7 +39,7 @@ def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFram
     Parameters
     ----------
     results
-        The table ``mlperf_results``, with a `variant` that tells submissions apart.
+        The table ``mlperf_results``, with a `variant` that tells submissions apart, and `by_steps`.
     unjudged
         Names of rounds that the package has no rules for (v0.7).
 
@@ -165,12 +166,19 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
         **_means(kept, complete),
         "time_to_train_s": row["time_to_train_s"],
         "timing": name_timing(clocks),
+        "division": row["division"],
         "valid_for": _valid_for(own, scored=scored),
         "label": _label(row, scored=scored),
         "score_method": _method(row, len(kept), scored=scored),
-        "reason": row["reason"] if not scored else "",
+        "runs_sha256": digest_runs(own),
+        "reason": _remarks(row) if scored else row["reason"],
         "source": row["source"],
     }
+
+
+def _remarks(row: Row) -> str:
+    """Return what has to be said of a result with a score: that it was published before."""
+    return join_reasons([reason for reason in split_reasons([row["reason"]]) if reason.startswith(REPEATED)])
 
 
 def _means(kept: pd.DataFrame, complete: pd.DataFrame) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hpcai.metrics.score_columns import TIMINGS
+from hpcai.mlperf_hpc.analysis.prediction_points import BY_STEPS
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.rules.table import rules_of
 
@@ -33,6 +34,10 @@ TASKS = {
 FIRST_ROUND_SAMPLES = {("cosmoflow", 262144): "cosmoflow_v07"}
 """Other editions of a dataset, by benchmark and training samples (config/datasets.tsv; benchmarks.md 13, 14)."""
 
+FIRST_ROUND_BY_STEPS = {"deepcam": "deepcam_v07"}
+"""Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.prediction_points.\
+evaluated_by_steps`): the model was another one."""
+
 
 def task_of(benchmark: str) -> Task:
     """Return a benchmark by our names; one that nobody knows keeps its own."""
@@ -45,8 +50,16 @@ def edition_of(row: Row) -> str:
 
 
 def benchmark_of(row: Row) -> str:
-    """Return the benchmark: the workload, or a name of its own where another edition of the data was trained on."""
+    """Return the benchmark: the workload, or a name of its own where another edition of it was trained.
+
+    Parameters
+    ----------
+    row
+        Of ``mlperf_runs`` or ``mlperf_results``, with `by_steps`.
+    """
     task = task_of(row["benchmark"])
+    if row["by_steps"]:
+        return FIRST_ROUND_BY_STEPS[row["benchmark"]]
     edition = edition_of(row)
     return task.workload if edition == task.dataset else edition
 
@@ -56,8 +69,12 @@ def dataset_of(row: Row) -> str:
 
     It is the official one where the logged number of training samples is the rules' number, or that without the last
     incomplete batch, as one submission counts. Any other number stands in the name, so that it makes a dataset of its
-    own.
+    own; so does another edition of the benchmark, which shares no more than the data.
     """
+    return f"{_data_of(row)}{BY_STEPS}" if row["by_steps"] else _data_of(row)
+
+
+def _data_of(row: Row) -> str:
     samples, edition = row["train_samples"], edition_of(row)
     official = _official_samples(task_of(row["benchmark"]).workload)
     if edition != task_of(row["benchmark"]).dataset or official is None:
@@ -90,7 +107,7 @@ def staging_on_clock(run: LoggedRun, rule_set: str) -> bool | None:
     """Return whether staging is part of the run's time; None where neither log nor rules tell.
 
     Up to rules 2.0 the rules put it on the clock. From 3.0 on it may precede run_start; without staging keys the log
-    does not tell whether something was staged before.
+    does not tell whether something was staged before: data may then start on any durable storage, also a node's own.
     """
     if run.staging is not None:
         return not run.staging_before_run

@@ -52,7 +52,8 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
     Parameters
     ----------
     row
-        Its row of ``mlperf_runs`` (strong scaling), with a known scale and a `variant` that tells submissions apart.
+        Its row of ``mlperf_runs`` (strong scaling), with a known scale, a `variant` that tells submissions apart, and
+        `by_steps` (:func:`hpcai.mlperf_hpc.analysis.prediction_points.evaluated_by_steps`).
     run, verdict
         The run, and what was found about its log.
 

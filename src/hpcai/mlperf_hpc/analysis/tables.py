@@ -10,9 +10,10 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
 from hpcai.mlperf_hpc.analysis.labels import label_results
 from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
+from hpcai.mlperf_hpc.analysis.repeats import say_repeats
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons, summarise_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_of
-from hpcai.mlperf_hpc.analysis.targets import QUALITY, target_of
+from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, QUALITY, target_of
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
 
@@ -51,22 +52,8 @@ def result_table(runs: pd.DataFrame) -> pd.DataFrame:
     strong = runs[runs["scaling"] == "strong"]
     groups = [group for _, group in strong.groupby(["origin", "submission", "benchmark"], sort=False, dropna=False)]
     table = pd.DataFrame([summarise_runs(group) for group in groups], columns=RESULT_COLUMNS)
-    reasons = [join_reasons(pair) for pair in zip(_repeats(groups), table["reason"], strict=True)]
+    reasons = [join_reasons(pair) for pair in zip(say_repeats(groups), table["reason"], strict=True)]
     return table.assign(label=label_results(table), reason=reasons)
-
-
-def _repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Say of each result whether an earlier one has the same runs: some are submitted again in later rounds."""
-    seen: dict[tuple[Any, ...], str] = {}
-    said = []
-    for group in groups:
-        timed = group[group["run_s"].notna()]
-        key = tuple(sorted(zip(timed["started_utc"], timed["run_s"], strict=True)))
-        first = f"{group['origin'].iloc[0]} {group['submission'].iloc[0]}"
-        said.append(f"the same runs as {seen[key]}" if key in seen else "")
-        if key:
-            seen.setdefault(key, first)
-    return said
 
 
 def _rows(checked: CheckedRound, submission: Submission) -> list[Row]:
@@ -104,6 +91,7 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
         "claim": run.claim,
         "complies": verdict.complies if verdict else None,
         "rule_set": checked.choice.rule_set,
+        "rule_set_reason": checked.choice.reason,
         "reaches_target": reached,
         "good_by_status": good,
         "good_by_target": good and reached,
@@ -120,8 +108,13 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
         "started_utc": _utc(run),
         "source": run.source,
         "scaling_factor": NAN if submission.scaling_factor is None else submission.scaling_factor,
-        "reason": join_reasons([*_scale_reasons(submission, run, scaling), *reasons]),
+        "reason": join_reasons([*_own_reasons(run), *_scale_reasons(submission, run, scaling), *reasons]),
     }
+
+
+def _own_reasons(run: LoggedRun) -> list[str]:
+    """Say of an own run on generated data that it is none by the rules, wherever it stands beside published ones."""
+    return ["generated data: not a valid MLPerf HPC result"] if run.settings.get(OWN_DATA) == "generated" else []
 
 
 def _quality(benchmark: str, run: LoggedRun) -> Row:

@@ -38,12 +38,12 @@ class EpochTimeCurve:
 
 @dataclass(frozen=True)
 class StagingCurve:
-    """Staging time over units, from the submissions that stage."""
+    """Staging time on the clock over units, from the submissions that stage there."""
 
     posterior: Posterior
 
     def predict(self, units: float, machine: str) -> Mixture:
-        """Return the distribution of the logarithm of the mean staging time [s]."""
+        """Return the distribution of the logarithm of the mean staging time on the clock [s]."""
         return self.posterior.predict([machine], -np.log(units) * STAGING_EXPONENTS)
 
 
@@ -77,18 +77,19 @@ def fit_epoch_time(points: pd.DataFrame) -> EpochTimeCurve:
 
 
 def fit_staging(points: pd.DataFrame) -> StagingCurve:
-    """Fit the staging time to means of the submissions that stage.
+    """Fit the staging time on the clock to means of the submissions that stage there.
 
     Parameters
     ----------
     points
-        Columns ``machine``, ``units``, ``staging_s``, ``staging_std_s``, ``kept``.
+        Columns ``machine``, ``units``, ``staging_in_run_s``, ``staging_s``, ``staging_std_s``, ``kept``.
 
     Notes
     -----
-    The law is a power of the units between constant (all read everything) and ideal (each reads its share).
+    The relative error from run to run is that of the whole staging. The law is a power of the units between
+    constant (all read everything) and ideal (each reads its share).
     """
-    logs = np.log(points["staging_s"].to_numpy(dtype=float))
+    logs = np.log(points["staging_in_run_s"].to_numpy(dtype=float))
     observed = Observations(logs, relative_errors(points, "staging_s", "staging_std_s"),
                             (tuple(points["machine"].astype(str)),),
                             (STAGING_MACHINE_SCALE, STAGING_SUBMISSION_SCALE))  # fmt: skip

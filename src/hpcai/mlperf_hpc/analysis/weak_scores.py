@@ -12,7 +12,9 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.columns import WEAK_COLUMNS
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
+from hpcai.mlperf_hpc.analysis.olympic import claims_success
 from hpcai.mlperf_hpc.analysis.targets import QUALITY
+from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_all
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission
 
@@ -132,7 +134,8 @@ def score_weak(submission: Submission, complying: Container[str], rule_set: str,
     -------
     WeakScore
         Like the package, an instance that does not comply is left out and named. The score stands although a rule is
-        broken that the package does not look at here (T beyond S to M S; equal seeds): `reason` says so.
+        broken that the package does not look at here (T beyond S to M S; equal seeds; a status that is no success):
+        `reason` says so.
 
     References
     ----------
@@ -149,7 +152,8 @@ def score_weak(submission: Submission, complying: Container[str], rule_set: str,
         *obstacles,
         *_left_out(submission, counted),
         *_scale_reasons(whole, scales, instances),
-        *_together(spans, whole, own),
+        *_together(spans, whole, own, unit),
+        *_not_converged(counted),
         *(_equal_seeds(counted) if rule_set >= SEEDS_DIFFER_FROM else []),
         *([] if obstacles else _better_pruning(spans, needed)),
     ]
@@ -173,41 +177,6 @@ def instance_scale(run: LoggedRun) -> int | None:
     """Return S of one log: number_of_nodes x max(accelerators_per_node, 1); None where it lacks one of them."""
     nodes, accelerators = (_whole(run.settings.get(key)) for key in ("number_of_nodes", "accelerators_per_node"))
     return None if nodes is None or accelerators is None else nodes * max(accelerators, 1)
-
-
-def time_to_train_all(spans: Sequence[Span]) -> float:
-    """Return the last stop minus the first start [s]."""
-    return (max(span.stop_ms for span in spans) - min(span.start_ms for span in spans)) / 1000
-
-
-def best_pruning(spans: Sequence[Span], at_least: int) -> tuple[int, float]:
-    """Return which number of instances gives the most models per minute, and their time for all [s].
-
-    Parameters
-    ----------
-    spans
-        Run intervals of the instances that count, at least ``at_least``.
-    at_least
-        So many have to remain.
-
-    Notes
-    -----
-    An optimal choice is all instances within a window that begins with the start of one and ends with the stop of
-    another: anything else in the window can be added for nothing. All such windows are tried.
-    """
-    starts = np.array([span.start_ms for span in spans])
-    stops = np.array([span.stop_ms for span in spans])
-    best = (len(spans), time_to_train_all(spans))
-    for first in np.unique(starts):
-        ends = np.sort(stops[starts >= first])[at_least - 1 :]
-        if not len(ends):
-            break
-        times_s = (ends - first) / 1000
-        place = int(np.argmax((at_least + np.arange(len(ends))) / times_s))
-        choice = (at_least + place, float(times_s[place]))
-        if choice[0] * best[1] > best[0] * choice[1]:
-            best = choice
-    return best
 
 
 def _whole_scale(submission: Submission) -> tuple[float, str]:
@@ -261,12 +230,28 @@ def _scale_reasons(whole: float, scales: Sequence[int], instances: int) -> Itera
         yield f"T <= M x S does not hold: T = {whole:g} in the system file, M x S = {instances} x {scales[0]}"
 
 
-def _together(spans: Sequence[Span], whole: float, own: float) -> Iterator[str]:
-    """Say that instances ran beside each other which do not fit: their logs tell the whole system as theirs."""
+def _together(spans: Sequence[Span], whole: float, own: float, unit: str) -> Iterator[str]:
+    """Say that instances ran beside each other which do not fit.
+
+    The logs tell the whole system as theirs; or instances share nodes of a machine without accelerators, of which T
+    and S count whole nodes alone.
+    """
     starts, stops = np.array([span.start_ms for span in spans]), np.array([span.stop_ms for span in spans])
     peak = max((int(np.sum((starts <= start) & (stops > start))) for start in starts), default=0)
-    if peak * own > whole:
+    if peak * own > whole and unit == "node":
+        yield (
+            f"{peak} instances ran at the same time on T = {whole:g} nodes, S = {own:g} each: they shared nodes, which "
+            "T and S count as whole ones, or their logs tell more nodes than they had"
+        )
+    elif peak * own > whole:
         yield f"not possible: {peak} instances ran at the same time, {peak} x {own:g} do not fit into T = {whole:g}"
+
+
+def _not_converged(counted: Sequence[LoggedRun]) -> Iterator[str]:
+    """Say which instances count by their quality, as in the package, but do not end as converged ones."""
+    names = [f"{_name(run)} ({run.claim})" for run in counted if not claims_success(run)]
+    if names:
+        yield f"against the rules: instances that count say at run_stop that they did not converge: {_list(names)}"
 
 
 def _equal_seeds(counted: Sequence[LoggedRun]) -> Iterator[str]:

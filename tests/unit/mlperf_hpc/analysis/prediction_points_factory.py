@@ -33,11 +33,20 @@ def result(family: str, units: int, *, batch: int | None = None, noise: float = 
 
 
 def tables_of(rows: list[dict[str, Any]]) -> Tables:
-    """Return results and systems; the family is the first word of the system."""
-    results = pd.DataFrame(rows, columns=list(RESULT_COLUMNS))
+    """Return results and systems; the family is the first word of the system, and all staging is on the clock."""
+    filled = [row if row.get("compute_s") else row | _derive_parts(row) for row in rows]
+    results = pd.DataFrame(filled, columns=list(RESULT_COLUMNS))
     family = results["system"].astype(str).str.split("_").str[0]
     systems = results[["origin", "submission"]].assign(accelerator=family, processor="", family=family, source="x.json")
     return results, systems
+
+
+def _derive_parts(row: dict[str, Any]) -> dict[str, Any]:
+    share = row["staging_share_ratio"]
+    return {
+        "compute_s": row["epochs"] * row["epoch_s"],
+        "staging_share_ratio": row["staging_s"] / row["run_s"] if share is None else share,
+    }
 
 
 def all_results(**changes: Any) -> list[dict[str, Any]]:

@@ -29,7 +29,7 @@ def test_summary_counts_and_names_what_has_no_score(tmp_path: Path, capsys: pyte
     assert "2 strong, 1 weak; 2 system files" in printed
     assert "logs         13, of which 11 comply" in printed
     assert "1 of 2 have a time to train, 0 of 1 a time to train all" in printed
-    assert "deepcam/ORG/bad/n4x8: no official time to train" in printed
+    assert "deepcam/ORG/bad/n4x8: no time to train by its logs" in printed
     assert "ORG/machine deepcam, weak: no score: 3 instances count, the rules ask for 5" in printed
     assert (tmp_path / "out" / "tables" / "scores.parquet").is_file()
 

@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from unit.mlperf_hpc.analysis.prediction_points_factory import SCALES, all_results, points_of, result, tables_of
 from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
 from hpcai.mlperf_hpc.analysis.leave_one_out import LEAVE_ONE_OUT_COLUMNS, leave_one_out, summarise_errors
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, join_curves
-from hpcai.mlperf_hpc.analysis.prediction_points import no_references, point_sets
+from hpcai.mlperf_hpc.analysis.prediction_points import no_references, point_sets, with_staging_in_run
 from hpcai.mlperf_hpc.analysis.prediction_tables import (
     CURVE_COLUMNS,
     PREDICTION_COLUMNS,
@@ -49,8 +51,62 @@ def test_nothing_is_staged_where_the_machine_stages_nothing() -> None:
     curves = join_curves(points_of(rows))
     assert curves.predict(AT_512).staging_s.high == 0
     assert curves.predict(Configuration("OrgB2", "B2", 512, 512)).staging_s.middle == pytest.approx(40, rel=0.1)
-    nobody = join_curves(points_of(all_results(staging_s=np.nan)))
+    nobody = join_curves(points_of(all_results(staging_s=0.0)))
     assert nobody.predict(AT_512).staging_s.high == 0
+
+
+def test_staging_that_is_not_logged_is_not_zero() -> None:
+    """It is unknown and part of the extra time: the sum stays that of the published times."""
+    plain = join_curves(points_of(all_results())).predict(AT_512)
+    rows = [row | ({"staging_s": np.nan, "staging_std_s": np.nan} if row["org"] == "OrgA1" else {})
+            for row in all_results()]  # fmt: skip
+    curves = join_curves(points_of(rows))
+    unknown = curves.predict(AT_512)
+    assert np.isnan([unknown.staging_s.low, unknown.staging_s.middle, unknown.staging_s.high]).all()
+    assert "staging not logged in OrgA1 A1: it is part of the extra time" in unknown.basis
+    assert unknown.extra_s.low > plain.extra_s.high
+    assert unknown.run_s.middle == pytest.approx(plain.run_s.middle, rel=0.03)
+    assert curves.predict(Configuration("OrgB2", "B2", 512, 512)).staging_s.middle == pytest.approx(40, rel=0.1)
+    table = predict_table([points_of(rows)]).set_index("org")
+    assert table.loc["OrgA1", ["staging_s", "staging_low_s", "staging_high_s"]].isna().all(axis=None)
+    assert table.loc[["OrgB2", "OrgC3"], "staging_s"].notna().all()
+    assert table["run_s"].notna().all()
+
+
+def test_partly_logged_staging_is_that_of_the_submissions_that_log_it() -> None:
+    rows = all_results()
+    rows[0] |= {"staging_s": np.nan}
+    prediction = join_curves(points_of(rows)).predict(AT_512)
+    assert prediction.staging_s.middle == pytest.approx(40, rel=0.1)
+    assert "100 % of the submissions that log it stage on the clock; 1 not logged" in prediction.basis
+
+
+def test_staging_before_the_clock_is_no_part_of_the_time() -> None:
+    before = [row | {"staging_share_ratio": 0.0, "run_s": row["run_s"] - 40} for row in all_results()]
+    prediction = join_curves(points_of(before)).predict(AT_512)
+    assert prediction.staging_s.high == 0
+    assert prediction.extra_s.low > 0
+    assert prediction.run_s.middle == pytest.approx(result("A1", 512)["run_s"] - 40, rel=0.06)
+    assert "0 % of the submissions stage on the clock; 3 before the clock, which is no part" in prediction.basis
+
+
+@given(
+    run_s=st.floats(1, 1e5),
+    compute_ratio=st.floats(0.01, 1.2),
+    staging_share_ratio=st.none() | st.floats(0, 1),
+)
+def test_parts_of_the_time_add_up_and_none_is_negative(
+    run_s: float, compute_ratio: float, staging_share_ratio: float | None
+) -> None:
+    """Also where staging runs beside epochs, or epochs reach out of the run."""
+    compute_s = compute_ratio * run_s
+    row = {"run_s": run_s, "compute_s": compute_s, "staging_share_ratio": staging_share_ratio}
+    parts = with_staging_in_run(pd.DataFrame([row], dtype=float)).iloc[0]
+    assert parts["rest_s"] >= 0
+    assert np.isnan(parts["staging_in_run_s"]) == (staging_share_ratio is None)
+    staging_s = np.nan_to_num(parts["staging_in_run_s"])
+    assert staging_s == 0 or staging_s >= min(1.0, run_s - compute_s)
+    assert staging_s + compute_s + parts["rest_s"] == pytest.approx(max(run_s, compute_s))
 
 
 @pytest.mark.parametrize(
@@ -219,6 +275,14 @@ def test_published_round_can_be_predicted() -> None:
         ("deepcam", 3, 0),
     ]
     errors = leave_one_out(sets)
+    predictions = predict_table(sets)
+    unlogged = ["LBNL V100", "NCSA V100"]
+    machines = predictions["org"] + " " + predictions["family"]
+    of = machines.isin(unlogged) & (predictions["reason"] == "")
+    shown = {(row["benchmark"], row["org"]) for row in predictions[of].to_dict("records") if np.isnan(row["staging_s"])}
+    assert shown == {("cosmoflow", "NCSA"), ("deepcam", "LBNL")}
+    known = predictions[predictions["reason"] == ""]
+    assert (known["extra_low_s"] >= 0).all()
     refused = errors[errors["reason"] != ""]
     assert refused["submission"].tolist() == ["LBNL/corigpu_n64_pt1.6.0"]
     assert "factor of 4" in refused["reason"].item()

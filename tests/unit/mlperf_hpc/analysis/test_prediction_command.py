@@ -3,6 +3,7 @@
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
@@ -17,18 +18,22 @@ SCALES = {"machine_64": 8, "machine_128": 16, "machine_256": 32}
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("round")
-    for system, nodes in SCALES.items():
+    write_systems(folder, SCALES)
+    return folder
+
+
+def write_systems(folder: Path, systems: dict[str, int], *, runs: int = 10, **settings: Any) -> None:
+    for system, nodes in systems.items():
         units = 8 * nodes
         logs = [
             log_text(
                 global_batch_size=units, epochs=8 + number % 3 + nodes // 8, epoch_s=6400.0 / units, seed=number,
-                number_of_nodes=nodes,
+                number_of_nodes=nodes, **settings,
             )
-            for number in range(10)
+            for number in range(runs)
         ]  # fmt: skip
         description = system_json(number_of_nodes=str(nodes), accelerator_model_name="NVIDIA A100-SXM4-80GB")
         write_tree(folder, system=system, logs=logs, description=description)
-    return folder
 
 
 def call(*words: object) -> int:
@@ -78,6 +83,48 @@ def test_table_of_powers_of_two(tree: Path, capsys: pytest.CaptureFixture[str]) 
 def test_errors_name_what_is_available(tree: Path, words: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call(tree, *words)
+
+
+def test_leave_one_out_says_that_references_are_left_out(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--units", 64) == 0
+    said = capsys.readouterr().out
+    assert "and 5 reference points of all machines" in said
+    assert "from the others, without the 5 reference convergence points as well" in said
+
+
+def test_no_log_is_checked(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdicts take most of the time of reading and bear on no prediction, nor on the message about a wrong name."""
+    monkeypatch.delattr("hpcai.mlperf_hpc.compliance.checked_round.check_log")
+    assert call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--units", 64) == 0
+
+
+def test_staging_that_is_not_logged_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_systems(tmp_path, SCALES, staging_s=None)
+    file = tmp_path / "prediction.json"
+    words = ("--benchmark", "cosmoflow", "--system", "ORG/machine_64", "--units", 64, "--json", file)
+    assert call(tmp_path, *words) == 0
+    assert "staging in run    not logged: it is part of the extra time" in capsys.readouterr().out
+    assert json.loads(file.read_text())["predictions"][0]["staging_s"] is None
+
+
+def test_a_table_without_any_prediction_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_systems(tmp_path, {"machine_64": 8})
+    with pytest.raises(ConfigError, match="ORG/machine_64: none of its 3 configurations can be predicted"):
+        call(tmp_path, "--benchmark", "cosmoflow", "--system", "ORG/machine_64")
+    assert capsys.readouterr().out.count("not predicted: submissions with a time: 1") == 3
+
+
+def test_a_benchmark_without_times_is_said(tmp_path: Path) -> None:
+    write_systems(tmp_path, {"machine_64": 8}, runs=1)
+    with pytest.raises(
+        ConfigError, match=r"no submission of cosmoflow has all.*: ORG/machine_64 without run_s, epochs"
+    ):
+        call(tmp_path, "--benchmark", "cosmoflow", "--system", "ORG/machine_64")
+
+
+def test_a_round_named_twice_is_an_error(tree: Path) -> None:
+    with pytest.raises(ConfigError, match=r"found several sources of the name .*, expected each round once"):
+        call(tree, tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64")
 
 
 @pytest.mark.parametrize("word", ["0", "-3", "1.5", "many"])

@@ -65,7 +65,7 @@ def test_model_parallelism_gains_less_than_its_units() -> None:
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_staging_recovers_constant_and_ideal(share: float) -> None:
     points = points_of(all_results()).usable
-    curve = fit_staging(points.assign(staging_s=600 * points["units"].astype(float) ** -share))
+    curve = fit_staging(points.assign(staging_in_run_s=600 * points["units"].astype(float) ** -share))
     middle = interval_of(np.exp(curve.predict(256, "orga1 A1").draw(3)))[1]
     assert middle == pytest.approx(600 * 256**-share, rel=0.15)
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files, source_tables
@@ -51,3 +52,15 @@ def test_own_runs_have_no_folder_of_power_logs(tmp_path: Path) -> None:
     # The source of a study is the word "runs", wherever the study was measured.
     made = replace(checked, round=replace(checked.round, source="runs", submissions=tuple(own)))
     assert source_tables([made])["mlperf_runs"]["method"].eq("measured").all()
+
+
+def test_weak_results_published_again_are_marked_in_the_joined_tables(tmp_path: Path) -> None:
+    tables = []
+    for name in ("v1.0", "v2.0"):
+        logs = [log_text("deepcam", seed=number, number_of_nodes=1) for number in range(1, 6)]
+        write_tree(tmp_path / name, benchmark="deepcam", scaling="weak", logs=logs)
+        tables.append(source_tables([read_checked_round(tmp_path / name, name=name)]))
+    joined = {name: pd.concat([one[name] for one in tables], ignore_index=True) for name in tables[0]}
+    reasons = analyse_tables(joined)["mlperf_weak"].set_index("origin")["reason"]
+    assert reasons["v2.0"].startswith("the same runs as v1.0 ORG/machine")
+    assert "the same runs" not in reasons["v1.0"]

@@ -16,10 +16,11 @@ from unit.mlperf_hpc.analysis.import_trees import (
     write_deepcam,
     write_power,
 )
-from unit.mlperf_hpc.log_factory import START_MS, log_text, write_tree
+from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, start, stop, system_json, text_of, write_tree
 
 from hpcai.metrics.ranking import rank_results
 from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.mlperf_hpc.analysis.results_folder import import_tables, read_rounds
 from hpcai.mlperf_hpc.analysis.study_names import FIRST_ROUND_SAMPLES, TASKS
 from hpcai.rules.table import rules_of
 
@@ -132,6 +133,69 @@ def test_staging_before_the_clock_makes_another_list(tmp_path: Path) -> None:
         assert tables_of(folder, name)["scores"]["timing"].iloc[0] == rule_set
 
 
+def test_runs_published_again_are_ranked_once(tmp_path: Path) -> None:
+    """Imported together or one by one; without staging keys the rules of the later round do not tell the timing."""
+    folders = [tmp_path / name for name in ("v2.0", "v3.0")]
+    for folder, org in zip(folders, ("ORG", "Org"), strict=True):
+        write_deepcam(folder, deepcam_logs(staging_s=None), org=org)
+        write_deepcam(folder, deepcam_logs([50.0] * 5, staging_s=None), system=f"only_{folder.name}")
+    together = import_tables([one for folder in folders for one in read_rounds([folder])])["scores"]
+    apart = pd.concat([tables_of(folder, folder.name)["scores"] for folder in folders[::-1]])
+    remarks = together.set_index(["origin", "machine"])["reason"]
+    assert remarks["v3.0", "Org/machine"] == "the same runs as v2.0 ORG/machine"
+    assert remarks["v2.0", "ORG/machine"] == ""
+    for scores in (together, apart):
+        ranking = rank_results(scores).set_index("machine")
+        assert ranking.loc["ORG/machine", "place"] == 2
+        assert ranking.loc["Org/machine", "group"] == "not ranked"
+        assert ranking.loc["Org/machine", "reason"] == "not ranked: the same runs as v2.0 ORG/machine, ranked there"
+
+
+def test_divisions_share_no_list(tmp_path: Path) -> None:
+    for division in ("closed", "open"):
+        description = system_json(division=division)
+        logs = deepcam_logs(division=division)
+        write_tree(tmp_path, benchmark="deepcam", system=division, logs=logs, description=description)
+    scores = tables_of(tmp_path)["scores"]
+    assert dict(zip(scores["machine"], scores["division"], strict=True)) == {"ORG/closed": "closed", "ORG/open": "open"}
+    # The logs of both are the same to the millisecond, as in no real round.
+    assert rank_results(scores)["place"].tolist() == [1, 1]
+
+
+def test_deepcam_evaluated_by_steps_is_another_benchmark(tmp_path: Path) -> None:
+    """It was another model in v0.7; a run that ends early does not part from its submission."""
+    stepped = [_with_more_evaluations(epoch_s) for epoch_s in FIVE]
+    write_deepcam(tmp_path, [_without_end(stepped[0]), *stepped[1:]], system="steps")
+    plain = deepcam_logs()
+    write_deepcam(tmp_path, [_without_end(plain[0]), *plain[1:]], system="epochs")
+    tables = tables_of(tmp_path)
+    scores = tables["scores"].set_index("machine")
+    assert scores["benchmark"].to_dict() == {"ORG/epochs": "deepcam", "ORG/steps": "deepcam_v07"}
+    assert scores.loc["ORG/steps", "dataset"] == "deepcam_all_hist (official), evaluated by steps"
+    assert scores.loc["ORG/epochs", "dataset"] == "deepcam_all_hist (official)"
+    assert tables["runs"].groupby("machine")["benchmark"].unique().map(list).to_dict() == {
+        "ORG/epochs": ["deepcam"],
+        "ORG/steps": ["deepcam_v07"],
+    }
+    assert rank_results(tables["scores"])["list"].nunique() == 2
+
+
+def _with_more_evaluations(epoch_s: float) -> str:
+    """Return a log with a second evaluation within each epoch."""
+    events = []
+    for event in log_events("deepcam", epoch_s=epoch_s):
+        events.append(event)
+        if event["key"] == "epoch_start":
+            number, time_ms = event["metadata"]["epoch_num"], event["time_ms"]
+            events.append(start(time_ms + 1, "eval_start", epoch_num=number))
+            events.append(stop(time_ms + 2, "eval_stop", epoch_num=number))
+    return text_of(events)
+
+
+def _without_end(log: str) -> str:
+    return "".join(line for line in log.splitlines(keepends=True) if '"run_stop"' not in line)
+
+
 def test_ranking_gives_published_results_their_places(tmp_path: Path) -> None:
     write_deepcam(tmp_path, deepcam_logs(), system="slow")
     write_deepcam(tmp_path, deepcam_logs([time / 2 for time in FIVE]), system="fast")
@@ -166,9 +230,7 @@ def test_names_are_those_of_the_training_and_of_the_rules() -> None:
 
 
 def test_a_run_that_ends_early_says_so(tmp_path: Path) -> None:
-    log = deepcam_logs()[0]
-    cut = "".join(line for line in log.splitlines(keepends=True) if '"run_stop"' not in line)
-    write_deepcam(tmp_path, [cut, *deepcam_logs()[1:]])
+    write_deepcam(tmp_path, [_without_end(deepcam_logs()[0]), *deepcam_logs()[1:]])
     tables = tables_of(tmp_path)
     run = tables["runs"].iloc[0]
     assert run["outcome"] == "failed"

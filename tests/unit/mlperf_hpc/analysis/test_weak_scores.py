@@ -2,14 +2,22 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 
-from hpcai.mlperf_hpc.analysis.weak_scores import best_pruning, score_weak, time_to_train_all
+from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
+from hpcai.mlperf_hpc.analysis.round_tables import source_tables
+from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_all
+from hpcai.mlperf_hpc.analysis.weak_scores import score_weak
+from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission, System
 
 MINUTE_MS = 60_000.0
@@ -137,6 +145,40 @@ def test_instances_at_the_same_time_have_to_fit_into_the_system() -> None:
     assert words in score_weak(beside, complying(beside), "2.0.0", 3).reason
     behind = submission([instance(n, (60 * n, 60 * n + 50), number_of_nodes=6) for n in (1, 2, 3)])
     assert "do not fit" not in score_weak(behind, complying(behind), "2.0.0", 3).reason
+
+
+def test_instances_that_share_nodes_are_not_called_impossible() -> None:
+    """T and S count whole nodes of a machine without accelerators, on which several instances may run."""
+    runs = [instance(n, span, number_of_nodes=1, accelerators_per_node=0) for n, span in enumerate(GOLDEN, start=1)]
+    weak = submission(runs, nodes=1, accelerators=0)
+    reason = score_weak(weak, complying(weak), "2.0.0", 3).reason
+    assert "3 instances ran at the same time on T = 1 nodes, S = 1 each: they shared nodes" in reason
+    assert "not possible" not in reason
+
+
+def test_an_instance_that_says_it_was_aborted_counts_and_is_named() -> None:
+    """Its quality meets the target, so the package counts it; the rules want all that count to have converged."""
+    weak = submission([*golden(2), replace(instance(3, GOLDEN[2]), claim="aborted")])
+    score = score_weak(weak, complying(weak), "2.0.0", 3)
+    assert (score.counted, score.time_to_train_all_s) == (3, 61 * 60)
+    assert "at run_stop that they did not converge: result_3.txt (aborted)" in score.reason
+    assert "run_stop" not in score_weak(submission(golden()), complying(weak), "2.0.0", 3).reason
+
+
+def test_instances_published_again_are_marked(tmp_path: Path) -> None:
+    """Also where the rounds were read one by one, and whatever the organisation is called."""
+    runs, weak = [], []
+    for name, org in (("v1.0", "LBNL"), ("v2.0", "HPE+LBNL"), ("v3.0", "HPE")):
+        # The last of them has one instance of other length.
+        lengths = [100.0, 90.0, 110.0, 95.0, 105.0 if name != "v3.0" else 106.0]
+        logs = deepcam_logs(lengths, number_of_nodes=1)
+        write_deepcam(tmp_path / name, logs, org=org, scaling="weak")
+        tables = source_tables([read_checked_round(tmp_path / name, name=name)])
+        runs.append(tables["mlperf_runs"])
+        weak.append(tables["mlperf_weak"])
+    marked = mark_repeats(pd.concat(weak), pd.concat(runs)).set_index("origin")["reason"]
+    assert marked["v2.0"].startswith("the same runs as v1.0 LBNL/machine")
+    assert "the same runs" not in marked["v1.0"] + marked["v3.0"]
 
 
 def test_missing_scale_is_said() -> None:

@@ -12,7 +12,7 @@ from hpcai.errors import ParseError
 from hpcai.mlperf_hpc.rounds.reading import read_round
 from hpcai.mlperf_hpc.rounds.tables import repair_table
 
-DATA = Path(os.environ.get("HPCAI_ROUNDS", Path(__file__).parents[5] / "shared/data"))
+DATA = Path(os.environ.get("HPCAI_SHARED_DATA", Path(__file__).parents[5] / "shared/data"))
 UNITS = {"nodes": "nodes", "processors": "processors", "accelerators": "accelerators", "compute_units": "units"}
 
 
@@ -20,7 +20,7 @@ def shared(name):
     """Return a published file; skips the test visibly where it is absent."""
     path = DATA / name
     if not path.exists():
-        pytest.skip(f"published data {name} are not here: set HPCAI_ROUNDS to their folder")
+        pytest.skip(f"published data {name} are not here: set HPCAI_SHARED_DATA to their folder")
     return path
 
 
