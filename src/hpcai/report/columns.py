@@ -188,6 +188,12 @@ ROUND_TIMES = (
     *plain("good_by_target", "good_by_status", "scaling_factor", "rule_set", "method", "reason"), SOURCE,
 )  # fmt: skip
 """Table IV of the MLPerf HPC paper."""
+ROUND_FASTEST = (
+    *plain("benchmark", "train_samples", "origin", "method", "division", "label"),
+    Column("run_by_target_s", n="kept", reason="reason"), Column("time_to_train_s", reason="reason"),
+    *plain("units", "unit", "reason"), SOURCE,
+)  # fmt: skip
+"""Results of :func:`hpcai.report.rounds.group_fastest`."""
 ROUND_STAGING = (
     *RESULT_NAME, Column("staging_s", n="kept", reason="reason"), *plain("staging_std_s", "epoch_s", "epoch_std_s"),
     *plain("staging_ratio", "staging_share_ratio", "staging_share_model_ratio", "evaluation_share_ratio"),

@@ -64,5 +64,18 @@ def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index()
 
 
+def group_fastest(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the result with the shortest time by target of each benchmark, round and division.
+
+    Parameters
+    ----------
+    results
+        Table ``mlperf_results``; results without a time are in none of the rows.
+    """
+    timed = results.dropna(subset=["run_by_target_s"]).sort_values("run_by_target_s", kind="stable")
+    fastest = timed.drop_duplicates(["benchmark", "origin", "division"])
+    return fastest.sort_values(["benchmark", "origin", "division"], kind="stable", ignore_index=True)
+
+
 def _list(names: "pd.Series[str]") -> str:
     return ", ".join(sorted({str(name) for name in names if name}))

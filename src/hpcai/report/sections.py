@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hpcai.report import columns
-from hpcai.report.rounds import group_findings, group_origins, group_repairs
+from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.tables import TableSpec
 
 
@@ -188,6 +188,7 @@ ROUND_SECTIONS = (
         "Published results and our own runs of MLPerf HPC, by the same definitions: times, staging, budget.",
         (
             TableSpec("mlperf_runs", "Rounds and studies", columns.ROUND_ORIGINS, group=group_origins),
+            TableSpec("mlperf_results", "Fastest results", columns.ROUND_FASTEST, part="fastest", group=group_fastest),
             TableSpec("mlperf_results", "Time to train (Table IV of the MLPerf HPC paper)", columns.ROUND_TIMES),
             FigureSpec(
                 "mlperf_time_shares",

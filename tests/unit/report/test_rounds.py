@@ -9,7 +9,7 @@ from unit.report.rounds_factory import NASTY, make_folder, make_repairs, make_ve
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.plots.registry import ROUND_FIGURES
 from hpcai.report.page import write_report, write_rounds_page
-from hpcai.report.rounds import group_findings, group_origins, group_repairs
+from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.sections import NO_RESULT, NO_ROUND, ROUND_SECTIONS, SECTIONS
 from hpcai.tables import write_tables
 
@@ -40,6 +40,15 @@ def test_rounds_are_counted() -> None:
     assert grouped["complying"].tolist() == [38, 40]
     assert grouped["repairs"].tolist() == [80, 80]
     assert grouped.loc["v0.7", "benchmarks"] == "cosmoflow, deepcam, oc20"
+
+
+def test_the_fastest_of_each_benchmark_round_and_division_stand_first() -> None:
+    results = make_results(6, ("v0.7", "v1.0"))
+    results.loc[0, "run_by_target_s"] = float("nan")
+    fastest = group_fastest(results)
+    best = results.groupby(["benchmark", "origin", "division"])["run_by_target_s"].min().dropna()
+    assert fastest.set_index(["benchmark", "origin", "division"])["run_by_target_s"].to_dict() == best.to_dict()
+    assert fastest["run_by_target_s"].notna().all()
 
 
 def test_rounds_say_why_they_have_their_rule_set() -> None:
