@@ -23,6 +23,8 @@ class Listing:
         The folder; None for an archive or a single log.
     files
         Paths below the source, with ``/``.
+    folders
+        Folders of a source that is a folder itself, also empty ones; those of an archive follow from its files.
     contents
         Of system files, ``package_checker_params``, and logs whose names have no number.
     """
@@ -30,6 +32,7 @@ class Listing:
     root: Path | None
     files: frozenset[str]
     contents: Mapping[str, bytes]
+    folders: frozenset[str] = frozenset()
 
     def names_in(self, folder: str) -> list[str]:
         """Return the names of the files right in a folder, sorted."""
@@ -38,9 +41,10 @@ class Listing:
     def folders_in(self, folder: str) -> list[str]:
         """Return the names of the folders right in a folder, sorted."""
         before = () if folder == "." else PurePosixPath(folder).parts
-        parts = (PurePosixPath(path).parts for path in self.files)
+        parts = [PurePosixPath(path).parent.parts for path in self.files]
+        parts += [PurePosixPath(path).parts for path in self.folders]
         size = len(before)
-        return sorted({path[size] for path in parts if len(path) > size + 1 and path[:size] == before})
+        return sorted({path[size] for path in parts if len(path) > size and path[:size] == before})
 
     def organisations(self) -> list[str]:
         """Return the folders in which ``results`` and ``systems`` lie, "." for the source itself."""
@@ -70,7 +74,8 @@ def list_source(source: Path) -> Listing:
     contents = dict(read_files(source, wanted, repairs))
     if not source.is_dir():
         return Listing(None, frozenset(paths), contents)
-    return Listing(source, frozenset(path for path in paths if not (source / path).is_dir()), contents)
+    folders = frozenset(path for path in paths if (source / path).is_dir())
+    return Listing(source, frozenset(paths) - folders, contents, folders)
 
 
 def _is_read(path: str) -> bool:

@@ -118,7 +118,7 @@ class _Package:
         seeds = self.bypasses(self.path("results", system), folder, SEEDS_BYPASS, findings)
         convergence = self.bypasses(self.path("results", system), folder, CONVERGENCE_BYPASS, findings)
         errors = self.power_errors(folder, findings)
-        findings += self.other_files(folder)
+        findings += self.other_files(folder) + self.unreadable_logs(folder)
         return Facts(
             folder,
             self.name,
@@ -158,6 +158,16 @@ class _Package:
             for name in self.listing.names_in(folder)
             if not RESULT.fullmatch(name) and name not in EXPECTED and not name.startswith(".")
         ]
+
+    def unreadable_logs(self, folder: str) -> list[Finding]:
+        """Return what has the name of a log and is none: a folder, or a link that leads nowhere."""
+        below = {path for path in self.listing.folders if PurePosixPath(path).parent == PurePosixPath(folder)}
+        named = {path for path in below if RESULT.fullmatch(PurePosixPath(path).name)}
+        root = self.listing.root
+        links = [f"{folder}/{name}" for name in self.listing.names_in(folder) if RESULT.fullmatch(name)]
+        named |= {path for path in links if root is not None and not (root / path).exists()}
+        message = "no file that can be read has this name of a log; the package stops here"
+        return [Finding(path, None, "name", f"{RULE}: file names", message, stops=True) for path in sorted(named)]
 
     def bypasses(self, system: str, folder: str, word: str, findings: list[Finding]) -> bool:
         """Return whether a ``package_checker_params`` file leaves out a check.

@@ -178,7 +178,29 @@ def power_misnamed(folder):
     (folder / "ORG/results/machine/strong/cosmoflow/power/result_1/node_x.txt").write_text("x")
 
 
+def empty_folder(folder):
+    write_tree(folder, logs=ten())
+    (folder / "ORG/results/machine/strong/oc20").mkdir()
+
+
+def folder_named_as_a_log(folder):
+    (write_tree(folder, logs=ten()) / "result_50.txt").mkdir()
+
+
+def link_to_nowhere(folder):
+    (write_tree(folder, logs=ten()) / "result_50.txt").symlink_to("nowhere")
+
+
+def empty_folder_without_system(folder):
+    write_tree(folder, logs=ten())
+    (folder / "ORG/results/another/strong/cosmoflow").mkdir(parents=True)
+
+
 TREES = {
+    empty_folder: ("stops", False),
+    folder_named_as_a_log: ("stops", False),
+    link_to_nowhere: ("stops", False),
+    empty_folder_without_system: ("stops", False),
     plain: ("no errors", True),
     one_bad: ("no errors", True),
     two_bad: ("errors", False),
