@@ -33,10 +33,9 @@ def make_study(folder, benchmarks, rows, **study):
     return Project(folder, study=folder / "config/tiny.yaml")
 
 
-def kill_a_rank(folder, killed):
-    """Kill the highest rank of a run as soon as its first epoch is done."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
+def kill_a_rank(folder, killed, finished):
+    """Kill the highest rank of a run as soon as its first epoch is done, however late the run's turn comes."""
+    while not finished.is_set():
         for epochs in folder.glob("attempts/*/epochs.jsonl"):
             attempt = epochs.parent.name
             ranks = [process for process in psutil.process_iter() if is_rank(process, attempt)]
@@ -68,10 +67,14 @@ def campaign(tmp_path_factory):
     rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "endless e 1 2"]
     project = make_study(folder, benchmarks, rows, limits={"run_s": "40 s", "stall_s": "30 s"})
     killed = []
-    killer = threading.Thread(target=kill_a_rank, args=(folder / "results/runs/killed/k/n1x2/r1", killed))
+    finished = threading.Event()
+    killer = threading.Thread(target=kill_a_rank, args=(folder / "results/runs/killed/k/n1x2/r1", killed, finished))
     killer.start()
-    done = project.snakemake("report")
-    killer.join()
+    try:
+        done = project.snakemake("report")
+    finally:
+        finished.set()
+        killer.join()
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
     return project
