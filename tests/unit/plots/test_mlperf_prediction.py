@@ -60,4 +60,5 @@ def test_equal_tables_give_equal_bytes() -> None:
 
 def test_nothing_to_join_is_said() -> None:
     figure = draw(prediction_tables(*tables_of([]), read_reference_epochs()))
-    assert "nothing to join" in " ".join(text.get_text() for text in visible_texts(figure))
+    words = " ".join(text.get_text() for text in visible_texts(figure)).split()
+    assert "so there is nothing to join" in " ".join(words)
