@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 from hpcai.logs import log_to
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
-from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.tables import write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-tables = Path(snakemake.output.tables[0]).parent
+folder = Path(snakemake.output.study).parent
 rounds = read_rounds([Path(snakemake.params.source)], name=snakemake.params.name)
-write_import(rounds, tables.parent, write_tables)
-write_tables({"mlperf_systems": system_table(one.round for one in rounds)}, tables)
+write_import(rounds, folder, write_tables)

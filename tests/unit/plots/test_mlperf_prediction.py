@@ -4,10 +4,9 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from unit.mlperf_hpc.analysis.prediction_points_factory import all_results, result, tables_of
+from unit.mlperf_hpc.analysis.prediction_points_factory import all_results, no_references, result, tables_of
 from unit.plots.test_figures import outside, overlaps, points, visible_texts
 
-from hpcai.mlperf_hpc.analysis.prediction_points import no_references
 from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_tables
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.plots import to_svg

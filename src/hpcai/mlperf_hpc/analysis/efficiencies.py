@@ -97,8 +97,3 @@ def is_comparable(one: Row, other: Row) -> bool:
     known = bool(pd.notna(one["units"])) and bool(pd.notna(other["units"]))
     samples = abs(one["train_samples"] - other["train_samples"])
     return bool(same and known and samples <= SAME_DATA_RATIO * one["train_samples"])
-
-
-def mean_run_variation(results: pd.DataFrame) -> float:
-    """Return the run-to-run variation: std / mean of the time to solution, averaged over submissions."""
-    return float(results["run_variation_ratio"].mean(skipna=False))

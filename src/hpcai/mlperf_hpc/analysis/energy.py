@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.olympic import keep_runs
+from hpcai.mlperf_hpc.analysis.result_quantities import counts_officially
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.source import is_archive, read_files
 from hpcai.mlperf_hpc.rounds.tree import POWER
@@ -140,7 +141,7 @@ def _energy_row(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> dict[s
     found = [energies[key] for key in keys if key in energies]
     if not found:
         return {}
-    good = (runs["complies"].eq(other=True) & runs["good_by_target"]).tolist()
+    good = counts_officially(runs).tolist()
     kept = [energies.get(keys[place], Energy(math.nan)) for place in keep_runs(runs["run_s"].tolist(), good)]
     factor = 1.0 if pd.isna(first["scaling_factor"]) else float(first["scaling_factor"])
     mean_j = math.fsum(energy.energy_j for energy in kept) / len(kept) * factor if kept else math.nan

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpcai.mlperf_hpc.analysis.reference_epochs import REFERENCE_COLUMNS
-
 SAME_SAMPLES_RATIO = 1.01
 """Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
 EVERY_EPOCH_RATIO = 0.1
@@ -117,11 +115,6 @@ def with_staging_in_run(results: pd.DataFrame) -> pd.DataFrame:
 def name_machine(organisation: str, family: str) -> str:
     """Return the name of an organisation's machines of a family, however it spells itself ("TACC", "tacc")."""
     return f"{organisation.casefold()} {family}"
-
-
-def no_references() -> pd.DataFrame:
-    """Return a table of reference runs without rows."""
-    return pd.DataFrame(columns=list(REFERENCE_COLUMNS))
 
 
 def _with_families(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame:

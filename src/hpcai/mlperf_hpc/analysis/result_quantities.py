@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.validity import REASON_MARK, split_reasons
 from hpcai.mlperf_hpc.analysis.olympic import FEWEST_RUNS, keep_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, divide
 from hpcai.mlperf_hpc.analysis.targets import QUALITY, Quality
 
-REASON_MARK = "; "
 SECONDS_PER_HOUR = 3600.0
 _IDENTITY = ("origin", "method", "submission", "org", "system", "benchmark", "scaling", "division", "rule_set", "unit")
 _SETTINGS = (
@@ -40,7 +40,7 @@ def summarise_runs(runs: pd.DataFrame) -> dict[str, Any]:
         kept run lacks the quantity. Definitions: mlperf_logs.md 6.
     """
     kept = runs[runs["kept_by_status"]]
-    reasons = [reason for cell in (kept if len(kept) else runs)["reason"] for reason in split_reasons(cell)]
+    reasons = split_reasons((kept if len(kept) else runs)["reason"])
     score_s, why_not = _score(runs)
     parts = {**_identify(runs, reasons), **_means(kept), **_by_target(runs[runs["kept_by_target"]])}
     units = parts["units"]
@@ -77,11 +77,6 @@ def deviation(values: "pd.Series[float]") -> float:
 def join_reasons(reasons: Iterable[str]) -> str:
     """Return different reasons as one cell."""
     return REASON_MARK.join(dict.fromkeys(reason for reason in reasons if reason))
-
-
-def split_reasons(cell: str) -> list[str]:
-    """Return the reasons in one cell."""
-    return [reason for reason in cell.split(REASON_MARK) if reason]
 
 
 def _identify(runs: pd.DataFrame, reasons: list[str]) -> dict[str, Any]:
@@ -175,13 +170,14 @@ def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:
     why = _why_no_score(runs, quality)
     if why:
         return NAN, [f"no time to train by its logs: {why}"]
-    kept = keep_runs(list(runs["run_s"]), list(_official(runs)))
+    kept = keep_runs(list(runs["run_s"]), list(counts_officially(runs)))
     factor = runs["scaling_factor"].iloc[0]
     times_s = runs["run_s"].tolist()
     return math.fsum(times_s[place] for place in kept) / len(kept) * (1.0 if pd.isna(factor) else factor), []
 
 
-def _official(runs: pd.DataFrame) -> "pd.Series[bool]":
+def counts_officially(runs: pd.DataFrame) -> "pd.Series[bool]":
+    """Tell which runs comply and reach the target."""
     return runs["complies"].eq(other=True) & runs["good_by_target"]
 
 
@@ -194,7 +190,7 @@ def _why_no_score(runs: pd.DataFrame, quality: Quality | None) -> str:
     if quality.evaluation_samples and samples and samples != {quality.evaluation_samples}:
         found = ", ".join(f"{count:g}" for count in sorted(samples))
         return f"evaluated on {found} samples, the rules ask for {quality.evaluation_samples}"
-    failed = len(runs) - int(_official(runs).sum())
+    failed = len(runs) - int(counts_officially(runs).sum())
     if failed > 1:
         return f"{failed} of {len(runs)} runs do not comply or miss the target, at most one may be dropped"
     return ""

@@ -13,17 +13,15 @@ from hpcai.files import write_atomically
 from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
 from hpcai.mlperf_hpc.analysis.prediction_points import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
+from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.mlperf_hpc.analysis.score_rows import ranked_times, result_scores, trial_scores
 from hpcai.mlperf_hpc.analysis.study_names import scale_of
 from hpcai.mlperf_hpc.analysis.study_runs import epoch_frame, run_frame, study_epochs, study_run
-from hpcai.mlperf_hpc.analysis.system_families import system_table
-from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
-from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
+from hpcai.mlperf_hpc.analysis.tables import result_table
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, read_checked_round
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
-from hpcai.mlperf_hpc.compliance.tables import verdict_table
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
-from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS, repair_table
+from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
 from hpcai.records import file_sha256
 
 Tables = dict[str, pd.DataFrame]
@@ -49,7 +47,8 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     """
     repairs: list[Repair] = []
     energies = read_energies([checked.round for checked in rounds], repairs)
-    logged = run_table(rounds)
+    sources = source_tables(rounds, energies)
+    logged = sources["mlperf_runs"]
     results = result_table(logged)
     runs, epochs = _study_tables(rounds, _name_variants(logged, results))
     ranked = ranked_times(
@@ -57,18 +56,16 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     )
     trials = trial_scores(runs, ranked, {key: energy.energy_j for key, energy in energies.items()})
     of_power = [("power logs", *_cells(repair)) for repair in repairs]
-    found = [repair_table(checked.round for checked in rounds), pd.DataFrame(of_power, columns=list(REPAIR_COLUMNS))]
+    found = [sources["mlperf_repairs"], pd.DataFrame(of_power, columns=list(REPAIR_COLUMNS))]
     return {
+        **sources,
         "runs": runs,
         "epochs": epochs,
         "run_scores": trials,
         "scores": result_scores(ranked, runs, trials),
-        "mlperf_runs": logged,
         "mlperf_results": results,
-        "mlperf_weak": mark_repeats(weak_table(rounds, energies), logged),
+        "mlperf_weak": mark_repeats(sources["mlperf_weak"], logged),
         "mlperf_energy": energy_table(logged, energies),
-        "mlperf_verdicts": verdict_table(rounds),
-        "mlperf_systems": system_table(checked.round for checked in rounds),
         "mlperf_repairs": pd.concat(found, ignore_index=True).astype("str"),
     }
 

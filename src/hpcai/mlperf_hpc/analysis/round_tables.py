@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
-from hpcai.mlperf_hpc.analysis.energy import read_energies
+from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
 from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_tables
 from hpcai.mlperf_hpc.analysis.principal import principal_table
@@ -20,20 +21,22 @@ from hpcai.mlperf_hpc.compliance.tables import verdict_table
 from hpcai.mlperf_hpc.rounds.tables import repair_table
 
 
-def source_tables(checked: Sequence[CheckedRound]) -> dict[str, pd.DataFrame]:
+def source_tables(
+    checked: Sequence[CheckedRound], energies: Mapping[RunKey, Energy] = MappingProxyType({})
+) -> dict[str, pd.DataFrame]:
     """Return by name what the analysis of rounds needs to know of each log, system and file.
 
     Parameters
     ----------
     checked
         Rounds with the verdicts of their logs; without any, the tables have their columns and no rows.
+    energies
+        Of the runs that have power logs; our own runs have none beside their logs.
     """
     rounds = [one.round for one in checked]
-    # Power logs belong to result repositories; our own runs have none beside their logs.
-    published = [one for one in rounds if any(part.method == "published" for part in one.submissions)]
     return {
         "mlperf_runs": run_table(checked),
-        "mlperf_weak": weak_table(checked, read_energies(published, [])),
+        "mlperf_weak": weak_table(checked, energies),
         "mlperf_verdicts": verdict_table(checked),
         "mlperf_repairs": repair_table(rounds),
         "mlperf_systems": system_table(rounds),

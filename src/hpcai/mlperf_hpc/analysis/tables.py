@@ -78,14 +78,8 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
     scale = _scale(submission, run, scaling)
     verdict = checked.verdicts.get(run.source)
     return {
-        "origin": submission.origin,
-        "method": submission.method,
-        "submission": submission.name,
-        "org": submission.org,
-        "system": submission.system_name,
-        "benchmark": submission.benchmark,
+        **submission.identity,
         "scaling": scaling,
-        "division": submission.division,
         "logged_division": run.division,
         "number": run.number,
         "claim": run.claim,

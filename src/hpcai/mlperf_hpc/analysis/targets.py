@@ -9,14 +9,13 @@ from typing import NamedTuple
 import yaml
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
+from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records import reaches
 from hpcai.rules.table import rules_of
 
 RULE_FOLDER = "compliance_checker/hpc_3.0.0"
 """The newest rule set is the only one with all benchmarks; the targets are the same in all."""
-WORKLOADS = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
-"""Our names of the benchmarks; OpenFold is none of ours."""
 OWN_TARGET = "own_quality_target"
 """Setting of a run whose benchmark has a target of its own, no official one: runs on small, generated data."""
 OWN_DATA = "own_data_source"

@@ -95,13 +95,7 @@ def _row(checked: CheckedRound, submission: Submission, energies: Mapping[RunKey
     parts = [energies.get((checked.round.name, run.source)) for run in counted]
     known = [part.energy_j for part in parts if part is not None]
     return {
-        "origin": submission.origin,
-        "method": submission.method,
-        "submission": submission.name,
-        "org": submission.org,
-        "system": submission.system_name,
-        "benchmark": submission.benchmark,
-        "division": submission.division,
+        **submission.identity,
         "rule_set": checked.choice.rule_set,
         "whole_scale": score.whole_scale,
         "instance_scale": score.instance_scale,

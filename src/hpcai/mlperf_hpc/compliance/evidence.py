@@ -41,4 +41,4 @@ def read_remains(log: Mllog, source: str) -> Remains:
 
 
 def _first(log: Mllog, key: str) -> str:
-    return next((str(event.value) for event in log.events if event.key == key), "")
+    return next((str(event.value) for event in log.by_key.get(key, ())), "")

@@ -62,16 +62,12 @@ PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     }
 )
 """Path in the table of rules by the key of the log."""
-_KEYS = frozenset(key for paths in PATHS.values() for key in paths)
+_KEYS = tuple(dict.fromkeys(key for paths in PATHS.values() for key in paths))
 
 
 def read_settings(log: Mllog) -> dict[str, MllogEvent]:
     """Return the first line of each setting that the tables speak of."""
-    found: dict[str, MllogEvent] = {}
-    for event in log.events:
-        if isinstance(event.key, str) and event.key in _KEYS:
-            found.setdefault(event.key, event)
-    return found
+    return {key: log.by_key[key][0] for key in _KEYS if key in log.by_key}
 
 
 def check_settings(

@@ -38,9 +38,7 @@ def read_seeds(log: Mllog, source: str) -> LoggedSeeds:
     if log.broken:
         return LoggedSeeds(source, (), f"the line cannot be read: {log.broken[0].error}", log.broken[0].line)
     records = []
-    for event in log.events:
-        if event.key != "seed":
-            continue
+    for event in log.by_key.get("seed", ()):
         try:
             place = event.metadata["file"], event.metadata["lineno"]
             records.append(SeedRecord(*place, int(event.value), event.line))

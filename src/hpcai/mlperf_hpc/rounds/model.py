@@ -228,6 +228,19 @@ class Submission:
         return f"{self.org}/{self.system_name}"
 
     @property
+    def identity(self) -> dict[str, str]:
+        """Columns that name the submission in all tables of rounds."""
+        return {
+            "origin": self.origin,
+            "method": self.method,
+            "submission": self.name,
+            "org": self.org,
+            "system": self.system_name,
+            "benchmark": self.benchmark,
+            "division": self.division,
+        }
+
+    @property
     def division(self) -> str:
         """Division of the system file, or else of the first log."""
         if self.system and self.system.division:

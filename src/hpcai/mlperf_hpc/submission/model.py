@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.errors import ConfigError
+from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
@@ -13,7 +14,7 @@ from hpcai.rules.table import rules_of
 SUITE: Literal["mlperf_hpc"] = "mlperf_hpc"
 IMPLEMENTATION = "hpcai"
 """Name of our implementation in the tree."""
-BENCHMARKS = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}
+BENCHMARKS = {workload: benchmark for benchmark, workload in WORKLOADS.items()}
 """Folder of each workload's results."""
 Scaling = Literal["strong", "weak"]
 _UNSAFE = re.compile(r"[^A-Za-z0-9+._-]+")

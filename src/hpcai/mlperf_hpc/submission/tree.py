@@ -50,7 +50,7 @@ def tree_files(submission: Submission, code: Code) -> Iterator[TreeFile]:
             folder = f"{org}/benchmarks/{result.benchmark}/implementations/{system.name}"
             for name, text in implementation_files(submission, system, result).items():
                 yield _text(f"{folder}/{name}", text)
-            yield from _logs(org, system, result)
+            yield from _logs(result_folder(submission, system, result), result)
     for benchmark, result in sorted(described.items()):
         folder = f"{org}/benchmarks/{benchmark}/implementations/{IMPLEMENTATION}"
         for name, (content, mode) in code.files.items():
@@ -81,8 +81,7 @@ def write_files(files: Iterator[TreeFile], folder: Path) -> None:
         path.chmod(file.mode)
 
 
-def _logs(org: str, system: SubmittedSystem, result: Result) -> Iterator[TreeFile]:
-    folder = f"{org}/results/{system.name}/{result.scaling}/{result.benchmark}"
+def _logs(folder: str, result: Result) -> Iterator[TreeFile]:
     for place, runs in ((folder, result.runs), (f"{folder}/{PRUNED}", result.pruned)):
         logs = [(run, run.log) for run in runs if run.log]
         for number, (run, log) in enumerate(logs, start=1):

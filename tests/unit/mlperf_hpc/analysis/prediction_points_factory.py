@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS
-from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, no_references, point_sets
+from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
+from hpcai.mlperf_hpc.analysis.reference_epochs import REFERENCE_COLUMNS
 
 EPOCHS_AT_64, EPOCHS_SLOPE, EFFICIENCY = 50.0, 0.3, 0.9
 """Epochs are a power of the batch, and an epoch on n units takes n ** -0.9 as long."""
@@ -14,6 +15,11 @@ FAMILIES = {"A1": 20_000.0, "B2": 60_000.0, "C3": 5_000.0}
 """Epoch time of one unit [s]."""
 SCALES = (64, 256, 1024)
 Tables = tuple[pd.DataFrame, pd.DataFrame]
+
+
+def no_references() -> pd.DataFrame:
+    """Return a table of reference runs without rows."""
+    return pd.DataFrame(columns=list(REFERENCE_COLUMNS))
 
 
 def result(family: str, units: int, *, batch: int | None = None, noise: float = 0.0, **changes: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.mlperf_hpc.analysis.efficiencies import efficiency, mean_run_variation, speedup
+from hpcai.mlperf_hpc.analysis.efficiencies import efficiency, speedup
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN
 
 TEXT_COLUMNS = ("statement", "quantity", "value_ratio", "reason")
@@ -62,6 +62,11 @@ class _Paper:
 
     def ratio(self, above: str, below: str, column: str) -> float:
         return float(self[above][column] / self[below][column])
+
+
+def mean_run_variation(results: pd.DataFrame) -> float:
+    """Return the run-to-run variation: std / mean of the time to solution, averaged over submissions."""
+    return float(results["run_variation_ratio"].mean(skipna=False))
 
 
 def text_numbers(runs: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:

@@ -5,12 +5,19 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from unit.mlperf_hpc.analysis.prediction_points_factory import SCALES, all_results, points_of, result, tables_of
+from unit.mlperf_hpc.analysis.prediction_points_factory import (
+    SCALES,
+    all_results,
+    no_references,
+    points_of,
+    result,
+    tables_of,
+)
 from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
 from hpcai.mlperf_hpc.analysis.leave_one_out import LEAVE_ONE_OUT_COLUMNS, leave_one_out, summarise_errors
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, join_curves
-from hpcai.mlperf_hpc.analysis.prediction_points import no_references, point_sets, with_staging_in_run
+from hpcai.mlperf_hpc.analysis.prediction_points import point_sets, with_staging_in_run
 from hpcai.mlperf_hpc.analysis.prediction_tables import (
     CURVE_COLUMNS,
     PREDICTION_COLUMNS,

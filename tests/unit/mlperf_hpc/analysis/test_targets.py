@@ -3,7 +3,8 @@ import math
 import pytest
 from unit.mlperf_hpc.analysis.made_runs import made_run
 
-from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET, QUALITY, WORKLOADS, target_of
+from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET, QUALITY, target_of
+from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
 from hpcai.rules.table import rules_of
 
 
