@@ -3,17 +3,14 @@
 import re
 import shutil
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import pandas as pd
-import psutil
 import pytest
+from end_to_end.killed_ranks import killing_a_rank, ranks_of
 from workflow_project import ROOT, Project, edit_yaml
 
 from hpcai.data.pack import read_pack
-from hpcai.measure.watch import ATTEMPT_VARIABLE
 from hpcai.records import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
@@ -33,27 +30,6 @@ def make_study(folder, benchmarks, rows, **study):
     return Project(folder, study=folder / "config/tiny.yaml")
 
 
-def kill_a_rank(folder, killed, finished):
-    """Kill the highest rank of a run as soon as its first epoch is done, however late the run's turn comes."""
-    while not finished.is_set():
-        for epochs in folder.glob("attempts/*/epochs.jsonl"):
-            attempt = epochs.parent.name
-            ranks = [process for process in psutil.process_iter() if is_rank(process, attempt)]
-            if epochs.stat().st_size and ranks:
-                killed.append(time.monotonic())
-                max(ranks, key=lambda process: process.pid).kill()
-                return
-        time.sleep(0.1)
-
-
-def is_rank(process, attempt):
-    try:
-        marked = process.environ().get(ATTEMPT_VARIABLE) == attempt
-        return marked and process.cmdline()[1:3] == ["-m", "hpcai.training"]
-    except psutil.Error:
-        return False
-
-
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
     """A run that diverges, one whose rank is killed, one that reaches its time limit, and one that is well."""
@@ -66,15 +42,8 @@ def campaign(tmp_path_factory):
     }
     rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "endless e 1 2"]
     project = make_study(folder, benchmarks, rows, limits={"run_s": "40 s", "stall_s": "30 s"})
-    killed = []
-    finished = threading.Event()
-    killer = threading.Thread(target=kill_a_rank, args=(folder / "results/runs/killed/k/n1x2/r1", killed, finished))
-    killer.start()
-    try:
+    with killing_a_rank(folder / "results/runs/killed/k/n1x2/r1", "epochs.jsonl") as killed:
         done = project.snakemake("report")
-    finally:
-        finished.set()
-        killer.join()
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
     return project
@@ -132,8 +101,7 @@ def test_time_limit(campaign):
 def test_nothing_is_left_behind(campaign):
     for path in campaign.directory.glob("results/runs/*/*/*/r1/record.json"):
         record = read_record(path)
-        marked = [process for process in psutil.process_iter() if is_rank(process, record.attempt)]
-        assert not marked
+        assert not ranks_of(record.attempt)
         scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
         assert not Path(scratch).exists()
 

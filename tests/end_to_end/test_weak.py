@@ -2,16 +2,13 @@
 
 import json
 import shutil
-import threading
-import time
 from pathlib import Path
 
-import psutil
 import pytest
+from end_to_end.killed_ranks import killing_a_rank
 from end_to_end.rank_runs import check_log
 from workflow_project import ROOT, Project, edit_yaml
 
-from hpcai.measure.watch import ATTEMPT_VARIABLE
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records import read_part, read_record
 from hpcai.weak_records import GROUP, WeakGroup
@@ -20,26 +17,6 @@ HEADER = (ROOT / "tests/config/runs/weak.tsv").read_text().splitlines()[0]
 WELL, HIT = "longer/fp32/n1x1", "cosmoflow_mini/hit/n1x1"
 # Several times as long as one instance's start may lag behind the other's on a busy machine.
 LONGER = {"name": "longer", "data__dataset": "longer", "data__train_samples": 2048}
-
-
-def kill_second(folder, killed):
-    """Kill the rank of the second instance as soon as its training has begun."""
-    deadline = time.monotonic() + 200
-    while time.monotonic() < deadline and not killed:
-        for clocks in folder.glob("i2/attempts/*/clocks.json"):
-            for process in psutil.process_iter():
-                if is_rank(process, clocks.parent.name):
-                    process.kill()
-                    killed.append(process.pid)
-        time.sleep(0.05)
-
-
-def is_rank(process, attempt):
-    try:
-        marked = process.environ().get(ATTEMPT_VARIABLE) == attempt
-        return marked and process.cmdline()[1:3] == ["-m", "hpcai.training"]
-    except psutil.Error:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +30,8 @@ def campaign(tmp_path_factory):
     rows = ("longer\tfp32\t1\t1\t2\tfp32\tnone\t", "cosmoflow_mini\thit\t1\t1\t2\tfp32\tnone\t")
     (folder / "config/runs/weak.tsv").write_text("\n".join([HEADER, *rows]) + "\n")
     project = Project(folder, study=folder / "config/weak.yaml")
-    killed = []
-    killer = threading.Thread(target=kill_second, args=(folder / "results/weak" / HIT, killed))
-    killer.start()
-    done = project.snakemake(*(f"results/weak/{group}/{GROUP}" for group in (WELL, HIT)))
-    killer.join()
+    with killing_a_rank(folder / "results/weak" / HIT / "i2", "clocks.json") as killed:
+        done = project.snakemake(*(f"results/weak/{group}/{GROUP}" for group in (WELL, HIT)))
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
     return project
