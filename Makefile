@@ -8,7 +8,7 @@ ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run rounds rounds-there test env lint unit bench screenshots lock schema clean
+.PHONY: run rounds rounds-there test packages env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -30,8 +30,11 @@ rounds-there:
 		exit 2; \
 	done
 
-test: env lint ## set up, run linters and all tests
+test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm need), run linters and all tests
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest $(ARGS)
+
+packages:
+	@sh tests/slurm/install.sh
 
 env: ## make or update the virtual environment from requirements.lock
 	@$(PYTHON) envs/install.py $(VENV)

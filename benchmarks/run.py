@@ -13,6 +13,7 @@ PARTS = {
     "bench_darshan.py": "reading 24 Darshan logs against PyDarshan's own summary",
     "bench_rounds.py": "import and verdict of all logs of MLPerf HPC v0.7 against mlperf-logging's checker",
     "bench_report.py": "opening the report in a browser against Snakemake's own report of the same study",
+    "bench_dry_run.py": "dry runs of 1,000 and 10,000 runs against Snakemake itself on a bare workflow of as many",
     "bench_overhead.py": "the pipeline's own time per run",
 }
 

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from hpcai.campaign import command as campaign_command
+from hpcai.campaign import efficiency_command, estimate_command
 from hpcai.errors import HpcaiError
 from hpcai.files import write_asked_json
 from hpcai.mlperf_hpc.analysis import command as import_command
@@ -41,7 +43,7 @@ def main() -> int:
         if getattr(arguments, "log", None):
             logging.getLogger(__name__).critical("%s", error)
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.status
     return status or 0
 
 
@@ -98,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     restore.add_argument("folder", type=Path)
     restore.set_defaults(run=_restore)
 
+    _add_campaign(commands)
     _add_comparisons(commands)
     _add_mlperf(commands)
     return parser
@@ -109,6 +112,22 @@ def _add_run_options(command: _Parser, folder: str) -> None:
     command.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
     command.add_argument("--folder", type=Path, required=True, help=folder)
     command.add_argument("--log", type=Path)
+
+
+def _add_campaign(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    doctor, status = campaign_command.add_doctor_arguments, campaign_command.add_status_arguments
+    for name, words, add_arguments, run in (
+        ("estimate", "say what a study will take: node-hours, storage, files", estimate_command.add_arguments,
+         estimate_command.run),
+        ("status", "say how far a running campaign is", status, campaign_command.run_status),
+        ("doctor", "say what state a results folder is in, and the one command to run next", doctor,
+         campaign_command.run_doctor),
+        ("efficiency", "say what each run asked for and what it used", efficiency_command.add_arguments,
+         efficiency_command.run),
+    ):  # fmt: skip
+        parser = commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.")
+        add_arguments(parser)
+        parser.set_defaults(run=run)
 
 
 def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:

@@ -2,7 +2,15 @@
 
 
 class HpcaiError(Exception):
-    """Base of all errors that a user can cause and repair."""
+    """Base of all errors that a user can cause and repair.
+
+    Attributes
+    ----------
+    status
+        Exit status of a command that ends with it.
+    """
+
+    status = 1
 
 
 class ConfigError(HpcaiError):
@@ -23,6 +31,18 @@ class RecordError(HpcaiError):
 
 class RunRefusedError(HpcaiError):
     """A run that must not start: already measured, in progress elsewhere, or with a seed used before."""
+
+
+class RunInterruptedError(HpcaiError):
+    """A command that was ended by a signal, such as Slurm's at a time limit; status 128 + signal, as a shell has it."""
+
+    def __init__(self, words: str, signal_number: int) -> None:
+        super().__init__(words)
+        self.status = 128 + signal_number
+
+
+class ResultsError(HpcaiError):
+    """A results folder that cannot be written: full, gone, or not permitted."""
 
 
 class LaunchError(HpcaiError):

@@ -35,6 +35,7 @@ class Placement(_Part):
     node_index: int = Field(ge=0)
     hostname: str
     device: str
+    accelerator: str = Field(default="", description="As CUDA_VISIBLE_DEVICES names it; blank on processors.")
     cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
     threads: int = Field(ge=1)
 
@@ -136,11 +137,16 @@ class Capture(_Part):
 
 
 class Attempt(_Part):
-    """An earlier attempt at the same run that broke down."""
+    """An attempt at a run that broke down, or was interrupted from outside: that is no result, only a fact."""
 
     attempt: str
-    outcome: Outcome
+    outcome: Outcome | Literal["interrupted"]
     reason: str
+    started_utc: str | None = Field(default=None, description="None: not known.")
+    ended_utc: str | None = Field(default=None, description="None: not known, as when its supervisor vanished.")
+    host: str | None = Field(default=None, description="Node of its supervisor; None: not known.")
+    slurm_job: str | None = Field(default=None, description="None: none, or not known.")
+    epochs: int | None = Field(default=None, ge=0, description="Epochs that were completed; None: not known.")
 
 
 class Provenance(_Part):

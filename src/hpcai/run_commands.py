@@ -5,8 +5,13 @@ import shlex
 from hpcai.records import RunRecord
 
 SCRATCH_FLAG = "--scratch"
-LAUNCHERS = {"hpcai.training.launch": "horovodrun", "mpirun": "mpirun", "srun": "srun"}
-"""Programs in the command of a run, and the launcher that they belong to."""
+LAUNCHERS = {
+    "hpcai.training.launch": "horovodrun",
+    "hpcai.training.launch_nodes": "horovodrun",
+    "mpirun": "mpirun",
+    "srun": "srun",
+}
+"""Programs in the command of a run, and the launcher that they belong to; the first of them that is found counts."""
 
 
 def launcher_of(record: RunRecord) -> str:

@@ -10,10 +10,13 @@ PLOT_LIBRARY = library_digest("plots", "metrics")
 ANALYSES = [
     *expand(
         "results/tables/{table}.{kind}",
-        table=["runs", "epochs", "scales", "scaling", "verdicts"],
+        table=["runs", "epochs", "scales", "scaling", "verdicts", "efficiency"],
         kind=["csv", "parquet"],
     ),
-    *expand("results/tables/{table}.html", table=["runs", "scales", "verdicts"]),
+    *expand(
+        "results/tables/{table}.html",
+        table=["runs", "scales", "verdicts", "efficiency"],
+    ),
     *expand(
         "results/figures/{figure}.svg",
         figure=["time_to_train", "quality", "loss", "time_shares"],
@@ -38,6 +41,7 @@ rule collect_runs:
         verdicts="results/tables/verdicts.parquet",
     log:
         "logs/collect_runs.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -56,12 +60,30 @@ rule summarise_scales:
         scaling="results/tables/scaling.parquet",
     log:
         "logs/summarise_scales.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
         library=TABLE_LIBRARY,
     script:
         "../scripts/summarise_scales.py"
+
+
+rule compare_use:
+    input:
+        records=[*RECORDS_TO_ANALYSE, *WEAK_GROUPS],
+    output:
+        csv="results/tables/efficiency.csv",
+        parquet="results/tables/efficiency.parquet",
+    log:
+        "logs/compare_use.log",
+    localrule: True
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        library=library_digest("campaign/efficiency.py"),
+    script:
+        "../scripts/compare_use.py"
 
 
 rule summarise_study:
@@ -73,6 +95,7 @@ rule summarise_study:
         summary="results/summary.json",
     log:
         "logs/summarise_study.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -94,6 +117,7 @@ rule show_runs:
         ),
     log:
         "logs/show_runs.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -143,6 +167,25 @@ use rule show_runs as show_verdicts with:
         library=PLOT_LIBRARY,
 
 
+use rule show_runs as show_efficiency with:
+    input:
+        table="results/tables/efficiency.parquet",
+    output:
+        page=report(
+            "results/tables/efficiency.html",
+            caption="../../reports/captions/efficiency.rst",
+            category="Summary",
+            labels={"figure": "Table of resources"},
+        ),
+    log:
+        "logs/show_efficiency.log",
+    params:
+        table="efficiency",
+        title="What each run asked for and used",
+        note="Measured, but for what the column source calls declared. Empty: not known; reason says why.",
+        library=PLOT_LIBRARY,
+
+
 rule plot_time_to_train:
     input:
         runs="results/tables/runs.parquet",
@@ -156,6 +199,7 @@ rule plot_time_to_train:
         ),
     log:
         "logs/plot_time_to_train.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

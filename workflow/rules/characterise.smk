@@ -16,8 +16,11 @@ if CAMPAIGN.study.measure:
             ceiling="gemm|convolution|memory",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(1, CEILING_LIMIT_S),
         params:
             what="{ceiling}",
             device=CAMPAIGN.machine.device.kind,
@@ -34,8 +37,11 @@ if CAMPAIGN.study.measure:
             "logs/measure_storage.log",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(1, CEILING_LIMIT_S),
         params:
             places={
                 "node-local": CAMPAIGN.machine.storage.node_local,
@@ -51,8 +57,11 @@ if CAMPAIGN.study.measure:
             "logs/measure_allreduce/{scale}.log",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(nodes_of_scale, CEILING_LIMIT_S),
         params:
             nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,
             ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.scale].ranks_per_node,
@@ -80,8 +89,11 @@ if CAMPAIGN.study.measure:
             "logs/profile_run/{profile}/{benchmark}.{variant}.{scale}.{repetition}.log",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(nodes_of_scale, RUN_LIMIT_S),
         params:
             folder=subpath(output.capture, parent=True),
         shell:

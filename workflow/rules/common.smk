@@ -11,6 +11,7 @@ from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign
 from hpcai.config.rounds import find_round, name_round
 from hpcai.config.runs import PROFILES
+from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
 
@@ -34,26 +35,31 @@ wildcard_constraints:
     place="results|results/rounds_page",
 
 
-def checked_campaign():
-    """The campaign; every error of the configuration, and every attempt to change a finished run, stops here."""
+def checked(check, *arguments):
+    """What a check returns; an error of the configuration stops Snakemake with its own words."""
     try:
-        campaign = load_campaign(config, ROOT / "config")
-        kinds = [
-            (Path("results/profiles", kind), campaign.profiles(kind))
-            for kind in PROFILES
-        ]
-        runs = (Path("results/runs"), campaign.plans())
-        groups = (Path("results/weak"), campaign.weak_plans())
-        refuse_changed([runs, groups, *kinds])
+        return check(*arguments)
     except ConfigError as error:
         raise WorkflowError(str(error)) from None
-    return campaign
 
 
-CAMPAIGN = checked_campaign()
+CAMPAIGN = checked(load_campaign, config, ROOT / "config")
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 WEAK_PLANS = CAMPAIGN.weak_plans()
+# Every attempt to change a finished run stops here. What starts a job has looked already: the job does not.
+if workflow.is_main_process:
+    checked(
+        refuse_changed,
+        [
+            (Path("results/runs"), PLANS),
+            (Path("results/weak"), WEAK_PLANS),
+            *(
+                (Path("results/profiles", kind), plans)
+                for kind, plans in PROFILE_PLANS.items()
+            ),
+        ],
+    )
 # The defaults go back into the configuration, so that the report shows what was really used.
 config.update(CAMPAIGN.study.model_dump(mode="json"))
 
@@ -88,9 +94,7 @@ CEILINGS = present_or_planned(
         ceiling=["gemm", "convolution", "memory", "storage"],
     )
 )
-LINK_POINTS = {
-    plan.point.scale: plan.point for plan in PLANS.values() if plan.point.ranks > 1
-}
+LINK_POINTS = {row.scale: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
     [f"results/characterise/allreduce_{scale}.json" for scale in LINK_POINTS]
 )
@@ -315,11 +319,7 @@ def captures_of(profile):
 
 def work_plan(wildcards):
     """Plan of a benchmark's first run: the work of a sample is the same in all of them."""
-    run = next(
-        run
-        for run, plan in PLANS.items()
-        if plan.point.benchmark == wildcards.benchmark
-    )
+    run = next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
     return f"results/runs/{run}/plan.json"
 
 
@@ -367,3 +367,48 @@ def summary():
 
 
 config["summary"] = summary()
+
+
+# A timed run has its nodes for itself: it takes every core, whatever their number.
+ALL_CORES = 1024
+# Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); a ceiling.
+RUN_LIMIT_S = CAMPAIGN.study.limits.run_s + 600
+CEILING_LIMIT_S = 3600
+# Where the profile names no launcher: Horovod's own.
+LAUNCHER = (
+    {}
+    if "launcher" in (workflow.resource_settings.default_resources or {})
+    else {"launcher": "horovodrun"}
+)
+
+
+def whole_nodes(nodes, limit_s):
+    """What a job that measures asks of a batch system: whole nodes for itself; its launcher shares them among the ranks.
+
+    The name `mpi` keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
+    """
+    machine = CAMPAIGN.machine
+    asked = {"nodes": nodes, "mpi": "launcher", "runtime": int(-(-limit_s // 60))}
+    asked |= {"tasks_per_node": machine.cores_per_node, "cpus_per_task": 1}
+    asked |= {"mem_mb": machine.memory_bytes // 2**20}
+    asked |= {"slurm_extra": "--exclusive --no-requeue"}
+    if machine.accelerators_per_node:
+        asked |= {
+            "gres": f"gpu:{machine.accelerators_per_node}",
+            "tasks_per_gpu": 0,
+        }
+    return asked | LAUNCHER
+
+
+def nodes_of_scale(wildcards):
+    """Nodes of a run, by its scale: n2x4 has two."""
+    return int(wildcards.scale[1:].split("x")[0])
+
+
+def nodes_of_group(wildcards):
+    """Nodes of a weak-scaling group, all its instances together."""
+    group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+    first = WEAK_PLANS[next(run for run in WEAK_PLANS if run.startswith(f"{group}/"))]
+    point, together = first.point, first.instances
+    sharing = Sharing.of(first.machine, point.nodes, point.ranks_per_node, together)
+    return sharing.nodes_needed

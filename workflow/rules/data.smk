@@ -10,6 +10,8 @@ rule prepare_data:
     retries: 2
     conda:
         "../../envs/hpcai.yaml"
+    envmodules:
+        *CAMPAIGN.machine.modules,
     params:
         workload=data_workload,
         settings=data_settings,

@@ -30,8 +30,11 @@ if CAMPAIGN.study.measure:
             "logs/train/{benchmark}.{variant}.{scale}.{repetition}.log",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(nodes_of_scale, RUN_LIMIT_S),
         params:
             folder=subpath(output.record, parent=True),
         shell:

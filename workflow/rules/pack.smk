@@ -11,6 +11,8 @@ rule pack_data:
         "logs/pack_data/{dataset}.log",
     conda:
         "../../envs/hpcai.yaml"
+    envmodules:
+        *CAMPAIGN.machine.modules,
     params:
         data=data_settings,
         settings=pack_settings,

@@ -28,6 +28,7 @@ rule read_timelines:
         lanes="results/characterise/timeline/lanes.parquet",
     log:
         "logs/read_timelines.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -104,6 +105,8 @@ rule count_work:
         "logs/count_work/{benchmark}.log",
     conda:
         "../../envs/hpcai.yaml"
+    envmodules:
+        *CAMPAIGN.machine.modules,
     params:
         library=WORK_LIBRARY,
     shell:
@@ -130,6 +133,7 @@ rule collect_views:
         summary="results/characterisation.json",
     log:
         "logs/collect_views.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

@@ -40,6 +40,7 @@ rule report:
         html="results/report.html",
     log:
         "logs/report.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -58,6 +59,7 @@ rule workflow_report:
         html="results/workflow_report.html",
     log:
         "logs/workflow_report.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

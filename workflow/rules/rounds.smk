@@ -22,6 +22,7 @@ rule import_round:
         study="results/rounds/{round}/study.json",
     log:
         "logs/import_round/{round}.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -44,6 +45,7 @@ rule import_own_runs:
         ),
     log:
         "logs/import_own_runs/{place}.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -73,6 +75,7 @@ rule analyse_rounds:
         ),
     log:
         "logs/analyse_rounds/{place}.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -88,6 +91,7 @@ rule show_round_tables:
         pages=expand("{{place}}/tables/{table}.html", table=ROUND_TABLES),
     log:
         "logs/show_round_tables/{place}.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -196,6 +200,7 @@ rule write_rounds_page:
         html="results/rounds.html",
     log:
         "logs/write_rounds_page.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

@@ -34,6 +34,7 @@ rule score_study:
         tables=score_tables("score_study"),
     log:
         "logs/score_study.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -54,6 +55,7 @@ rule rank_results:
         tables=score_tables("rank_results"),
     log:
         "logs/rank_results.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -78,6 +80,7 @@ rule place_rooflines:
         tables=score_tables("place_rooflines"),
     log:
         "logs/place_rooflines.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -100,6 +103,7 @@ rule explain_scaling:
         tables=score_tables("explain_scaling"),
     log:
         "logs/explain_scaling.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -120,6 +124,7 @@ rule compare_studies:
         tables=score_tables("compare_studies"),
     log:
         "logs/compare_studies.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -140,6 +145,7 @@ rule summarise_scoring:
         summary="results/scoring.json",
     log:
         "logs/summarise_scoring.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -161,6 +167,7 @@ rule write_document:
         document="results/hpc_ai500/{benchmark}/report.json",
     log:
         "logs/write_document/{benchmark}.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -192,6 +199,7 @@ rule draw_roofline:
         chart="results/figures/roofline.json",
     log:
         "logs/draw_roofline.log",
+    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

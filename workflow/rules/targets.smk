@@ -1,7 +1,11 @@
-# The stages by name: each target makes one stage and what it needs.
+# The stages by name: each target makes one stage and what it needs. What takes no time runs where Snakemake runs.
 
 
 localrules:
+    plan_run,
+    plan_profile,
+    plan_instance,
+    write_study,
     data,
     pack,
     measure,

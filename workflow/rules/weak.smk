@@ -30,8 +30,11 @@ if CAMPAIGN.study.measure:
             "logs/train_together/{benchmark}.{variant}.{scale}.log",
         conda:
             "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
         resources:
-            machine=1,
+            **whole_nodes(nodes_of_group, RUN_LIMIT_S),
         params:
             folder=subpath(output.group, parent=True),
         shell:

@@ -3,18 +3,18 @@
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from hpcai.config.machine import Machine
+from hpcai.config.plans import Campaign
 from hpcai.config.published import Published
 from hpcai.config.reading import Model, Problems, Words, read_yaml, shorten, validate
 from hpcai.config.rounds import check_rounds
 from hpcai.config.run_table import read_rows
-from hpcai.config.runs import Point, ProfileKind, RunPlan, RunRow, WeakRow, derive_seed
+from hpcai.config.runs import Point, RunPlan, RunRow, WeakRow
 from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
@@ -22,74 +22,6 @@ from hpcai.errors import ConfigError
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
-
-
-@dataclass(frozen=True)
-class Campaign:
-    """A checked study: the study file, its machine, its benchmarks, its run tables, and files of published results."""
-
-    study: Study
-    machine: Machine
-    benchmarks: dict[str, Benchmark]
-    rows: tuple[RunRow, ...]
-    published: tuple[Path, ...] = ()
-    weak_rows: tuple[WeakRow, ...] = ()
-
-    @property
-    def datasets(self) -> dict[str, Benchmark]:
-        """One benchmark for each dataset, by the dataset's name."""
-        return {benchmark.data.dataset: benchmark for benchmark in reversed(self.benchmarks.values())}
-
-    def plans(self) -> dict[str, RunPlan]:
-        """Return the plan of every timed run, by its run id."""
-        plans = (self.plan(row, repetition) for row in self.rows for repetition in range(1, row.repeats + 1))
-        return {plan.run_id: plan for plan in plans}
-
-    def profiles(self, profile: ProfileKind) -> dict[str, RunPlan]:
-        """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
-
-        Hardware counters are read at the smallest scale: tools that replay kernels cannot replay an exchange.
-        """
-        chosen: dict[tuple[str, str], RunRow] = {}
-        for row in sorted(self.rows, key=lambda row: row.ranks, reverse=profile == "counters"):
-            chosen[row.benchmark, row.variant] = row
-        steps = self.study.power_steps if profile == "power" else self.study.profile_steps
-        changes = {"kind": "profiled", "profile": profile, "max_steps": steps}
-        plans = (self.plan(row, 1, **changes) for row in chosen.values())
-        return {plan.run_id: plan for plan in plans}
-
-    def weak_plans(self) -> dict[str, RunPlan]:
-        """Return the plan of every instance of every weak-scaling group, by its run id."""
-        plans = (
-            self.plan(row, number, kind="weak", instances=row.instances)
-            for row in self.weak_rows
-            for number in range(1, row.instances + 1)
-        )
-        return {plan.run_id: plan for plan in plans}
-
-    def plan(self, row: RunRow | WeakRow, repetition: int, **changes: object) -> RunPlan:
-        """Return the plan of one repetition, or of one instance, of one row."""
-        benchmark = self.benchmarks[row.benchmark]
-        # HPC AI500 starts the clock when the first training batch is read (V2.0, 6.2).
-        suite = benchmark.suite
-        fields: dict[str, Any] = {
-            "study": self.study.name,
-            "benchmark": benchmark,
-            "machine": self.machine,
-            "point": Point(**row.model_dump(exclude={"repeats", "instances"})),
-            "repetition": repetition,
-            "seed": None,
-            "seeds": self.study.seeds,
-            "rule_set": self.study.rule_set,
-            "time_staging": self.study.time_staging and suite == "mlperf_hpc",
-            "limits": self.study.limits,
-            "submission": self.study.submission,
-        }
-        plan = RunPlan(**{**fields, **changes})
-        if self.study.seeds == "entropy":
-            return plan
-        seed = derive_seed(self.study.seed, f"{plan.profile or plan.kind}/{plan.run_id}")
-        return plan.model_copy(update={"seed": seed})
 
 
 def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
@@ -274,9 +206,13 @@ def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problem
 
 
 def _check_seeds(campaign: Campaign, problems: Problems) -> None:
-    seeds: dict[tuple[str, int], str] = {}
-    for run_id, plan in {**campaign.plans(), **campaign.weak_plans()}.items():
-        other = seeds.setdefault((run_id.rsplit("/", 1)[0], plan.seed or 0), run_id)
+    seeds: dict[tuple[str, int | None], str] = {}
+    kinds = [
+        *((run_id, "timed") for run_id in campaign.plans()),
+        *((run_id, "weak") for run_id in campaign.weak_plans()),
+    ]
+    for run_id, kind in kinds:
+        other = seeds.setdefault((run_id.rsplit("/", 1)[0], campaign.seed(run_id, kind)), run_id)
         if other != run_id:
             problems.add("study", "seed", campaign.study.seed, f"another seed: {run_id} and {other} would share one")
 

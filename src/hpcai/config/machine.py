@@ -1,8 +1,15 @@
 """One machine file describes one machine: nodes, devices, peaks with their source, links and storage."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
 from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
@@ -74,6 +81,50 @@ class Profilers(Settings):
     )
 
 
+ModuleName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./+:@=-]{0,199}$")]
+"""A module as ``module list`` shows it. Snakemake puts it into shell text: no blank, no quote, no variable."""
+
+FORGETTING = ("--cleanenv", "-e", "--containall", "-C")
+"""Options that keep variables out of an image: ranks find each other through them."""
+
+
+def _passes_variables(option: str) -> str:
+    if option in FORGETTING:
+        raise ValueError("an option that lets all variables through: ranks find each other by them")
+    return option
+
+
+ContainerOption = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,:@%-]{1,1000}$"), AfterValidator(_passes_variables)
+]
+"""One word of a command line; ``${VARIABLE}`` is replaced on the machine that uses it."""
+
+
+class Software(Settings):
+    """Where the software of the jobs that compute comes from, beside this environment's own."""
+
+    modules: tuple[ModuleName, ...] = Field(
+        default=(),
+        description="Environment modules, named as `module list` shows them. Snakemake loads them in the jobs that "
+        "compute where the profile says `software-deployment-method: env-modules`; all others are unloaded before.",
+    )
+    container: SafePath | None = Field(
+        default=None,
+        description="Image that the ranks run in: a .sif file or an unpacked folder. An address is no image: "
+        "`apptainer pull` makes a file of it once, not each rank for itself.",
+    )
+    container_command: Literal["apptainer", "singularity"] = "apptainer"
+    container_options: tuple[ContainerOption, ...] = Field(
+        default=(), description="More words of `exec`, for example --nv, or --bind and a folder."
+    )
+
+    @model_validator(mode="after")
+    def _options_of_an_image(self) -> "Software":
+        if self.container_options and self.container is None:
+            raise ValueError("container_options without a container")
+        return self
+
+
 class Machine(Settings):
     """One machine file."""
 
@@ -92,6 +143,20 @@ class Machine(Settings):
     )
     storage: Storage
     profilers: Profilers = Profilers()
+    software: Software | None = Field(default=None, description="Environment modules and image; absent = neither.")
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Environment modules of the jobs that compute."""
+        return self.software.modules if self.software else ()
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave the software out where none is named: plans stay as they were before there was this key."""
+        fields: dict[str, object] = write(self)
+        if self.software is None:
+            fields.pop("software", None)
+        return fields
 
     @model_validator(mode="after")
     def _ranks_fit(self) -> "Machine":

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,10 +58,16 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
+@cache
+def _adapter_of(model: type[Model]) -> TypeAdapter[Model]:
+    """Return what checks a model; to build it takes longer than to check a row with it."""
+    return TypeAdapter(model)
+
+
 def validate(model: type[Model], data: object, file: str, problems: Problems) -> Model | None:
     """Return the checked model, or None after noting every error with its dotted key."""
     try:
-        checked: Model = TypeAdapter(model).validate_python(data)
+        checked: Model = _adapter_of(model).validate_python(data)
     except ValidationError as error:
         for detail in error.errors():
             key = ".".join(str(part) for part in detail["loc"])

@@ -15,6 +15,7 @@ from hpcai.units import Bytes, Seconds
 PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
 """Key of the machine file's `profilers` that a kind of profile depends on."""
 Compression = Literal["none", "fp16"]
+RunKind = Literal["timed", "profiled", "weak"]
 ProfileKind = Literal["timeline", "kernels", "counters", "io", "power"]
 PROFILES: tuple[ProfileKind, ...] = get_args(ProfileKind)
 """What profiled runs are made for: Horovod's timeline, times of kernels, hardware counters, Darshan, and power."""
@@ -50,6 +51,11 @@ class Point(Settings):
         """Number of Horovod ranks."""
         return self.nodes * self.ranks_per_node
 
+    def run_id(self, kind: RunKind, repetition: int) -> str:
+        """Return the path of a run of this point below results/runs (or results/profiles/PROFILE, or results/weak)."""
+        letter = "i" if kind == "weak" else "r"
+        return f"{self.benchmark}/{self.variant}/{self.scale}/{letter}{repetition}"
+
 
 class RunRow(Point):
     """One row of the run table: a point that is measured `repeats` times."""
@@ -73,7 +79,7 @@ class RunPlan(Settings):
     repetition: Annotated[int, Field(ge=1)]
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
     seeds: Literal["derived", "entropy"] = Field(default="derived", description="Where the seed comes from.")
-    kind: Literal["timed", "profiled", "weak"] = Field(
+    kind: RunKind = Field(
         default="timed", description="weak: one instance of a weak-scaling group, whose number is `repetition`."
     )
     instances: Count | None = Field(
@@ -89,8 +95,7 @@ class RunPlan(Settings):
     @property
     def run_id(self) -> str:
         """Path of the run below results/runs (or results/profiles/PROFILE, or results/weak)."""
-        letter = "i" if self.kind == "weak" else "r"
-        return f"{self.benchmark.name}/{self.point.variant}/{self.point.scale}/{letter}{self.repetition}"
+        return self.point.run_id(self.kind, self.repetition)
 
     @model_validator(mode="after")
     def _instance_of_a_group(self) -> "RunPlan":

@@ -1,9 +1,10 @@
 """Staging to node-local storage: all local ranks unpack their part of the shards, and verify what they write."""
 
 import os
-import shutil
+import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,12 +13,11 @@ import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.data.pack import PackManifest
+from hpcai.data.stage_folder import claim_stage, clean_stage
 from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
 from hpcai.errors import StagingError
 
 Partition = Literal["whole", "split"]
-MARKER = ".hpcai-stage"
-"""File that says that a folder was made for staging, and may be removed with all that is in it."""
 SPACE_MARGIN = 0.02
 SPACE_MARGIN_BYTES = 16 << 20
 """Room for folders, metadata and what the run itself writes beside the samples."""
@@ -72,10 +72,30 @@ def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, par
     StagingError
         If the folder cannot be written, or lacks space or inodes: with bytes needed and free.
     """
-    pieces = _all_pieces(pack, node_index, nodes, partition)
+    with _named_node():
+        _require_space(_all_pieces(pack, node_index, nodes, partition), target)
+
+
+@contextmanager
+def _named_node() -> Iterator[None]:
+    """Name this node in whatever goes wrong: each node has a scratch folder of the same name."""
+    try:
+        yield
+    except StagingError as error:
+        raise StagingError(f"node {socket.gethostname()}: {error}") from error
+    except OSError as error:
+        # A disk that fails or a folder that is gone may show anywhere.
+        place = error.filename or "a file or folder"
+        raise StagingError(
+            f"node {socket.gethostname()}: {place}: {error.strerror or error}, expected storage that works; "
+            "choose another storage.node_local, or leave this node out"
+        ) from error
+
+
+def _require_space(pieces: Sequence[Piece], target: Path) -> None:
     clean_stage(target)
     try:
-        _claim(target)
+        claim_stage(target)
         space = os.statvfs(target)
     except OSError as error:
         raise StagingError(
@@ -93,16 +113,6 @@ def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, par
         raise StagingError(
             f"{target}: found {space.f_favail} inodes free, expected at least {len(pieces) + len(SPLITS)}; {REMEDY}"
         )
-
-
-def _claim(target: Path) -> None:
-    """Make a folder for staging, or join the other ranks in it; a folder with foreign files is refused."""
-    target.mkdir(parents=True, exist_ok=True)
-    if not (target / MARKER).exists() and any(name != MARKER for name in os.listdir(target)):  # noqa: PTH208
-        raise StagingError(f"{target}: found files that no staging made, expected an empty folder; choose another one")
-    (target / MARKER).touch()
-    for split in SPLITS:
-        (target / split).mkdir(exist_ok=True)
 
 
 def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many numbers
@@ -144,14 +154,16 @@ def stage_shards(  # noqa: PLR0913, PLR0917  one rank's place in the job is many
     Raises
     ------
     StagingError
-        If a shard is missing or damaged (file, member and offset are named) or the space runs out.
+        If a shard is missing or damaged (file, member and offset are named), the space runs out, or the folder is gone;
+        with the name of the node.
     """
     started_s = time.monotonic()
     pieces = _rank_share(_all_pieces(pack, node_index, nodes, partition), local_rank, local_size)
     if pieces:
-        _claim(target)
-        with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
-            Unpacker(pack, pieces, shards, target).run(threads, progress)
+        with _named_node():
+            claim_stage(target)
+            with opened_shards(source_root, sorted({piece.shard for piece in pieces})) as shards:
+                Unpacker(pack, pieces, shards, target).run(threads, progress)
     return StagingResult(
         bytes_read=sum(piece.member.packed_bytes for piece in pieces),
         bytes_written=sum(piece.member.content_bytes for piece in pieces),
@@ -166,36 +178,3 @@ def _rank_share(pieces: Sequence[Piece], local_rank: int, local_size: int) -> Se
     total_bytes = int(ends_bytes[-1]) if pieces else 0
     cuts = [int(np.searchsorted(ends_bytes, total_bytes * rank / local_size, "right")) for rank in range(local_size)]
     return pieces[cuts[local_rank] : [*cuts, len(pieces)][local_rank + 1]]
-
-
-def clean_stage(target: Path) -> None:
-    """Remove a staging folder; it may be incomplete or gone, and others may be removing it at the same time.
-
-    Raises
-    ------
-    StagingError
-        If the folder was not made by staging.
-    """
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise StagingError(f"{target}: found a link or a file, expected a staging folder; it is left as it is")
-    try:
-        names = os.listdir(target)  # noqa: PTH208
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        raise StagingError(f"{target}: cannot be read ({error.strerror}), expected a staging folder") from error
-    if names and MARKER not in names:
-        raise StagingError(f"{target}: found no {MARKER} in it, so that no staging made it; it is left as it is")
-    # The marker goes last, so that a removal that is interrupted can be repeated.
-    for name in sorted(names, key=MARKER.__eq__):
-        path = target / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
-    try:
-        target.rmdir()
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise StagingError(f"{target}: could not be removed ({error.strerror}); remove it") from error

@@ -7,9 +7,10 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.errors import ConfigError
 from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
+from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, RAW, TOOL, published
-from hpcai.measure.supervise import Inputs, measure
+from hpcai.measure.supervise import Inputs, measure, results_written
 from hpcai.records import FINISHED, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
 
 
@@ -23,24 +24,29 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
     ConfigError
         If the plan is that of a timed run.
     RunRefusedError
-        If the run is under way elsewhere or was measured with other settings.
+        If the run was measured with other settings, or was taken over by another process.
+    RunInterruptedError
+        If a signal ended it.
+    ResultsError
+        If its folder cannot be written.
     LaunchError
         If the launcher does not exist.
     """
     plan = read_plan(inputs.plan)
     _profile(plan)
-    # What was captured once stays captured, also where the tool is no longer found.
-    is_there = published(folder, plan) is not None
-    instrument = NO_INSTRUMENT if is_there else find_instrument(plan)
-    if isinstance(instrument, Missing):
-        folder.mkdir(parents=True, exist_ok=True)
-        found = _capture(plan, "none", instrument.reason)
-    else:
-        found = _captured(plan, measure(inputs, folder, launcher, instrument), folder)
-    if found.status == "not_measured":
-        say(plan, f"profile {plan.profile} not measured: {found.reason}")
-    write_json(found, folder / CAPTURE)
-    return found
+    with ended_by_signals(plan.run_id), results_written(folder):
+        # What was captured once stays captured, also where the tool is no longer found.
+        is_there = published(folder, plan) is not None
+        instrument = NO_INSTRUMENT if is_there else find_instrument(plan)
+        if isinstance(instrument, Missing):
+            folder.mkdir(parents=True, exist_ok=True)
+            found = _capture(plan, "none", instrument.reason)
+        else:
+            found = _captured(plan, measure(inputs, folder, launcher, instrument), folder)
+        if found.status == "not_measured":
+            say(plan, f"profile {plan.profile} not measured: {found.reason}")
+        write_json(found, folder / CAPTURE)
+        return found
 
 
 def _captured(plan: RunPlan, record: RunRecord, folder: Path) -> Capture:

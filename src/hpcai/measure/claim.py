@@ -1,86 +1,277 @@
-"""One writer per run folder: a claim file that says who is at work and whether he is alive."""
+"""One writer per run folder: a claim file that says who is at work; who comes later waits until that has ended."""
 
 import json
+import logging
+import math
 import os
-import socket
+import secrets
+import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 from hpcai.errors import RunRefusedError
+from hpcai.measure.holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
+
+__all__ = ["CLAIM", "REFRESH_S", "STALE_S", "Claim", "Holder", "claimed", "holder_of", "live_holder"]
 
 CLAIM = "claim.json"
-STALE_S = 120.0
-"""A claim of another host counts as left behind when it was not refreshed for so long."""
 REFRESH_S = 10.0
 """How often a holder refreshes its claim."""
+STALE_S = 120.0
+"""A claim of which nothing else is known is left behind if it did not change for so long: network file systems show
+what they know for up to 60 s (nfs(5), acregmax), and a busy node may skip a few refreshes."""
+QUIET_S = 30.0
+"""The same, if Slurm says that the holder's job has ended: processes on a node that Slurm lost may go on."""
+WAIT_S = 2.0
+ASK_S = 30.0
+"""How often Slurm is asked about a holder."""
+TELL_S = 60.0
+_PATIENCE_S: dict[Life, Callable[[], float]] = {
+    "gone": lambda: 0.0,
+    "ended": lambda: QUIET_S,
+    "unknown": lambda: STALE_S,
+    "alive": lambda: math.inf,
+}
+logger = logging.getLogger(__name__)
+
+
+class Claim:
+    """The claim of this process on one folder."""
+
+    def __init__(self, path: Path, holder: Holder) -> None:
+        self.path, self.holder = path, holder
+        # No two claims are equal, not even of one process.
+        self.content = (json.dumps({**holder.to_json(), "token": secrets.token_hex(8)}) + "\n").encode()
+        self._lost, self._ended = False, threading.Event()
+
+    def require(self) -> None:
+        """Raise RunRefusedError if somebody else has taken the claim over; reads no file."""
+        if self._lost:
+            raise RunRefusedError(
+                f"{self.path.parent}: this process gave no sign of life for some time, and another one took over the "
+                "run; this attempt is not published"
+            )
+
+    def confirm(self) -> None:
+        """Look whether the claim is still held, and raise RunRefusedError if not.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be read.
+        """
+        self._lost = self._lost or not self._is_held()
+        self.require()
+
+    @contextmanager
+    def refreshed(self) -> Iterator[None]:
+        """Keep the claim fresh while the block runs, whatever it does."""
+        thread = threading.Thread(target=self._refresh, name="claim", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            self._let_go()
+
+    def _refresh(self) -> None:
+        while not self._lost and not self._ended.wait(REFRESH_S):
+            try:
+                self._lost = not self._is_held()
+                if not self._lost:
+                    os.utime(self.path)
+            except OSError as error:
+                logger.warning("%s: the claim cannot be refreshed now (%s)", self.path, error.strerror)
+
+    def _is_held(self) -> bool:
+        try:
+            return self.path.read_bytes() == self.content
+        except FileNotFoundError:
+            # Removed by hand; to take it again is to ask whether somebody else came in between.
+            return _put(self.content, self.path)
+
+    def _let_go(self) -> None:
+        with suppress(OSError), _alone_at(self.path):
+            if self.path.read_bytes() == self.content:
+                self.path.unlink()
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[Path]:
-    """Hold the claim on a run folder while the block runs; yields the claim file, to be refreshed by touching it.
+def claimed(folder: Path, say: Callable[[str], object] = logger.info) -> Iterator[Claim]:
+    """Hold the claim on a run folder while the block runs; wait first while another process is at work there.
+
+    Parameters
+    ----------
+    folder
+        Of the run or group; made if it is not there.
+    say
+        Is told what is waited for, at once and every minute.
 
     Raises
     ------
-    RunRefusedError
-        If a live process holds the claim.
+    OSError
+        If the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    claim = folder / CLAIM
-    _take(claim)
-    try:
+    claim = Claim(folder / CLAIM, this_process())
+    _take(claim, say)
+    with claim.refreshed():
         yield claim
+
+
+def holder_of(folder: Path) -> Holder | None:
+    """Return who holds the claim on a folder, alive or not; None if nobody does."""
+    seen = _look(folder / CLAIM)
+    return parse_holder(seen.content) if seen else None
+
+
+def live_holder(folder: Path) -> Holder | None:
+    """Return who is at work on a folder, as far as can be told at once; None if nobody is.
+
+    Where neither this node nor Slurm tells, a claim counts if it is younger than ``STALE_S`` by this node's clock.
+    """
+    seen = _look(folder / CLAIM)
+    if seen is None:
+        return None
+    holder = parse_holder(seen.content)
+    life = life_here(holder)
+    life = life_in_slurm(holder) if life == "unknown" else life
+    if life == "unknown":
+        life = "alive" if time.time() - seen.changed_ns / 1e9 < STALE_S else "gone"
+    return holder if life == "alive" else None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A claim as it was seen."""
+
+    content: bytes
+    changed_ns: int
+
+
+def _look(path: Path) -> _Seen | None:
+    # To open a file asks the file server, where to look at its name may show what was true a minute ago (nfs(5)).
+    try:
+        with path.open("rb") as stream:
+            return _Seen(stream.read(), os.fstat(stream.fileno()).st_mtime_ns)
+    except FileNotFoundError:
+        return None
+
+
+class _Judge:
+    """Judges from several looks whether a claim was left behind; times are this process's own."""
+
+    def __init__(self) -> None:
+        self._seen: _Seen | None = None
+        self._since_s, self._ask_at_s = 0.0, 0.0
+        self._in_slurm: Life = "unknown"
+
+    def life(self, seen: _Seen) -> Life:
+        now_s, holder = time.monotonic(), parse_holder(seen.content)
+        if self._seen is None or seen.content != self._seen.content:
+            self._ask_at_s = now_s
+        if seen != self._seen:
+            self._seen, self._since_s = seen, now_s
+        here = life_here(holder)
+        if here != "unknown":
+            return here
+        if now_s >= self._ask_at_s:
+            self._in_slurm, self._ask_at_s = life_in_slurm(holder), now_s + ASK_S
+        return self._in_slurm
+
+    def is_left_behind(self, life: Life) -> bool:
+        return time.monotonic() - self._since_s >= _PATIENCE_S[life]()
+
+
+def _take(claim: Claim, say: Callable[[str], object]) -> None:
+    judge, tell_at_s = _Judge(), time.monotonic()
+    while not _put(claim.content, claim.path):
+        seen = _look(claim.path)
+        if seen is None:
+            continue
+        # A file server may have done what it was asked for, and its answer been lost.
+        if seen.content == claim.content:
+            return
+        life = judge.life(seen)
+        if judge.is_left_behind(life):
+            if _take_over(claim, seen):
+                logger.warning("%s: was left behind by %s", claim.path, parse_holder(seen.content).words)
+                return
+            continue
+        if time.monotonic() >= tell_at_s:
+            say(_wait_words(parse_holder(seen.content), life))
+            tell_at_s = time.monotonic() + TELL_S
+        time.sleep(WAIT_S)
+
+
+def _wait_words(holder: Holder, life: Life) -> str:
+    if life == "alive":
+        return f"waits until {holder.words}, has finished this run (to end it: {holder.remedy})"
+    return f"waits until {holder.words}, has finished this run, or gave no sign of life for {_PATIENCE_S[life]():g} s"
+
+
+def _take_over(claim: Claim, judged: _Seen) -> bool:
+    """Put a claim in the place of one that was left behind; of several processes that try, one succeeds."""
+    with _alone_at(claim.path):
+        if _look(claim.path) != judged:
+            return False
+        draft = _draft(claim.content, claim.path)
+        draft.replace(claim.path)
+        return True
+
+
+@contextmanager
+def _alone_at(path: Path) -> Iterator[None]:
+    """Wait until nobody else replaces or removes a claim, which takes a moment.
+
+    Whoever was killed in that moment left the gate shut: it is broken open when it did not change for ``STALE_S``.
+    """
+    gate = path.with_name(f".{path.name}.gate")
+    seen, since_s = 0, time.monotonic()
+    while True:
+        with suppress(FileExistsError):
+            gate.mkdir()
+            break
+        with suppress(FileNotFoundError):
+            changed = gate.stat().st_ctime_ns
+            if changed != seen:
+                seen, since_s = changed, time.monotonic()
+            if time.monotonic() - since_s >= STALE_S:
+                gate.rmdir()
+        time.sleep(0.05)
+    try:
+        yield
     finally:
         with suppress(FileNotFoundError):
-            claim.unlink()
+            gate.rmdir()
 
 
-def _take(claim: Path) -> None:
-    me = {"host": socket.gethostname(), "pid": os.getpid(), "process_started": _started(os.getpid())}
-    # Linked into place whole: nobody can see a claim that is half written.
-    draft = claim.with_name(f".{CLAIM}.{socket.gethostname()}.{os.getpid()}")
-    draft.write_text(json.dumps(me))
+def _put(content: bytes, path: Path) -> bool:
+    """Write a file where there is none; return False if there is one. Nobody sees a part of it (link(2))."""
+    if path.exists():
+        return False
+    draft = _draft(content, path)
     try:
-        for _ in range(3):
-            try:
-                os.link(draft, claim)
-                return
-            except FileExistsError:
-                _remove_if_left_behind(claim)
-        raise RunRefusedError(f"{claim.parent}: another process keeps taking the claim; start one workflow at a time")
+        os.link(draft, path)
+    except FileExistsError:
+        return False
     finally:
         draft.unlink()
+    return True
 
 
-def _remove_if_left_behind(claim: Path) -> None:
+def _draft(content: bytes, path: Path) -> Path:
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    draft = Path(name)
     try:
-        holder = json.loads(claim.read_text())
-        age_s = time.time() - claim.stat().st_mtime
-    except FileNotFoundError:
-        return
-    except ValueError:
-        holder, age_s = {"host": "unknown", "pid": 0, "process_started": None}, 2 * STALE_S
-    if is_alive(holder, age_s):
-        raise RunRefusedError(
-            f"{claim.parent}: process {holder['pid']} on {holder['host']} is at work on this run; "
-            f"wait until it has finished, or end it, then start the workflow again"
-        )
-    with suppress(FileNotFoundError):
-        claim.unlink()
-
-
-def is_alive(holder: dict[str, object], age_s: float) -> bool:
-    """Tell whether the holder of a claim lives: by its process here, by the claim's age on another host."""
-    if holder["host"] != socket.gethostname():
-        return age_s < STALE_S
-    return _started(int(str(holder["pid"]))) == holder["process_started"] is not None
-
-
-def _started(pid: int) -> float | None:
-    try:
-        return psutil.Process(pid).create_time() if pid else None
-    except psutil.NoSuchProcess:
-        return None
+        with os.fdopen(descriptor, "wb") as stream:
+            os.fchmod(descriptor, 0o644)
+            stream.write(content)
+    except BaseException:
+        draft.unlink()
+        raise
+    return draft

@@ -20,7 +20,7 @@ from hpcai.records import file_sha256
 PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
 PREFIXES = (
     *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "OMPI_", "ONEDNN_"),
-    *("OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
+    *("LOADEDMODULES", "OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
     # TensorFlow's own, one by one: Terraform uses TF_CLI_, TF_VAR_ and TF_TOKEN_, also for credentials.
     *("TF_AUTO_MIXED_PRECISION", "TF_AUTOTUNE_", "TF_CPP_", "TF_CUBLAS_", "TF_CUDA_", "TF_CUDNN_"),
     *("TF_DETERMINISTIC_OPS", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_MKL_", "TF_NUM", "TF_ONEDNN_"),

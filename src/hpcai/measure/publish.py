@@ -1,28 +1,31 @@
-"""Attempts and their publication: a run is published once, by a rename, and never overwritten.
+"""Publication of attempts: a run is published once, by a rename, and never overwritten.
 
 A run's folder holds `record.json` (what the workflow waits for), `raw/` (the published attempt with the original of
-the record) and `attempts/` (attempts that are under way or broke down); that of a profiled run also `capture.json`.
+the record) and `attempts/` (under way, broken down or interrupted); that of a profiled run also `capture.json`.
 The instances of a weak-scaling group are such folders beside the group's `group.json`; they are repeated together.
 """
 
+import errno
 import os
 import re
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from hpcai.config.load import read_plan, write_plan
+from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import ConfigError, RunRefusedError
 from hpcai.files import write_atomically
-from hpcai.records import FINISHED, Attempt, Capture, RunRecord, read_part, read_record, write_json
+from hpcai.measure.claim import live_holder
+from hpcai.records import FINISHED, Capture, RunRecord, read_part, read_record, write_json
 from hpcai.weak_records import GROUP
 
 RECORD = "record.json"
 RAW = "raw"
 CAPTURE = "capture.json"
 ATTEMPTS = "attempts"
+INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
 TOOL = "instrument.json"
 REPETITION = re.compile(r"[ri]\d+")
@@ -94,7 +97,8 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     if not path.exists():
         return plan
     written = read_plan(path)
-    return written if written.digest == plan.digest else plan
+    # A digest costs more than all else here, and most plans are as they were.
+    return written if written == plan or written.digest == plan.digest else plan
 
 
 def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
@@ -111,9 +115,13 @@ def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
         Naming every such run, what changed, and what can be done.
     """
     problems = []
-    for folder, run_id, plan in ((runs, *item) for runs, own in plans for item in own.items()):
+    for folder, run_id, planned in ((runs, name, own) for runs, own in plans for name in own):
         stamp = folder / run_id / RAW / DIGEST
-        if plan.seed is None or not stamp.exists() or stamp.read_text().strip() == plan.digest:
+        # Most runs of a young study are not published yet: their plans need not be made.
+        if not stamp.exists():
+            continue
+        plan = planned[run_id]
+        if plan.seed is None or stamp.read_text().strip() == plan.digest:
             continue
         old = read_plan(folder / run_id / RAW / "plan.json")
         problems.append(_changed(folder / run_id, old, plan))
@@ -140,63 +148,29 @@ def _flat(value: object, prefix: str = "") -> dict[str, object]:
     }
 
 
-def broken_attempts(folder: Path) -> tuple[Attempt, ...]:
-    """Return the earlier attempts that ended in a record of a breakdown, oldest first."""
-    records = (read_record(path) for path in sorted((folder / ATTEMPTS).glob(f"*/{RECORD}")))
-    return tuple(Attempt(attempt=r.attempt, outcome=r.outcome, reason=r.reason) for r in records)
-
-
-def attempt_name() -> str:
-    """Return a name for a new attempt, by which it can be found in time."""
-    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
-
-
-def open_attempt(folder: Path, plan: RunPlan, name: str = "") -> tuple[Path, RunPlan]:
-    """Make the folder of a new attempt, of this name if one is given; return it and the plan with its seed filled in.
-
-    A published breakdown is moved to the attempts first.
-
-    Raises
-    ------
-    RunRefusedError
-        If another run of the same point was measured with this seed.
-    """
-    if (folder / RAW).exists():
-        os.rename(folder / RAW, folder / ATTEMPTS / read_record(folder / RAW / RECORD).attempt)
-    seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
-    _refuse_repeated_seed(folder, seeded)
-    attempt = folder / ATTEMPTS / (name or attempt_name())
-    (attempt / "ranks").mkdir(parents=True)
-    write_plan(seeded, attempt / "plan.json")
-    (attempt / DIGEST).write_text(seeded.digest + "\n")
-    return attempt, seeded
-
-
-def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
-    for other in sorted(folder.parent.glob(f"*/{RAW}/plan.json")):
-        if other.parent.parent != folder and read_plan(other).seed == plan.seed:
-            raise RunRefusedError(
-                f"{folder}: seed {plan.seed} was used by {other.parent.parent} already; the runs of a result need "
-                f"different seeds (MLPerf HPC rules): change the study's `seed`"
-            )
-
-
 def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
     """Write the record into the attempt, rename the attempt to `raw/`, then put the record where it is waited for.
 
     Raises
     ------
     RunRefusedError
-        If a run has been published here in the meantime.
+        If a run has been published here in the meantime, or this attempt was taken for one that had vanished.
     """
-    write_json(record, attempt / RECORD)
+    if (attempt / INTERRUPTED).exists():
+        raise RunRefusedError(f"{attempt}: was given up by another process, because this one gave no sign of life")
     for file in attempt.rglob("*"):
-        if file.is_file():
-            file.chmod(0o444)
+        # What a network file system only hides until nobody reads it any more may vanish meanwhile (.nfs*).
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                file.chmod(0o444)
+    write_json(record, attempt / RECORD)
+    (attempt / RECORD).chmod(0o444)
     try:
         # rename(2) refuses a folder that is not empty: of two writers only one can publish.
         os.rename(attempt, folder / RAW)
     except OSError as error:
+        if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise
         raise RunRefusedError(f"{folder / RAW}: another attempt was published; this one stays in {attempt}") from error
     republish(folder)
 
@@ -232,10 +206,12 @@ def discard(folder: Path, reason: str) -> Path:
     Raises
     ------
     RunRefusedError
-        If the folder is no run and no weak-scaling group.
+        If the folder is no run and no weak-scaling group, or a process is at work there.
     """
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(_NO_RUN.format(folder))
+    if holder := live_holder(folder):
+        raise RunRefusedError(f"{folder}: {holder.words}, measures here; wait for it, or end it (`{holder.remedy}`)")
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder.parent / DISCARDED / f"{folder.name}-{stamp}"
     target.parent.mkdir(exist_ok=True)

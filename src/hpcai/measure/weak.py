@@ -13,22 +13,30 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack, require_same
-from hpcai.data.stage import clean_stage
 from hpcai.errors import ConfigError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import publish
+from hpcai.measure.allocation_use import write_allocation
+from hpcai.measure.attempts import attempt_folder, attempt_name, earlier_attempts, kept, open_attempt
 from hpcai.measure.claim import claimed
+from hpcai.measure.container import contained
+from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.launcher import Ranks, launch_command
+from hpcai.measure.modules import require_modules
+from hpcai.measure.nodes import clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
+from hpcai.measure.recording import record_attempt
 from hpcai.measure.supervise import (
+    Guard,
     Inputs,
     PageCache,
-    clear_page_cache,
     collect_provenance,
     data_files,
+    data_folders,
+    page_cache_of,
     rank_program,
-    record_attempt,
     refuse_other_data,
+    results_written,
     scratch_folder,
 )
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
@@ -62,6 +70,11 @@ class _Instance:
         """Node-local folder of its own: instances stage their data side by side."""
         return scratch_folder(self.plan, self.attempt.name)
 
+    @property
+    def ranks(self) -> Ranks:
+        """Its ranks, on its own part of the machine."""
+        return Ranks.of(self.plan, self.share.nodes)
+
 
 def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
     """Measure a weak-scaling group and publish its instances and its record in ``folder``.
@@ -75,23 +88,30 @@ def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
     ConfigError
         If the plans are not those of all instances of one group.
     RunRefusedError
-        If the group is under way elsewhere, or was measured with other settings or data.
+        If the group was measured with other settings or data, or was taken over by another process.
+    RunInterruptedError
+        If a signal ended it: nothing is published, and the attempts tell why.
+    ResultsError
+        If its folder cannot be written.
     LaunchError
         If the launcher does not exist, or the instances do not find resources of their own.
     """
     plans = _plans_of_group(inputs.plans)
-    with claimed(folder) as claim:
+    first = plans[0]
+    require_modules(first.machine.modules)
+    name = first.run_id.rsplit("/", 1)[0]
+    with ended_by_signals(name) as signals, results_written(folder), claimed(folder, partial(say, first)) as claim:
         records = publish.published_group(folder, plans)
         if records is None:
-            records = _measure_together(plans, inputs, folder, launcher, claim)
+            records = _measure_together(plans, inputs, folder, launcher, Guard(claim, signals))
         else:
-            say(plans[0], f"group of {len(plans)} already measured: published again, not repeated")
+            say(first, f"group of {len(plans)} already measured: published again, not repeated")
             for record in records:
                 refuse_other_data(record, inputs.manifest, folder)
                 publish.republish(folder / f"i{record.plan.repetition}")
         group = describe_group(folder, records)
         write_json(group, folder / GROUP)
-    say(plans[0], f"group: {group.counted} of {group.instances} instances count")
+    say(first, f"group: {group.counted} of {group.instances} instances count")
     return group
 
 
@@ -106,40 +126,56 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
 
 
 def _measure_together(
-    plans: list[RunPlan], inputs: GroupInputs, folder: Path, launcher: str, claim: Path
+    plans: list[RunPlan], inputs: GroupInputs, folder: Path, launcher: str, guard: Guard
 ) -> tuple[RunRecord, ...]:
     first, data = plans[0], Inputs(inputs.plans[0], inputs.manifest, inputs.pack)
+    group = first.run_id.rsplit("/", 1)[0]
     manifest = read_manifest(inputs.manifest)
     pack = read_pack(inputs.pack) if inputs.pack else None
     if pack and inputs.pack:
         require_same(pack, manifest, inputs.pack)
     shares = share_machine(first, launcher)
-    name = publish.attempt_name()
-    instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
-    with ExitStack() as cleaning:
-        for instance in instances:
-            cleaning.callback(clean_stage, instance.scratch)
-        with machine_to_itself(partial(say, first)):
-            nodes = sharing_of(first).nodes_needed
-            page_cache = clear_page_cache(first, data_files(data, manifest, pack), nodes, pack)
-            commands = [_command(instance, data, launcher, page_cache) for instance in instances]
-            started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            endings = _watch_together(instances, commands, claim)
-    # Only now: what digests and compares files would disturb the instances that still train.
-    facts = {"data_source": manifest.source, "started_utc": started_utc}
-    shared = collect_provenance([], manifest, pack, page_cache)
-    origins = [shared.model_copy(update={"command": tuple(command)}) for command in commands]
-    return tuple(
-        _publish(instance, record_attempt(instance.plan, instance.attempt, ending, origin, facts))
-        for instance, ending, origin in zip(instances, endings, origins, strict=True)
-    )
+    name = attempt_name()
+    with kept([_attempt_of(plan, folder, name) for plan in plans], guard.signals):
+        instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
+        with ExitStack() as cleaning:
+            for instance in instances:
+                write_allocation(instance.attempt)
+                cleaning.callback(clean_nodes, launcher, instance.ranks, instance.scratch, instance.attempt.name)
+            cleaning.callback(guard.signals.hold_back)
+            with machine_to_itself(partial(say, first)):
+                together = Ranks(group, sharing_of(first).nodes_needed, 1, 1)
+                nodes = prepare_nodes(launcher, together, instances[0].scratch, data_files(data, manifest, pack))
+                page_cache = page_cache_of(first, pack, nodes.page_cache)
+                folders = data_folders(data, manifest, pack)
+                commands = [_command(instance, data, launcher, page_cache, folders) for instance in instances]
+                started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                endings = _watch_together(instances, commands, guard)
+        # Only now: what digests and compares files would disturb the instances that still train.
+        facts = {"data_source": manifest.source, "started_utc": started_utc}
+        shared = collect_provenance(first, [], manifest, pack, page_cache)
+        origins = [shared.model_copy(update={"command": tuple(command)}) for command in commands]
+        records = [
+            record_attempt(instance.plan, instance.attempt, ending, origin, facts)
+            for instance, ending, origin in zip(instances, endings, origins, strict=True)
+        ]
+        guard.claim.confirm()
+        return tuple(_publish(instance, record) for instance, record in zip(instances, records, strict=True))
 
 
-def _command(instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache) -> list[str]:
+def _attempt_of(plan: RunPlan, folder: Path, name: str) -> Path:
+    """Return the folder of an instance's attempt; all of a group have names with one beginning."""
+    return attempt_folder(folder / f"i{plan.repetition}", f"{name}-i{plan.repetition}")
+
+
+def _command(
+    instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache, folders: Sequence[Path]
+) -> list[str]:
     """Return the command line of an instance, and write down what it has of the machine."""
     write_json(instance.share, instance.attempt / SHARE)
     program = rank_program(data, instance.attempt, instance.scratch, page_cache, "none")
-    return launch_command(launcher, Ranks.of(instance.plan, instance.share.nodes), program)
+    inside = contained(program, instance.plan.machine.software, [*folders, instance.scratch.parent])
+    return launch_command(launcher, instance.ranks, inside)
 
 
 def _publish(instance: _Instance, record: RunRecord) -> RunRecord:
@@ -150,18 +186,18 @@ def _publish(instance: _Instance, record: RunRecord) -> RunRecord:
 
 
 def _open(plan: RunPlan, share: InstanceShare, folder: Path, name: str) -> _Instance:
-    """Open the attempt of one instance; all of a group have names with one beginning."""
+    """Open the attempt of one instance."""
     own = folder / f"i{plan.repetition}"
-    attempt, seeded = publish.open_attempt(own, plan, f"{name}-i{plan.repetition}")
-    return _Instance(seeded, own, attempt, share, publish.broken_attempts(own))
+    attempt, seeded = open_attempt(own, plan, _attempt_of(plan, folder, name).name)
+    return _Instance(seeded, own, attempt, share, earlier_attempts(own))
 
 
-def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]], claim: Path) -> list[Ending]:
+def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]], guard: Guard) -> list[Ending]:
     """Start all instances at once and watch each in a thread of its own: what ends one holds up no other."""
     interrupted = threading.Event()
     with ThreadPoolExecutor(len(instances)) as pool:
         futures = [
-            pool.submit(_watch_one, instance, command, claim, interrupted)
+            pool.submit(_watch_one, instance, command, guard, interrupted)
             for instance, command in zip(instances, commands, strict=True)
         ]
         try:
@@ -171,12 +207,14 @@ def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]
             interrupted.set()
     for future in done:
         future.result()
-    return [future.result() for future in futures]
+    endings = [future.result() for future in futures]
+    guard.require_job(endings)
+    return endings
 
 
-def _watch_one(instance: _Instance, command: list[str], claim: Path, interrupted: threading.Event) -> Ending:
+def _watch_one(instance: _Instance, command: list[str], guard: Guard, interrupted: threading.Event) -> Ending:
     plan, attempt, nodes = instance.plan, instance.attempt, instance.share.nodes
-    progress = Progress(plan, attempt / "epochs.jsonl", claim)
+    progress = Progress(plan, attempt / "epochs.jsonl")
 
     def poll() -> None:
         if interrupted.is_set():
@@ -185,4 +223,4 @@ def _watch_one(instance: _Instance, command: list[str], claim: Path, interrupted
 
     where = ", ".join(f"{node.host} (cores {','.join(map(str, node.cores)) or 'of Slurm'})" for node in nodes)
     say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks of {where}; output: {attempt / 'output.log'}")
-    return watch(command, attempt, plan.limits, {ATTEMPT_VARIABLE: attempt.name}, poll)
+    return watch(command, attempt, plan.limits, {ATTEMPT_VARIABLE: attempt.name}, guard.around(poll))

@@ -1,13 +1,12 @@
 """Shares a machine among the instances of a weak-scaling group, before any of them starts."""
 
 import os
-import socket
-import subprocess
 
 from hpcai.config.machine import Machine
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.errors import LaunchError
+from hpcai.measure.allocation import find_allocation, this_node
 from hpcai.weak_records import InstanceShare, NodeShare
 
 
@@ -21,7 +20,7 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     """Return what each instance of a group has for itself.
 
     On several nodes all are taken to be like this one: the cores and accelerators that may be used here stand for
-    theirs. Under srun the cores are Slurm's to choose; they stay empty.
+    theirs. Where srun makes a job of its own for each instance, the cores are Slurm's to choose; they stay empty.
 
     Parameters
     ----------
@@ -37,8 +36,9 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     """
     group, sharing = plan.run_id.rsplit("/", 1)[0], sharing_of(plan)
     hosts = _hosts(group, launcher, sharing.nodes_needed)
-    cores = [] if launcher == "srun" else sorted(os.sched_getaffinity(0))
-    if launcher != "srun" and len(cores) < sharing.cores_needed:
+    slurm_chooses = launcher == "srun" and find_allocation() is None
+    cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
+    if not slurm_chooses and len(cores) < sharing.cores_needed:
         raise LaunchError(
             f"{group}: found {len(cores)} usable cores on this node, expected {sharing.cores_needed} for instances "
             f"with cores of their own (cores_per_rank {plan.machine.cores_per_rank}); give the job more cores, or "
@@ -61,24 +61,21 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     )
 
 
-def _hosts(group: str, launcher: str, nodes: int) -> list[str]:
+def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
     """Return the names of the nodes that the group uses: this one, or the first of Slurm's job."""
-    if nodes == 1 and "SLURM_JOB_NODELIST" not in os.environ:
-        return [socket.gethostname()]
-    if launcher == "horovodrun":
-        if nodes > 1:
-            raise LaunchError(f"{group}: horovodrun starts instances on one node here; use the launcher mpirun or srun")
-        return [socket.gethostname()]
-    if "SLURM_JOB_NODELIST" not in os.environ:
-        raise LaunchError(f"{group}: the instances need {nodes} nodes; expected to be called inside a job of Slurm")
-    try:
-        listed = subprocess.run(["scontrol", "show", "hostnames"], capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise LaunchError(f"{group}: `scontrol show hostnames` does not tell the nodes of the job: {error}") from error
-    hosts = listed.split()
-    if len(hosts) < nodes:
-        raise LaunchError(f"{group}: found {len(hosts)} nodes in the job, expected {nodes}; ask Slurm for more nodes")
-    return hosts[:nodes]
+    allocation = find_allocation()
+    if allocation is None and nodes == 1:
+        return (this_node(),)
+    if allocation is None:
+        raise LaunchError(
+            f"{group}: the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; "
+            "start the group there"
+        )
+    if len(allocation.nodes) < nodes:
+        raise LaunchError(
+            f"{group}: found {len(allocation.nodes)} nodes in the job, expected {nodes}; ask Slurm for more nodes"
+        )
+    return allocation.nodes[:nodes]
 
 
 def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:

@@ -61,6 +61,12 @@ VERDICT_COLUMNS = (
     "section",
 )  # fmt: skip
 """Columns of the table of verdicts that the report shows."""
+EFFICIENCY_COLUMNS = (
+    "run_id", "kind", "outcome", "asked_nodes", "asked_cores", "asked_memory_bytes", "asked_time_s", "queue_wait_s",
+    "wall_s", "cpu_time_s", "cpu_used_ratio", "node_memory_bytes", "memory_used_ratio", "time_used_ratio",
+    "overhead_ratio", "node_hours", "core_hours", "attempts", "lost_node_hours", "source", "reason",
+)  # fmt: skip
+"""Columns of the table of what jobs asked for and used that the report shows."""
 POINT_COLUMNS = ("benchmark", "variant", "scale", "ranks")
 CHARACTERISATION_COLUMNS = {
     "characterisation": (
@@ -115,6 +121,7 @@ SHOWN_COLUMNS = {
     "runs": RUN_COLUMNS,
     "scales": SCALE_COLUMNS,
     "verdicts": VERDICT_COLUMNS,
+    "efficiency": EFFICIENCY_COLUMNS,
     **CHARACTERISATION_COLUMNS,
     "run_scores": TRIAL_COLUMNS,
     "scores": SCORE_COLUMNS,

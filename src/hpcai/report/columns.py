@@ -53,6 +53,11 @@ SCALES = (
     *plain("step_time_median_s", "staging_mean_s", "overhead_mean_s", "peak_memory_max_bytes"),
     *plain("n_ok", "n", "verdict", "valid_for", "global_batch_samples", "precision", "compression"),
 )  # fmt: skip
+EFFICIENCY = (
+    *plain("run_id", "outcome", "asked_nodes", "asked_cores", "asked_memory_bytes", "asked_time_s", "queue_wait_s"),
+    *plain("wall_s", "cpu_used_ratio", "node_memory_bytes", "memory_used_ratio", "time_used_ratio", "overhead_ratio"),
+    *plain("node_hours", "attempts", "lost_node_hours", "source", "reason", RAW),
+)  # fmt: skip
 RANKING = (
     *plain("list", "place", "result", "machine", "method"), Column("score", "score_low", "score_high", "n"),
     *plain("ratio_to_first", "quality", "exponent", "valid", "reason", "note", "source"),

@@ -133,6 +133,7 @@ STUDY_SECTIONS = (
         (
             FigureSpec("time_shares", "Shares of the wall time", ("scales",)),
             FigureSpec("step_times", "Step times", ("epochs",)),
+            TableSpec("efficiency", "What each run asked for and used", columns.EFFICIENCY),
             TableSpec("advice", "What the profiles advise", columns.ADVICE),
         ),
     ),

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator
 
-from hpcai.config.load import Campaign
+from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunRow
 from hpcai.rules.judge import judge
 from hpcai.rules.table import SUITES, Rule, SuiteRules, Topic, rules_of

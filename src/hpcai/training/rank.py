@@ -1,6 +1,7 @@
 """One rank from joining the others to its report; imports TensorFlow, so it comes after the cores are settled."""
 
 import argparse
+import os
 import resource
 from contextlib import suppress
 
@@ -10,6 +11,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.errors import LaunchError, StagingError
 from hpcai.records import Placement, RankReport, write_json
 from hpcai.training import collective
+from hpcai.training.affinity import accelerator_of
 from hpcai.training.dataset import Dataset, Sources
 from hpcai.training.engine import configure_device
 from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
@@ -36,7 +38,9 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
     ranks = collective.start(plan.point)
     _require_plan(plan, ranks, placement)
-    placement = placement.model_copy(update={"rank": ranks.rank, "node_index": ranks.node_index, "device": device})
+    accelerator = accelerator_of(os.environ, placement.local_rank) if plan.machine.device.kind == "gpu" else ""
+    found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device, "accelerator": accelerator}
+    placement = placement.model_copy(update=found)
     (arguments.raw / "ranks").mkdir(exist_ok=True)
     sources = Sources(arguments.manifest, arguments.pack, arguments.scratch)
     dataset = Dataset(plan, ranks, sources, placement.threads)

@@ -41,7 +41,7 @@ BAD_VALUES = [
     (STUDY, "name", "Tiny Study", r"name: found .*Tiny Study.*; allowed: .*pattern"),
     (STUDY, "name", "$(touch x)", r"name: found .*allowed: .*pattern"),
     (STUDY, "machine", "../etc/passwd", r"machine: found '../etc/passwd'; allowed: .*pattern"),
-    (STUDY, "machine", "cray", r"cray.yaml: found no such file; allowed: one of laptop"),
+    (STUDY, "machine", "cray", r"cray.yaml: found no such file; allowed: one of cluster_cpu, cluster_gpu, laptop"),
     (STUDY, "benchmarks", [], r"benchmarks: found .*; allowed: .*at least 1"),
     (
         STUDY,

@@ -1,6 +1,7 @@
 import errno
 import io
 import os
+import shutil
 import tarfile
 import time
 import zlib
@@ -17,7 +18,8 @@ from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
 from hpcai.data.pack import pack_dataset, read_pack, require_same
-from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
+from hpcai.data.stage import node_pieces, preflight, stage_shards
+from hpcai.data.stage_folder import clean_stage
 from hpcai.data.tfrecord import read_records, write_records
 from hpcai.errors import DatasetError, StagingError
 
@@ -240,6 +242,30 @@ def test_space_runs_out_midway(tmp_path, dataset, monkeypatch):
     clean_stage(tmp_path / "node0")
     clean_stage(tmp_path / "node0")
     assert not (tmp_path / "node0").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE])
+def test_storage_that_fails_is_an_error_that_names_the_node(tmp_path, dataset, monkeypatch, number):
+    def read(*_):
+        raise OSError(number, os.strerror(number))
+
+    packed = pack(dataset, tmp_path)
+    monkeypatch.setattr(stage.socket, "gethostname", lambda: "n7")
+    monkeypatch.setattr(unpacker.os, "preadv", read)
+    with pytest.raises(StagingError, match=f"node n7: .*{os.strerror(number)}"):
+        stage_node(packed, tmp_path)
+
+
+def test_a_folder_that_vanishes_while_staging_is_an_error_that_names_the_node(tmp_path, dataset, monkeypatch):
+    def vanish(*_):
+        shutil.rmtree(tmp_path / "node0")
+        return real(*_)
+
+    packed, real = pack(dataset, tmp_path), unpacker.MemberDecoder
+    monkeypatch.setattr(stage.socket, "gethostname", lambda: "n7")
+    monkeypatch.setattr(unpacker, "MemberDecoder", vanish)
+    with pytest.raises(StagingError, match=r"node n7: .*node0/.*: cannot be written \(No such file or directory\)"):
+        stage_node(packed, tmp_path, threads=1)
 
 
 def test_leftovers_of_a_failed_staging_go_first(tmp_path, dataset):

@@ -1,5 +1,6 @@
 """A run is published once, never overwritten, never silently repeated."""
 
+import errno
 import json
 import stat
 
@@ -7,14 +8,15 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.errors import ConfigError, RunRefusedError
-from hpcai.measure import publish
+from hpcai.measure import attempts, publish
+from hpcai.measure.claim import claimed
 from hpcai.metrics.validity import invalid_reasons
 from hpcai.records import Artefact, Capture, read_record, write_json
 from hpcai.rules.judge import judge
 
 
 def attempt_of(folder, record):
-    attempt, seeded = publish.open_attempt(folder, record.plan)
+    attempt, seeded = attempts.open_attempt(folder, record.plan, attempts.attempt_name())
     return attempt, record.model_copy(update={"attempt": attempt.name, "plan": seeded, "plan_digest": seeded.digest})
 
 
@@ -43,11 +45,37 @@ def test_second_attempt_cannot_be_published(tmp_path, record):
     folder = tmp_path / record.run_id
     first, first_record = attempt_of(folder, record)
     second, second_record = attempt_of(folder, record)
+    (first / publish.INTERRUPTED).unlink()  # as if nobody had known of the first
     publish.publish(first, folder, first_record)
     with pytest.raises(RunRefusedError, match="another attempt was published"):
         publish.publish(second, folder, second_record)
     assert read_record(folder / publish.RECORD).attempt == first.name
     assert (second / publish.RECORD).exists()
+
+
+def test_an_attempt_that_was_given_up_cannot_be_published(tmp_path, record):
+    folder = tmp_path / record.run_id
+    first, first_record = attempt_of(folder, record)
+    attempt_of(folder, record)
+    with pytest.raises(RunRefusedError, match="was given up by another process"):
+        publish.publish(first, folder, first_record)
+    assert not (folder / publish.RECORD).exists()
+
+
+def test_a_full_file_system_leaves_nothing_half_written(tmp_path, record, monkeypatch):
+    folder = tmp_path / record.run_id
+    attempt, record = attempt_of(folder, record)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hpcai.files.os.fdopen", full)
+    with pytest.raises(OSError, match="No space"):
+        publish.publish(attempt, folder, record)
+    monkeypatch.undo()
+    assert not list(folder.rglob("*record.json*"))
+    publish.publish(attempt, folder, record)
+    assert read_record(folder / publish.RECORD) == record
 
 
 def test_other_settings_are_refused(tmp_path, record):
@@ -72,7 +100,7 @@ def test_breakdown_is_kept_as_an_earlier_attempt(tmp_path):
     assert publish.forget_breakdowns(tmp_path) == [folder]
     assert not (folder / publish.RECORD).exists()
     publish_run(folder, make_record())
-    assert [attempt.attempt for attempt in publish.broken_attempts(folder)] == [first.attempt]
+    assert [attempt.attempt for attempt in attempts.earlier_attempts(folder)] == [first.attempt]
     assert publish.forget_breakdowns(tmp_path) == []
 
 
@@ -108,12 +136,12 @@ def test_repeated_seed_is_refused(tmp_path, record):
     publish_run(tmp_path / record.run_id, record)
     other = record.plan.model_copy(update={"repetition": record.plan.repetition + 1})
     with pytest.raises(RunRefusedError, match=f"seed {record.plan.seed} was used by"):
-        publish.open_attempt(tmp_path / other.run_id, other)
+        attempts.open_attempt(tmp_path / other.run_id, other, "a2")
 
 
 def test_seed_from_entropy_is_written_down(tmp_path, record):
     plan = record.plan.model_copy(update={"seed": None, "seeds": "entropy"})
-    attempt, seeded = publish.open_attempt(tmp_path / plan.run_id, plan)
+    attempt, seeded = attempts.open_attempt(tmp_path / plan.run_id, plan, "a1")
     assert seeded.seed is not None
     assert json.loads((attempt / "plan.json").read_text())["seed"] == seeded.seed
     # Written down, it is still not a seed that the study derived.
@@ -127,6 +155,8 @@ def test_discard_moves_and_restore_puts_back(tmp_path, record):
     (folder / publish.RECORD).write_text("damaged")
     publish.republish(folder)
     assert read_record(folder / publish.RECORD).run_id == record.run_id
+    with claimed(folder), pytest.raises(RunRefusedError, match=r"process \d+ on .* measures here; wait for it"):
+        publish.discard(folder, "a test")
     target = publish.discard(folder, "a test")
     assert not folder.exists()
     assert (target / "reason.txt").read_text() == "a test\n"

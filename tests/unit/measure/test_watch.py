@@ -1,8 +1,12 @@
 """A launcher is watched: limits, signs of life, nothing left behind."""
 
+import errno
 import os
+import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -58,6 +62,54 @@ def test_a_deaf_launcher_is_killed(tmp_path, monkeypatch):
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     ending = run(tmp_path, deaf, Limits(run_s=4, stall_s=30))
     assert (ending.verdict, ending.exit_status) == ("timed_out", -9)
+
+
+def test_a_file_system_that_hangs_does_not_hold_up_the_watch(tmp_path, monkeypatch):
+    hangs = threading.Event()
+    monkeypatch.setattr("hpcai.measure.watch.KILLED_S", 0.2)
+    ending = run(tmp_path, "import time; time.sleep(60)", Limits(run_s=30, stall_s=1), on_poll=hangs.wait)
+    hangs.set()
+    assert ending.verdict == "stalled"
+
+
+@pytest.mark.parametrize("code", [errno.ESTALE, errno.EIO, errno.ENOENT])
+def test_a_file_system_that_is_gone_ends_in_a_verdict(tmp_path, monkeypatch, code):
+    real = Path.stat
+
+    def gone(path, **options):
+        if path.name == "heartbeat":
+            raise OSError(code, os.strerror(code))
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", gone)
+    assert run(tmp_path, "import time; time.sleep(60)", Limits(run_s=30, stall_s=1)).verdict == "stalled"
+
+
+def test_a_launcher_is_told_to_end_when_its_supervisor_is_killed(tmp_path):
+    told = tmp_path / "told"
+    launcher = (
+        "import pathlib, signal, sys, time\n"
+        f"def end(*_): pathlib.Path({str(told)!r}).touch(); sys.exit()\n"
+        "signal.signal(signal.SIGTERM, end)\nprint('ready', flush=True)\ntime.sleep(60)"
+    )
+    supervisor = (
+        "import pathlib, sys\nfrom hpcai.config.study import Limits\nfrom hpcai.measure.watch import watch\n"
+        f"watch([sys.executable, '-c', {launcher!r}], pathlib.Path({str(tmp_path)!r}), Limits(run_s=60, stall_s=60), "
+        "{'HPCAI_ATTEMPT': 'of a killed supervisor'})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", supervisor])
+    output = tmp_path / "output.log"
+    wait_for(lambda: output.exists() and "ready" in output.read_text())
+    process.kill()
+    process.wait()
+    wait_for(told.exists)
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_an_interrupted_supervisor_ends_its_launcher(tmp_path):

@@ -1,6 +1,8 @@
 """A weak-scaling group: all instances at the same time, each with resources of its own, repeated as a whole."""
 
 import json
+import os
+import signal
 import sys
 import threading
 
@@ -11,10 +13,10 @@ from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
 from hpcai.data.manifest import Manifest, write_manifest
-from hpcai.errors import ConfigError, LaunchError, RunRefusedError
-from hpcai.measure import launcher, publish, weak
+from hpcai.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
+from hpcai.measure import launcher, publish, recording, weak
 from hpcai.measure.weak import GroupInputs, measure_weak
-from hpcai.records import read_part, read_record, write_json
+from hpcai.records import Attempt, read_part, read_record, write_json
 from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
 
 INSTANCES = 3
@@ -176,6 +178,7 @@ def test_each_instance_has_its_own_limit(tmp_path, monkeypatch):
     plans = plans_of(2, limits=Limits(run_s=20, stall_s=20))
     plans[1] = plans[1].model_copy(update={"limits": Limits(run_s=1, stall_s=20)})
     group = Group(tmp_path, monkeypatch, plans)
+    monkeypatch.setattr(recording, "LATE_S", 0.1)
     monkeypatch.setitem(
         launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(3)"]
     )  # too long for one, and without reports for the other
@@ -207,6 +210,32 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
     assert len(ended) == INSTANCES
     assert not (group.folder / "claim.json").exists()
     assert not list(group.folder.rglob("record.json"))
+    verdicts = [read_part(Attempt, path) for path in group.folder.glob("i*/attempts/*/interrupted.json")]
+    assert [(verdict.outcome, verdict.reason) for verdict in verdicts] == [
+        ("interrupted", "given up: KeyboardInterrupt")
+    ] * INSTANCES
+
+
+def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group, monkeypatch):
+    real = launcher.LAUNCHERS["fake"]
+    monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
+    wait = weak.wait
+
+    def terminated(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return wait(*arguments, **options)
+
+    monkeypatch.setattr(weak, "wait", terminated)
+    with pytest.raises(RunInterruptedError, match=r"n1x1: ended from outside by SIGTERM; nothing is") as error:
+        group.measure()
+    assert error.value.status == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    monkeypatch.setattr(weak, "wait", wait)
+    monkeypatch.setitem(launcher.LAUNCHERS, "fake", real)
+    assert group.measure().counted == INSTANCES
+    for record in group.records():
+        (earlier,) = record.earlier_attempts
+        assert (earlier.outcome, earlier.reason) == ("interrupted", "ended from outside by SIGTERM")
 
 
 def test_plans_of_another_group_or_of_too_few_instances_are_named(group):

@@ -1,15 +1,15 @@
 """What each instance is given, and how the launchers are told."""
 
-import subprocess
-
 import pytest
+from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 from unit.record_factory import make_machine, make_plan
 
 from hpcai.errors import LaunchError
-from hpcai.measure import launcher, weak_shares
+from hpcai.measure import launcher
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.weak_shares import share_machine
 
+outside = pytest.fixture(autouse=True)(outside_of_jobs)
 GPUS = {"device": {"kind": "gpu"}, "accelerators_per_node": 4}
 
 
@@ -25,9 +25,8 @@ def group_plan(nodes=1, ranks_per_node=1, instances=2, **machine):
 
 @pytest.fixture(autouse=True)
 def node(monkeypatch):
-    """A node of four cores, called here, with all launchers, and outside any job."""
-    for name in ("SLURM_JOB_NODELIST", "CUDA_VISIBLE_DEVICES"):
-        monkeypatch.delenv(name, raising=False)
+    """A node of four cores, called here, with all launchers."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 6, 7})
     monkeypatch.setattr("socket.gethostname", lambda: "here")
     monkeypatch.setattr(launcher, "_find", lambda name: f"/usr/bin/{name}")
@@ -37,12 +36,7 @@ def node(monkeypatch):
 def job(monkeypatch):
     """A job of three nodes."""
 
-    def scontrol(command, **_):
-        assert command == ["scontrol", "show", "hostnames"]
-        return subprocess.CompletedProcess(command, 0, stdout="here\nthere\nfar\n")
-
-    monkeypatch.setenv("SLURM_JOB_NODELIST", "here,there,far")
-    monkeypatch.setattr(weak_shares.subprocess, "run", scontrol)
+    enter_job(monkeypatch, Scontrol("here", "there", "far"))
 
 
 def test_a_node_is_shared_by_its_usable_cores():
@@ -57,7 +51,7 @@ def test_a_run_that_is_no_instance_is_launched_as_before():
     for name in ("horovodrun", "mpirun", "srun"):
         command = launch_command(name, ranks, ["train", "--fast"])
         assert command[-2:] == ["train", "--fast"]
-        assert not {"/usr/bin/taskset", "--host", "--exact", "env"} & set(command)
+        assert not {"/usr/bin/taskset", "--host", "--nodelist=here", "env"} & set(command)
 
 
 def test_accelerators_are_shared_as_cores_are(monkeypatch):
@@ -81,18 +75,23 @@ def test_nodes_of_a_job_are_filled_one_after_the_other():
         ("there", (2, 3)),
     ]
     commands = [launch_command("mpirun", Ranks.of(plan, share.nodes), ["train"]) for share in shares]
-    assert "--host" not in commands[0]
-    assert commands[2][commands[2].index("--host") + 1] == "there:2"
+    assert "SLURM_NODELIST=here" in commands[0]
+    assert "SLURM_NODELIST=there" in commands[2]
 
 
 @pytest.mark.usefixtures("job")
-def test_slurm_chooses_the_cores_of_its_steps():
-    plan = group_plan(nodes=1, ranks_per_node=3, instances=3)
+def test_steps_of_a_job_have_cores_of_their_own():
+    plan = group_plan(nodes=1, ranks_per_node=2, instances=3)
     shares = share_machine(plan, "srun")
-    assert [share.nodes[0].host for share in shares] == ["here", "there", "far"]
-    assert {share.nodes[0].cores for share in shares} == {()}
+    assert [share.nodes[0].host for share in shares] == ["here", "here", "there"]
+    assert [share.nodes[0].cores for share in shares] == [(2, 3), (6, 7), (2, 3)]
     command = launch_command("srun", Ranks.of(plan, shares[1].nodes), ["train"])
-    assert command[-3:] == ["--exact", "--nodelist=there", "train"]
+    assert {"--overlap", "--nodelist=here"} <= set(command)
+    assert command[-4:] == ["/usr/bin/taskset", "--cpu-list", "6,7", "train"]
+
+
+def test_slurm_chooses_the_cores_of_jobs_of_their_own():
+    assert {share.nodes[0].cores for share in share_machine(group_plan(), "srun")} == {()}
 
 
 @pytest.mark.usefixtures("job")
@@ -101,7 +100,18 @@ def test_too_few_nodes():
         share_machine(group_plan(nodes=2, ranks_per_node=3, instances=2), "srun")
 
 
-@pytest.mark.parametrize(("name", "message"), [("horovodrun", "on one node here"), ("mpirun", "inside a job of Slurm")])
-def test_several_nodes_need_a_job_and_a_launcher_that_reaches_them(name, message):
-    with pytest.raises(LaunchError, match=message):
+@pytest.mark.parametrize("name", ["horovodrun", "mpirun", "srun"])
+def test_several_nodes_need_a_job(name):
+    with pytest.raises(LaunchError, match=f"need 2 nodes, which {name} finds inside a job of Slurm only"):
         share_machine(group_plan(nodes=2, instances=1), name)
+
+
+@pytest.mark.usefixtures("job")
+def test_horovodrun_reaches_the_nodes_of_a_job():
+    plan = group_plan(ranks_per_node=2, instances=3)
+    commands = [
+        launch_command("horovodrun", Ranks.of(plan, share.nodes), ["train"])
+        for share in share_machine(plan, "horovodrun")
+    ]
+    assert ["--hosts" in command for command in commands] == [False, False, True]
+    assert "--nodelist=there" in commands[2]

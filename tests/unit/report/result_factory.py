@@ -10,6 +10,7 @@ from unit.score_factory import make_work
 from unit.view_factory import make_captures, make_ceilings, make_link_fits, make_links, make_point
 from unit.view_factory import make_tables as make_views
 
+from hpcai.campaign.efficiency import efficiency_table
 from hpcai.characterise.collect import summarise_views
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.config.machine import Machine
@@ -125,16 +126,22 @@ def add_scores(results: Path, tables: Tables, records: list[RunRecord], machine:
     _draw(results / "figures", tables)
 
 
+def _shown(path: str, folder: Path) -> str:
+    """Return a path as the workflow sees it, which starts in the folder above results."""
+    return str(Path(path).relative_to(folder))
+
+
 def _study_tables(paths: list[Path], folder: Path) -> Tables:
     runs = collect_runs(paths)
-    # The workflow starts in the folder above results.
-    runs["record_path"] = [str(Path(path).relative_to(folder)) for path in runs["record_path"]]
+    efficiency = efficiency_table(paths)
+    runs["record_path"] = [_shown(path, folder) for path in runs["record_path"]]
     return {
         "runs": runs,
         "epochs": collect_epochs(paths),
         "scales": summarise_scales(runs),
         "scaling": compute_scaling(runs),
         "verdicts": collect_verdicts(paths),
+        "efficiency": efficiency.assign(record_path=[_shown(path, folder) for path in efficiency["record_path"]]),
     }
 
 

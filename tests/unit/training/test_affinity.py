@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.errors import LaunchError
-from hpcai.training.affinity import local_rank_of, own_cores
+from hpcai.training.affinity import accelerator_of, local_rank_of, own_cores
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_local_rank_of_each_launcher(variable: str) -> None:
 
 def test_local_rank_without_a_launcher() -> None:
     assert local_rank_of({"PATH": "x"}) == 0
+
+
+def test_a_rank_has_the_accelerator_of_its_number() -> None:
+    assert accelerator_of({"CUDA_VISIBLE_DEVICES": "2,GPU-8932f937"}, 1) == "GPU-8932f937"
+    assert accelerator_of({}, 1) == "1"

@@ -1,0 +1,141 @@
+"""What of a published run is damaged, and what to do about it."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic_core import from_json
+
+from hpcai.errors import RecordError
+from hpcai.measure.publish import RAW, RECORD
+from hpcai.records import Outcome, file_sha256, read_record
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What is damaged, and what to do about it."""
+
+    what: str
+    remedy: str
+    command: str
+
+
+@dataclass(frozen=True)
+class RecordFacts:
+    """What counts here of a run record."""
+
+    outcome: Outcome
+    reason: str
+    wall_s: float
+    started_utc: str
+    attempt: str
+
+
+def find_damages(path: Path, *, check_files: bool) -> Iterator[Damage]:
+    """Find what is damaged of a run whose record is published; ``check_files`` looks into every raw file."""
+    published, original = path / RECORD, path / RAW / RECORD
+    if not original.exists():
+        yield Damage(f"{published} is there, but its original {original} is not", *advise_discard(path))
+    elif published.stat().st_size != original.stat().st_size or (
+        check_files and published.read_bytes() != original.read_bytes()
+    ):
+        yield Damage(f"{published} is not the same as its original {original}", *advise_restore(path))
+    elif check_files:
+        yield from _file_damages(path)
+        if plan := find_plan_damage(path):
+            yield plan
+
+
+def _file_damages(path: Path) -> Iterator[Damage]:
+    try:
+        record = read_record(path / RAW / RECORD)
+    except RecordError as error:
+        yield Damage(" ".join(str(error).split()), *advise_discard(path))
+        return
+    for artefact in record.artefacts:
+        file = path / RAW / artefact.path
+        if not file.is_file():
+            yield Damage(f"{file}: is missing, but the record lists it", *advise_discard(path))
+        elif file.stat().st_size != artefact.bytes:
+            found = f"found {file.stat().st_size} bytes, the record says {artefact.bytes}"
+            yield Damage(f"{file}: {found}", *advise_discard(path))
+        elif file_sha256(file) != artefact.sha256:
+            yield Damage(f"{file}: its SHA-256 is not the one in the record", *advise_discard(path))
+
+
+def find_plan_damage(path: Path) -> Damage | None:
+    """Return what is wrong with the plan that the workflow wrote; without a right one it cannot start."""
+    plan = path / "plan.json"
+    try:
+        if plan.exists():
+            read_json(plan)
+    except RecordError as error:
+        what, remedy = advise_removal(plan, error, "the study")
+        return Damage(str(what), *remedy)
+    return None
+
+
+def advise_removal(path: Path, error: Exception, source: str) -> tuple[RecordError, tuple[str, str]]:
+    """Advise to remove a file that can be written again; return what is wrong with it, remedy and command."""
+    what = error if isinstance(error, RecordError) else RecordError(f"{path}: has no {error}")
+    return what, (f"remove it: the next start writes it from {source}", shlex.join(["rm", str(path)]))
+
+
+def advise_restore(path: Path) -> tuple[str, str]:
+    """Advise to put the original of a record back if it is well; return remedy and command."""
+    try:
+        read_record(path / RAW / RECORD)
+    except RecordError:
+        return advise_discard(path)
+    return "its original is well: put it back", f"hpcai restore {shlex.quote(str(path))}"
+
+
+def advise_discard(path: Path) -> tuple[str, str]:
+    """Advise to measure a run again, keeping what is there; return remedy and command."""
+    backup = "put the files back from a backup, or"
+    if (path / RAW / "plan.json").exists():
+        command = f'hpcai discard {shlex.quote(str(path))} --reason "damaged files"'
+        return f"{backup} put the run aside, so that it is measured again", command
+    # `hpcai discard` puts aside what was published; this was not, or is no longer.
+    moved = shlex.join(["mv", str(path), f"{path}.damaged"])
+    return f"{backup} move the folder away, so that the run is measured again", moved
+
+
+def read_facts(path: Path) -> RecordFacts:
+    """Read what counts here of a run record: to check it whole would take three times as long.
+
+    Raises
+    ------
+    RecordError
+        If it is no JSON, or lacks what counts.
+    """
+    found = read_json(path)
+    wall_s, told = found.get("wall_s"), found.get("outcome")
+    outcome = next((one for one in OUTCOMES if one == told), None)
+    if outcome is None:
+        raise RecordError(f"{path}: outcome: found {told!r}; expected one of {', '.join(OUTCOMES)}")
+    if not isinstance(wall_s, int | float):
+        raise RecordError(f"{path}: wall_s: found {wall_s!r}; expected seconds")
+    reason, started_utc, attempt = (str(found.get(key, "")) for key in ("reason", "started_utc", "attempt"))
+    return RecordFacts(outcome, reason, float(wall_s), started_utc, attempt)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON file.
+
+    Raises
+    ------
+    RecordError
+        If it is no JSON, or no object.
+    """
+    try:
+        found = from_json(path.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{path}: no valid JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise RecordError(f"{path}: found {type(found).__name__}; expected the keys of a record")
+    return found

@@ -1,0 +1,249 @@
+"""Says what state everything in a results folder is in; changes nothing."""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from hpcai.campaign.damages import Damage
+from hpcai.campaign.live import LiveRun, live_runs, wait_until_none
+from hpcai.campaign.planned import Knowledge, know
+from hpcai.campaign.run_folders import NAMED, RunFolder, discarded_folders, planned_folders, present_folders
+from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
+from hpcai.campaign.states import RunState, state_of
+from hpcai.campaign.surroundings import (
+    ControllerState,
+    Space,
+    controller_state,
+    incomplete_files,
+    is_locked,
+    missing_data,
+    report_problem,
+    spaces,
+)
+from hpcai.config.runs import PROFILES
+from hpcai.errors import ConfigError
+from hpcai.measure.publish import refuse_changed
+
+STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "rounds"})
+"""Targets of the workflow that end before the study's report."""
+
+LOOKED_AT_ONCE = 8
+"""Folders on a network file system mostly wait for its server."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something that is not well beside the runs themselves, and what to do about it."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What lies around the runs."""
+
+    controller: ControllerState
+    queue: tuple[QueuedJob, ...] | None
+    locked: bool
+    incomplete: tuple[str, ...]
+    missing_data: tuple[str, ...]
+    changed: str
+    """Published runs that the study now asks for with other settings; blank: none, or no study was read."""
+    report: str
+    """What of tables and report is missing or old; blank: nothing."""
+    spaces: tuple[Space, ...]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The state of a results folder."""
+
+    knowledge: Knowledge
+    states: tuple[RunState, ...]
+    """Of all planned measurements; of all that are there if it is not known what is planned."""
+    not_planned: tuple[RunState, ...]
+    discarded: tuple[str, ...]
+    around: Surroundings
+
+    @property
+    def counts(self) -> dict[str, Counter[str]]:
+        """How many measurements are in which state, by stage."""
+        counts = {stage: Counter[str]() for stage in NAMED}
+        for one in self.states:
+            counts[one.folder.stage][one.state] += 1
+        return counts
+
+    @property
+    def every_state(self) -> tuple[RunState, ...]:
+        """Planned or not."""
+        return (*self.states, *self.not_planned)
+
+    def in_state(self, *states: str) -> list[RunState]:
+        """Return the planned measurements in some states; what is at work or damaged counts planned or not."""
+        others = (one for one in self.not_planned if one.state in {"under way", "damaged"})
+        return [one for one in (*self.states, *others) if one.state in states]
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether something is at work, or will be without anybody doing anything."""
+        return bool(self.in_state("under way") or self.around.queue or self.around.controller == "alive")
+
+    @property
+    def may_be_under_way(self) -> bool:
+        """The same, or a workflow on another host may be at work, which nobody sees here."""
+        return self.is_under_way or (self.around.locked and self.around.controller == "elsewhere")
+
+    @property
+    def missing(self) -> list[RunState]:
+        """Planned measurements that the workflow will call when it is started."""
+        return self.in_state("not started", "interrupted", "adoptable")
+
+    @property
+    def exit_status(self) -> int:
+        """0: all finished and well; 2: something is missing, broken down or under way; 3: something is damaged."""
+        if self.in_state("damaged"):
+            return 3
+        around = self.around
+        unwell = around.missing_data or around.changed or around.report or around.locked
+        return 2 if self.missing or self.in_state("broken down") or self.is_under_way or unwell else 0
+
+
+def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False) -> Diagnosis:
+    """Look at a results folder.
+
+    Parameters
+    ----------
+    results
+        Results folder.
+    study
+        A study file to compare with; None: the plan of the last start, or the default study.
+    check_files
+        Check whole records, and raw files against the sizes and digests in them; reads everything.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder, or the study is not valid.
+    """
+    knowledge = know(results, study)
+    planned = planned_folders(results, knowledge.planned.points) if knowledge.planned else {}
+    # Who is at work is asked first: a run that ends meanwhile is then "under way", never "without a verdict".
+    live = {run.name: run for run in live_runs(results)}
+    others = [RunFolder(results, name) for name in present_folders(results) if name not in planned]
+    look = partial(_state, live=live, check_files=check_files)
+    with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
+        states, other_states = tuple(pool.map(look, planned.values())), tuple(pool.map(look, others))
+    if knowledge.planned is None:
+        states, other_states = other_states, ()
+    discarded, asked = tuple(discarded_folders(results)), [one.folder.name for one in states]
+    return Diagnosis(knowledge, states, other_states, discarded, _look_around(knowledge, asked))
+
+
+def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) -> RunState:
+    try:
+        try:
+            return state_of(folder, live.get(folder.name), check_files=check_files)
+        except FileNotFoundError:
+            # It was published or put aside just now, while it was looked at.
+            return state_of(folder, None, check_files=check_files)
+    except OSError as error:
+        # Nothing is known of this one; the others can be looked at all the same.
+        what = f"{error.filename or folder.path}: cannot be read ({error.strerror})"
+        damage = Damage(what, "ask its owner for access, or look again when the file system is back", "")
+        return RunState(folder, "damaged", reason=what, damages=(damage,))
+
+
+def _look_around(knowledge: Knowledge, names: list[str]) -> Surroundings:
+    working, note, planned = knowledge.working_folder, knowledge.note, knowledge.planned
+    return Surroundings(
+        controller=controller_state(note.controller if note else None, working),
+        queue=queued_jobs(working),
+        locked=is_locked(working),
+        incomplete=tuple(incomplete_files(working)),
+        missing_data=tuple(missing_data(planned.datasets, working)) if planned else (),
+        changed=_changed_settings(knowledge),
+        report="" if note and STAGES & set(note.command) else report_problem(knowledge.results, names),
+        spaces=spaces(knowledge.results, planned.node_local if planned else None),
+    )
+
+
+def _changed_settings(knowledge: Knowledge) -> str:
+    campaign, results = knowledge.campaign, knowledge.results
+    if campaign is None:
+        return ""
+    profiles = [(results / "profiles" / kind, campaign.profiles(kind)) for kind in PROFILES]
+    try:
+        refuse_changed([(results / "runs", campaign.plans()), (results / "weak", campaign.weak_plans()), *profiles])
+    except ConfigError as error:
+        return str(error)
+    return ""
+
+
+def problems_of(diagnosis: Diagnosis) -> list[Problem]:
+    """Return what is not well beside the states of the runs, the worst first."""
+    found = [Problem(damage.what, damage.remedy) for one in diagnosis.every_state for damage in one.damages]
+    around, knowledge = diagnosis.around, diagnosis.knowledge
+    if around.changed:
+        found.append(Problem(around.changed, "the workflow does not start before this is settled"))
+    full = [space for space in around.spaces if space.is_full]
+    found += [Problem(f"{space.what}: almost full ({space.place})", "make space first") for space in full]
+    if around.locked and around.controller != "alive":
+        found.append(_lock_problem(diagnosis))
+    if around.incomplete and around.controller != "alive":
+        names = ", ".join(around.incomplete[:3]) + (", ..." if len(around.incomplete) > 3 else "")
+        found.append(
+            Problem(
+                f"{len(around.incomplete)} files were being written when their job ended ({names})",
+                "--rerun-incomplete makes them again; a measured run is only published again",
+            )
+        )
+    if around.missing_data:
+        found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))
+    if around.report:
+        found.append(Problem(around.report, "the next start writes it"))
+    if knowledge.note_problem:
+        found.append(Problem(knowledge.note_problem, "until then --study tells what is planned"))
+    leftovers = [left for one in diagnosis.every_state if one.state != "under way" for left in one.leftovers]
+    if leftovers:
+        more = f" and {len(leftovers) - 1} more" if len(leftovers) > 1 else ""
+        found.append(Problem(f"{leftovers[0]}{more}", "nothing: the next start of the run clears it up"))
+    return found
+
+
+def _lock_problem(diagnosis: Diagnosis) -> Problem:
+    note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
+    if diagnosis.around.controller == "ended":
+        return Problem(f"{working} is locked by a workflow that has ended", "`snakemake --unlock`, once nothing runs")
+    where = f"on {note.controller.host}, which cannot be seen from here" if note else "that is not known"
+    return Problem(
+        f"{working} is locked by a workflow {where}",
+        "look there whether it still runs; if it does not: `snakemake --unlock`",
+    )
+
+
+def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: float | None = None) -> None:
+    """Wait until no run, no Slurm job and no workflow of a results folder is at work any more.
+
+    Parameters
+    ----------
+    results
+        Results folder.
+    say
+        Is told what there is to wait for.
+    longest_s
+        Wait no longer than this [s]; None: as long as it takes.
+    """
+    knowledge = know(results, None)
+    working, note = knowledge.working_folder, knowledge.note
+
+    def look() -> list[str]:
+        jobs = [f"Slurm job {job.job_id} ({job.state}: {job.work})" for job in queued_jobs(working) or ()]
+        found = [run.words for run in live_runs(results)] + jobs
+        alive = controller_state(note.controller if note else None, working) == "alive"
+        return [*found, "the workflow itself"] if alive else found
+
+    wait_until_none(look, say, longest_s)

@@ -1,0 +1,90 @@
+"""The command ``hpcai efficiency``: what each job asked for, and what it used."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.parsers.reading import Reading
+
+AUTO = "auto"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="by default results")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write all runs; other jobs go to FILE_jobs beside it")
+    parser.add_argument(
+        "--sacct",
+        metavar="FILE",
+        help="output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, or "
+        "'auto' to ask Slurm's accounting: adds the jobs that are no runs",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the report and return 0.
+
+    Raises
+    ------
+    ConfigError
+        If there is nothing to report on, or accounting was asked for and does not answer.
+    RecordError
+        If a record is damaged.
+    """
+    from hpcai.campaign.efficiency_text import say_efficiency
+    from hpcai.compare.output import write_frame
+
+    table = _read(arguments.results)
+    reading = _read_jobs(arguments.sacct, table, arguments.results) if arguments.sacct else None
+    jobs = None
+    if reading is not None:
+        jobs = reading.table[~reading.table["job"].isin(set(table["slurm_job"]))].drop(columns="work_folder")
+        print(*(f"sacct: {reason}" for reason in reading.reasons), sep="\n", end="\n" if reading.reasons else "")
+    if arguments.csv:
+        write_frame(table, arguments.csv)
+        if jobs is not None:
+            write_frame(jobs, arguments.csv.with_name(f"{arguments.csv.stem}_jobs{arguments.csv.suffix}"))
+    print(say_efficiency(table, jobs))
+    return 0
+
+
+def _read(results: Path) -> "pd.DataFrame":
+    """Return the rows of all runs of a results folder, those without a record included."""
+    from hpcai.campaign.efficiency import as_table, efficiency_table, unfinished_row
+    from hpcai.measure.publish import RECORD
+
+    folders = _run_folders(results)
+    if not folders:
+        raise ConfigError(f"{results}: found no run, expected a results folder; name one: `hpcai efficiency RESULTS`")
+    recorded = [folder / RECORD for folder in folders if (folder / RECORD).exists()]
+    rows = [row for folder in folders if not (folder / RECORD).exists() and (row := unfinished_row(folder))]
+    return as_table([*efficiency_table(recorded).to_dict("records"), *rows])
+
+
+def _run_folders(results: Path) -> list[Path]:
+    """Return the folders of runs; of a weak-scaling group those of its instances."""
+    from hpcai.campaign.run_folders import present_folders
+    from hpcai.measure.publish import INSTANCE
+
+    folders = []
+    for name in present_folders(results):
+        folder = results / name
+        group = name.startswith("weak/")
+        folders += [own for own in sorted(folder.iterdir()) if INSTANCE.fullmatch(own.name)] if group else [folder]
+    return folders
+
+
+def _read_jobs(source: str, table: "pd.DataFrame", results: Path) -> "Reading":
+    from hpcai.campaign.sacct import ask_jobs, read_jobs
+
+    if source != AUTO:
+        return read_jobs(Path(source))
+    starts = sorted(filter(None, table["started_utc"]))
+    if not starts:
+        raise ConfigError(f"--sacct auto: {results} has no run that says when it started; name a file of sacct")
+    return ask_jobs(starts[0], results.resolve().parent)

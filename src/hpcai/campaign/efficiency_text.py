@@ -1,0 +1,105 @@
+"""The efficiency of a campaign for a terminal: sums by benchmark, then the runs that used least."""
+
+import math
+from textwrap import fill
+
+import pandas as pd
+
+from hpcai.campaign.text_table import WIDTH, say_number, say_percent, say_table
+
+MOST_ROWS = 30
+SUM_HEADS = ("benchmark", "runs", "node-h", "lost", "core-h", "CPU [%]", "mem. [%]", "limit [%]", "rest [%]")
+RUN_HEADS = ("run", "cores", "wall [s]", "CPU [%]", "mem. [%]", "limit [%]", "rest [%]")
+JOB_HEADS = ("rule", "jobs", "node-h", "core-h", "CPU [%]", "limit [%]", "largest task [MiB]")
+LEGEND = (
+    "CPU: processor time of all ranks / (cores given x wall time). mem.: the fullest node's ranks / memory "
+    "given per node. limit: wall time / time limit, the largest. rest: share of the wall time outside training and "
+    "evaluation. lost: node-hours of attempts that broke down or were interrupted; earlier ones are not in node-h. "
+    "Means are of the runs that have the number, weighted by core-hours. – not known. Wall times are the launcher's: "
+    "waiting in the queue and the supervisor's own work are not in them. Method: measured."
+)
+
+
+def say_efficiency(table: pd.DataFrame, jobs: pd.DataFrame | None = None) -> str:
+    """Return the sums by benchmark and for the campaign, the runs that used least of their cores, and other jobs.
+
+    Parameters
+    ----------
+    table
+        :func:`hpcai.campaign.efficiency.efficiency_table`.
+    jobs
+        Jobs of sacct that are no runs of the table; None where accounting was not asked.
+    """
+    stage = table["kind"].map(lambda kind: {"timed": "", "weak": " weak"}.get(kind, " profiled"))
+    groups = [(str(name), part) for name, part in table.groupby(table["benchmark"] + stage, sort=True)]
+    sums = [_sum_row(name, part) for name, part in [*groups, ("all", table)]]
+    parts = [say_table(SUM_HEADS, sums), fill(LEGEND, WIDTH), "", _say_runs(table), *_say_reasons(table)]
+    if jobs is not None:
+        parts += ["", _say_jobs(jobs)]
+    return "\n".join(parts)
+
+
+def _sum_row(name: str, part: pd.DataFrame) -> list[str]:
+    return [
+        name,
+        str(len(part)),
+        *(say_number(_sum(part[column])) for column in ("node_hours", "lost_node_hours", "core_hours")),
+        *(say_percent(_mean(part, column)) for column in ("cpu_used_ratio", "memory_used_ratio")),
+        say_percent(part["time_used_ratio"].max()),
+        say_percent(_mean(part, "overhead_ratio")),
+    ]
+
+
+def _sum(values: pd.Series) -> float:
+    return float(values.sum(min_count=1))
+
+
+def _mean(part: pd.DataFrame, column: str) -> float:
+    """Return the mean of the known values, weighted by core-hours."""
+    known = part.dropna(subset=[column, "core_hours"])
+    weights = float(known["core_hours"].sum())
+    return float((known[column] * known["core_hours"]).sum()) / weights if weights > 0 else math.nan
+
+
+def _say_runs(table: pd.DataFrame) -> str:
+    shown = table.sort_values("cpu_used_ratio", kind="stable").head(MOST_ROWS)
+    rows = [
+        [
+            f"{row['run_id']} {row['kind']}" if row["kind"] != "timed" else str(row["run_id"]),
+            *(say_number(row[column]) for column in ("asked_cores", "wall_s")),
+            *(say_percent(row[column]) for column in ("cpu_used_ratio", "memory_used_ratio", "time_used_ratio")),
+            say_percent(row["overhead_ratio"]),
+        ]
+        for row in shown.to_dict("records")
+    ]
+    more = len(table) - len(shown)
+    head = f"Runs, the least busy first{f' ({len(shown)} of {len(table)}; --csv has all)' if more else ''}:"
+    return f"{head}\n{say_table(RUN_HEADS, rows)}"
+
+
+def _say_reasons(table: pd.DataFrame) -> list[str]:
+    counts = table.loc[table["reason"] != "", "reason"].value_counts()
+    told = table["source"].replace("", "no run ended in a record").value_counts()
+    return [
+        "",
+        *(f"what was given, by {source}: {count} runs" for source, count in told.items()),
+        *(fill(f"empty in {count} runs: {reason}", WIDTH) for reason, count in counts.head(MOST_ROWS).items()),
+    ]
+
+
+def _say_jobs(jobs: pd.DataFrame) -> str:
+    rows = [
+        [
+            str(rule) or "(no rule in the comment)",
+            str(len(part)),
+            say_number(_sum(part["node_hours"])),
+            say_number(_sum(part["core_hours"])),
+            say_percent(_mean(part, "cpu_efficiency_ratio")),
+            say_percent(part["time_limit_used_ratio"].max()),
+            say_number(part["task_memory_bytes"].max() / 2**20),
+        ]
+        for rule, part in jobs.groupby("rule", sort=True)
+    ]
+    if not rows:
+        return "Other jobs in Slurm's accounting: none"
+    return f"Other jobs in Slurm's accounting (sacct):\n{say_table(JOB_HEADS, rows)}"

@@ -1,0 +1,106 @@
+"""The estimate of a campaign for a terminal, at most 100 columns wide."""
+
+from collections.abc import Callable
+from textwrap import fill
+
+from hpcai.campaign.estimate import Estimate, WallTime
+from hpcai.campaign.estimate_data import Amount
+from hpcai.campaign.text_table import WIDTH, say_number, say_table
+from hpcai.metrics.words import say_bytes
+
+STAGE_HEADS = (
+    "stage", "jobs", "done", "nodes", "limit [node-h]", "limit [core-h]", "expected [node-h]", "known jobs",
+)  # fmt: skip
+DATA_HEADS = ("dataset", "samples", "archives", "shards", "files", "shard files")
+MARKS = {"measured": "", "declared": "", "modelled": "~ ", "upper bound": "≤ "}
+UNKNOWN = "not known"
+LEGEND = "~ modelled, ≤ upper bound, no mark: measured or declared. `--json` has the source of each number."
+
+
+def say_estimate(estimate: Estimate) -> str:
+    """Return tables of jobs, wall time, storage and files, and what to look at."""
+    parts = [
+        f"study {estimate.study} on {estimate.machine}: {_count(estimate.nodes, 'node')} of "
+        f"{_count(estimate.cores_per_node, 'core')}; node-hours, times and files are of what is still to do",
+        _say_stages(estimate),
+        "\n".join(_say_wall(one) for one in estimate.wall_times),
+        _say_storage(estimate),
+        say_table(("files created", "number"), [(one.cause, _say(one.files, _whole)) for one in estimate.files]),
+        "\n".join(_wrap(f"! {warning}") for warning in estimate.warnings),
+    ]
+    return "\n\n".join(parts)
+
+
+def _say_stages(estimate: Estimate) -> str:
+    rows = [
+        (
+            one.stage,
+            str(one.jobs),
+            str(one.done),
+            str(one.largest_nodes),
+            *(_say(amount, say_number) for amount in (one.limit_node_hours, one.limit_core_hours)),
+            _say(one.expected_node_hours, say_number),
+            f"{one.known} of {one.jobs - one.done}",
+        )
+        for one in estimate.stages
+    ]
+    notes = (
+        "nodes: of the largest job. limit: each run takes limits.run_s (declared); a batch job's own limit is longer "
+        "by what comes before and after the run. expected: from medians of equal runs of earlier results, for the "
+        "jobs of the last column only. Tables, figures and reports are not counted: `snakemake -n` lists them."
+    )
+    return f"{say_table(STAGE_HEADS, rows)}\n{_wrap(notes)}"
+
+
+def _say_wall(wall: WallTime) -> str:
+    head = "jobs that train, one after the other" if wall.width == 1 else f"jobs that train, {wall.width} at a time"
+    limit, expected = (_say(amount, _hours) for amount in (wall.limit_s, wall.expected_s))
+    told = f" ({wall.expected_s.source})"
+    return _wrap(f"{head}: {limit} by their limits; expected {expected}{told}; waiting in a queue not counted")
+
+
+def _say_storage(estimate: Estimate) -> str:
+    rows = [
+        (
+            one.name,
+            *(_say(amount, say_bytes) for amount in (one.sample_bytes, one.archive_bytes, one.shard_bytes)),
+            *(_say(amount, _whole) for amount in (one.sample_files, one.shard_files)),
+        )
+        for one in estimate.datasets
+    ]
+    scratch = [(name, _say(amount, say_bytes), amount.source) for name, amount in estimate.scratch]
+    shared = (
+        f"results: {_say(estimate.results_bytes, say_bytes)} ({estimate.results_bytes.source}); "
+        f"free on the shared file system: {_say(estimate.free_bytes, say_bytes)}"
+    )
+    parts = [say_table(DATA_HEADS, rows), LEGEND, *_unknown_sizes(estimate), _wrap(shared)]
+    if scratch:
+        parts += ["", say_table(("node-local scratch, fullest node", "bytes", "staged"), scratch)]
+    return "\n".join(parts)
+
+
+def _say(amount: Amount, words: Callable[[float], str]) -> str:
+    return UNKNOWN if amount.value is None else f"{MARKS[amount.method]}{words(amount.value)}"
+
+
+def _hours(value_s: float) -> str:
+    return f"{say_number(value_s / 3600)} h"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _wrap(text: str) -> str:
+    return fill(text, WIDTH)
+
+
+def _unknown_sizes(estimate: Estimate) -> list[str]:
+    """Return in one line why sizes are not known, each reason once."""
+    amounts = [amount for one in estimate.datasets for amount in (one.sample_bytes, one.archive_bytes)]
+    reasons = dict.fromkeys(amount.source for amount in amounts if amount.value is None)
+    return [_wrap(f"{UNKNOWN}: {'; '.join(reasons)}")] if reasons else []

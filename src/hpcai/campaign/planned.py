@@ -1,0 +1,59 @@
+"""What is known of a campaign's plan: from the note of its last start, or from a study file."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcai.campaign.note import NOTE, Note, Planned, planned_by, read_note
+from hpcai.config.load import load_study_file
+from hpcai.config.plans import Campaign
+from hpcai.errors import ConfigError, RecordError
+
+DEFAULT_STUDY = Path("config/study.yaml")
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What a results folder and a study file tell of what is planned."""
+
+    results: Path
+    note: Note | None
+    note_problem: str
+    """What is wrong with the note; blank if nothing is."""
+    planned: Planned | None
+    source: str
+    """Where the plan comes from, in words."""
+    campaign: Campaign | None = None
+    """The checked study, if a study file was read."""
+
+    @property
+    def working_folder(self) -> Path:
+        """The folder that the workflow was started in."""
+        return (self.results / (self.note.working_folder if self.note else "..")).resolve()
+
+
+def know(results: Path, study: Path | None) -> Knowledge:
+    """Return what is known of the plan of a results folder.
+
+    A study file that is named comes first, then the note, then the default study beside which the command is started.
+
+    Raises
+    ------
+    ConfigError
+        If there is no results folder, or the study is not valid.
+    """
+    note, problem = None, ""
+    try:
+        note = read_note(results)
+    except RecordError as error:
+        problem = str(error)
+    if study is None and note is None and DEFAULT_STUDY.is_file() and results.resolve() == Path("results").resolve():
+        study = DEFAULT_STUDY
+    if study is not None:
+        campaign = load_study_file(study)
+        return Knowledge(results, note, problem, planned_by(campaign), f"as {study} plans", campaign)
+    if not results.is_dir():
+        raise ConfigError(f"{results}: no such folder; name a results folder, or a study with --study")
+    if note is None:
+        return Knowledge(results, None, problem, None, f"what was planned is not known: no {NOTE}, no --study")
+    started = f"as planned when the workflow last started, {note.started_utc} on {note.controller.host}"
+    return Knowledge(results, note, problem, note.planned, started)

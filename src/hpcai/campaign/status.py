@@ -1,0 +1,151 @@
+"""How far a running campaign is: stages, runs under way, Slurm's queue, and when it is expected to end."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcai.campaign.doctor import Diagnosis, diagnose
+from hpcai.campaign.durations import say_duration
+from hpcai.campaign.forecast import Forecast, forecast
+from hpcai.campaign.live import Progress, progress_of
+from hpcai.campaign.run_folders import NAMED
+from hpcai.campaign.slurm_queue import QueuedJob
+
+DONE = ("finished", "adoptable")
+FAILED = ("broken down", "damaged")
+LINES = 30
+"""So many runs under way are shown."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far one stage is."""
+
+    name: str
+    planned: int
+    done: int
+    running: int | None
+    """None: what runs of it cannot be seen in the results."""
+    failed: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """How far a campaign is."""
+
+    diagnosis: Diagnosis
+    stages: tuple[Stage, ...]
+    progress: dict[str, Progress]
+    """Of the measurements under way, by folder."""
+    forecast: Forecast
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is at work, nor will be by itself."""
+        return not self.diagnosis.may_be_under_way
+
+
+def status_of(results: Path) -> Status:
+    """Look how far the campaign of a results folder is.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such folder.
+    """
+    diagnosis = diagnose(results)
+    live = [one.folder for one in diagnosis.in_state("under way")]
+    progress = {folder.name: progress_of(folder.path) for folder in live}
+    elapsed_s = {name: one.elapsed_s for name, one in progress.items() if one.elapsed_s is not None}
+    known = diagnosis.knowledge.planned is not None
+    expected = forecast(diagnosis.states, elapsed_s) if known else Forecast(None, "what was planned is not known")
+    return Status(diagnosis, tuple(_stages(diagnosis)), progress, expected)
+
+
+def _stages(diagnosis: Diagnosis) -> list[Stage]:
+    stages = []
+    planned = diagnosis.knowledge.planned
+    if planned is not None:
+        missing = Counter(file.endswith("packed.json") for file in diagnosis.around.missing_data)
+        sizes = {"data": len(planned.datasets), "pack": sum(dataset.packed for dataset in planned.datasets)}
+        for (name, size), is_packed in zip(sizes.items(), (False, True), strict=True):
+            stages.append(Stage(name, size, size - missing[is_packed], None, 0, missing[is_packed]))
+    for stage, counts in diagnosis.counts.items():
+        done, failed = (sum(counts[state] for state in states) for states in (DONE, FAILED))
+        running, total = counts["under way"], counts.total()
+        stages.append(Stage(NAMED[stage], total, done, running, failed, total - done - failed - running))
+    return stages
+
+
+def say_status(status: Status) -> str:
+    """Return the status as text of some 100 columns."""
+    knowledge = status.diagnosis.knowledge
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
+    study = f"study {knowledge.planned.study}, " if knowledge.planned else ""
+    lines = [f"{knowledge.results}: {study}{knowledge.source}; seen {stamp}", "", *_stage_lines(status.stages)]
+    lines += _running_lines(status)
+    lines += _queue_lines(status.diagnosis.around.queue)
+    lines += ["", _end_line(status)]
+    return "\n".join(lines)
+
+
+def _stage_lines(stages: Sequence[Stage]) -> list[str]:
+    lines = [f"{'':<12}  {'planned':>7}  {'done':>7}  {'running':>7}  {'failed':>7}  {'waiting':>7}"]
+    for stage in stages:
+        running = "not seen" if stage.running is None and stage.waiting else stage.running or "-"
+        cells = (stage.planned or "-", stage.done or "-", running, stage.failed or "-", stage.waiting or "-")
+        lines.append(f"{stage.name:<12}" + "".join(f"  {cell:>7}" for cell in cells))
+    return lines
+
+
+def _running_lines(status: Status) -> list[str]:
+    runs = [one for one in status.diagnosis.in_state("under way") if one.live is not None]
+    if not runs:
+        return []
+    lines = ["", "Under way:"]
+    for one in runs[:LINES]:
+        holder = one.live.holder if one.live else None
+        place = f"{holder.host}{f', job {holder.slurm_job}' if holder.slurm_job else ''}" if holder else ""
+        lines.append(f"  {one.folder.name} ({place}): {say_progress(status.progress[one.folder.name])}")
+    return [*lines, f"  ... and {len(runs) - LINES} more"] if len(runs) > LINES else lines
+
+
+def say_progress(progress: Progress) -> str:
+    """Return in words how far a run is."""
+    limit = f" of at most {say_duration(progress.limit_s)}" if progress.limit_s is not None else ""
+    elapsed = f"{say_duration(progress.elapsed_s)}{limit}"
+    if not progress.started:
+        return f"prepares, or waits for its turn; {elapsed}" if progress.elapsed_s is not None else "prepares"
+    parts = ["no epoch done yet" if progress.epoch is None else f"epoch {progress.epoch} done"]
+    if progress.quality is not None:
+        target = f" (target {progress.target:g})" if progress.target is not None else ""
+        parts.append(f"quality {progress.quality:.4g}{target}")
+    silent = "" if progress.silent_s is None else f", last sign of life {say_duration(progress.silent_s)} ago"
+    return f"{', '.join(parts)}; {elapsed}{silent}"
+
+
+def _queue_lines(queue: tuple[QueuedJob, ...] | None) -> list[str]:
+    if not queue:
+        return []
+    counts = Counter((job.state, job.reason) for job in queue)
+    lines = [
+        f"  {count} {state}" + ("" if reason == "None" else f": {reason}") for (state, reason), count in counts.items()
+    ]
+    return ["", f"Slurm's queue, jobs of this folder: {len(queue)}", *lines]
+
+
+def _end_line(status: Status) -> str:
+    expected = status.forecast
+    if expected.remaining_s is None:
+        return f"Expected end of the measurements: not known, {expected.basis}"
+    if expected.remaining_s == 0.0:
+        return f"Expected end of the measurements: {expected.basis}"
+    if status.is_over:
+        return (
+            f"Nothing is at work; the measurements still take {say_duration(expected.remaining_s)} ({expected.basis})"
+        )
+    end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + expected.remaining_s))
+    return f"Expected end of the measurements: {end}, in {say_duration(expected.remaining_s)} ({expected.basis})"

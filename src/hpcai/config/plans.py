@@ -1,0 +1,104 @@
+"""A checked study: its machine, its benchmarks, its run tables, and the plan of each of its runs."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hpcai.config.machine import Machine
+from hpcai.config.runs import Point, ProfileKind, RunKind, RunPlan, RunRow, WeakRow, derive_seed
+from hpcai.config.study import Study
+from hpcai.config.workloads import Benchmark
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A checked study: the study file, its machine, its benchmarks, its run tables, and files of published results."""
+
+    study: Study
+    machine: Machine
+    benchmarks: dict[str, Benchmark]
+    rows: tuple[RunRow, ...]
+    published: tuple[Path, ...] = ()
+    weak_rows: tuple[WeakRow, ...] = ()
+
+    @property
+    def datasets(self) -> dict[str, Benchmark]:
+        """One benchmark for each dataset, by the dataset's name."""
+        return {benchmark.data.dataset: benchmark for benchmark in reversed(self.benchmarks.values())}
+
+    def plans(self) -> Mapping[str, RunPlan]:
+        """Return the plan of every timed run, by its run id."""
+        return Plans(self, ((row, number) for row in self.rows for number in range(1, row.repeats + 1)))
+
+    def profiles(self, profile: ProfileKind) -> Mapping[str, RunPlan]:
+        """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
+
+        Hardware counters are read at the smallest scale: tools that replay kernels cannot replay an exchange.
+        """
+        chosen: dict[tuple[str, str], RunRow] = {}
+        for row in sorted(self.rows, key=lambda row: row.ranks, reverse=profile == "counters"):
+            chosen[row.benchmark, row.variant] = row
+        steps = self.study.power_steps if profile == "power" else self.study.profile_steps
+        return Plans(self, ((row, 1) for row in chosen.values()), "profiled", profile=profile, max_steps=steps)
+
+    def weak_plans(self) -> Mapping[str, RunPlan]:
+        """Return the plan of every instance of every weak-scaling group, by its run id."""
+        return Plans(self, ((row, number) for row in self.weak_rows for number in range(1, row.instances + 1)), "weak")
+
+    def plan(self, row: RunRow | WeakRow, repetition: int, kind: RunKind = "timed", **profile: object) -> RunPlan:
+        """Return the plan of one repetition, or of one instance, of one row."""
+        benchmark = self.benchmarks[row.benchmark]
+        # HPC AI500 starts the clock when the first training batch is read (V2.0, 6.2).
+        suite = benchmark.suite
+        fields: dict[str, Any] = {
+            "study": self.study.name,
+            "benchmark": benchmark,
+            "machine": self.machine,
+            "point": Point(**row.model_dump(exclude={"repeats", "instances"})),
+            "repetition": repetition,
+            "seed": self.seed(row.run_id(kind, repetition), str(profile.get("profile", kind))),
+            "seeds": self.study.seeds,
+            "kind": kind,
+            "instances": row.instances if isinstance(row, WeakRow) else None,
+            "rule_set": self.study.rule_set,
+            "time_staging": self.study.time_staging and suite == "mlperf_hpc",
+            "limits": self.study.limits,
+            "submission": self.study.submission,
+        }
+        return RunPlan(**fields, **profile)
+
+    def seed(self, run_id: str, kind: str) -> int | None:
+        """Return the seed of a run of a kind (of a profiled run: its profile); None if entropy decides."""
+        return derive_seed(self.study.seed, f"{kind}/{run_id}") if self.study.seeds == "derived" else None
+
+
+class Plans(Mapping[str, RunPlan]):
+    """Plans by run id. Each is made when it is asked for: a study has ten thousand, and a job needs one of them."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        runs: Iterable[tuple[RunRow | WeakRow, int]],
+        kind: RunKind = "timed",
+        **profile: Any,  # noqa: ANN401  settings of a profiled run
+    ) -> None:
+        self._runs = {row.run_id(kind, number): (row, number) for row, number in runs}
+        self._campaign, self._kind, self._profile = campaign, kind, profile
+
+    def __getitem__(self, run_id: str) -> RunPlan:
+        """Return the plan of a run."""
+        row, number = self._runs[run_id]
+        return self._campaign.plan(row, number, self._kind, **self._profile)
+
+    def __contains__(self, run_id: object) -> bool:
+        """Return whether the study has this run."""
+        return run_id in self._runs
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the run ids, in the order of the run table."""
+        return iter(self._runs)
+
+    def __len__(self) -> int:
+        """Return the number of runs."""
+        return len(self._runs)

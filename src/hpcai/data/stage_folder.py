@@ -1,0 +1,163 @@
+"""Folders for staging: marked, held by the processes that stage, removed, and swept when nobody holds them any more."""
+
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from hpcai.config.benchmark import SPLITS
+from hpcai.errors import StagingError
+
+MARKER = ".hpcai-stage"
+"""File that says that a folder was made for staging, and may be removed with all that is in it.
+
+Who stages holds a shared lock on it. The kernel takes it away with the process, however that ends: a marker that nobody
+holds was left behind.
+"""
+CLAIM_TRIES = 5
+_held: dict[Path, int] = {}
+"""Descriptors of the markers that this process holds."""
+
+
+def claim_stage(target: Path) -> None:
+    """Make a folder for staging, or join the other ranks in it, and hold it until it is cleaned or this process ends.
+
+    Raises
+    ------
+    StagingError
+        If the folder has foreign files.
+    OSError
+        If it cannot be written.
+    """
+    for _ in range(CLAIM_TRIES):
+        target.mkdir(parents=True, exist_ok=True)
+        if not (target / MARKER).exists() and any(name != MARKER for name in os.listdir(target)):  # noqa: PTH208
+            raise StagingError(
+                f"{target}: found files that no staging made, expected an empty folder; choose another one"
+            )
+        if _hold(target):
+            for split in SPLITS:
+                (target / split).mkdir(exist_ok=True)
+            return
+    raise StagingError(
+        f"{target}: found that another process removes this folder, expected it to stay while it is in use; "
+        "choose another storage.node_local"
+    )
+
+
+def _hold(target: Path) -> bool:
+    """Hold the marker; False if a sweep has removed it between its making and the lock."""
+    if target in _held:
+        return (target / MARKER).exists()
+    try:
+        descriptor = os.open(target / MARKER, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    except FileNotFoundError:
+        return False
+    # Where the file system knows no locks nothing is swept either.
+    with suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    if _is_file_of(target / MARKER, descriptor):
+        _held[target] = descriptor
+        return True
+    os.close(descriptor)
+    return False
+
+
+def _is_file_of(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _let_go(target: Path) -> None:
+    descriptor = _held.pop(target, None)
+    if descriptor is not None:
+        os.close(descriptor)
+
+
+def clean_stage(target: Path) -> None:
+    """Remove a staging folder; it may be incomplete or gone, and others may be removing it at the same time.
+
+    Raises
+    ------
+    StagingError
+        If the folder was not made by staging, or cannot be removed.
+    """
+    try:
+        _remove(target)
+    except OSError as error:
+        raise StagingError(f"{target}: could not be removed ({error.strerror}); remove it") from error
+    finally:
+        _let_go(target)
+
+
+def _remove(target: Path) -> None:
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise StagingError(f"{target}: found a link or a file, expected a staging folder; it is left as it is")
+    try:
+        names = os.listdir(target)  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise StagingError(f"{target}: cannot be read ({error.strerror}), expected a staging folder") from error
+    if names and MARKER not in names:
+        raise StagingError(f"{target}: found no {MARKER} in it, so that no staging made it; it is left as it is")
+    # The marker goes last, so that a removal that is interrupted can be repeated.
+    for name in sorted(names, key=MARKER.__eq__):
+        path = target / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        target.rmdir()
+
+
+def sweep_stages(parent: Path) -> list[str]:
+    """Remove the staging folders in ``parent`` that processes of this user left behind; return their names.
+
+    Folders that anybody holds, and folders that no staging made, are left as they are.
+    """
+    swept = []
+    for folder in _own_stages(parent):
+        with _unheld(folder) as is_left_behind:
+            if is_left_behind:
+                with suppress(StagingError):
+                    clean_stage(folder)
+                    swept.append(folder.name)
+    return swept
+
+
+def _own_stages(parent: Path) -> list[Path]:
+    """Return the folders with a marker in ``parent`` that belong to this user."""
+    found = []
+    with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(parent) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                marker = Path(entry.path, MARKER).lstat() if entry.is_dir(follow_symlinks=False) else None
+                if marker and stat.S_ISREG(marker.st_mode) and marker.st_uid == os.geteuid():
+                    found.append(Path(entry.path))
+    return sorted(found)
+
+
+@contextmanager
+def _unheld(folder: Path) -> Iterator[bool]:
+    """Tell whether nobody holds a staging folder, and keep it from being held while the block runs."""
+    try:
+        descriptor = os.open(folder / MARKER, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield _is_file_of(folder / MARKER, descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,184 @@
+"""Attempts at a run: each is opened once, and each has a verdict in the end, whatever ended it.
+
+An attempt that came to its end has a `record.json` and is published. One that was interrupted stays in `attempts/`
+with an `interrupted.json`. One without either is under way, or its supervisor vanished: then the next attempt says so.
+"""
+
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcai.config.load import read_plan, write_plan
+from hpcai.config.runs import RunPlan
+from hpcai.errors import RunRefusedError
+from hpcai.measure.holder import Holder, parse_holder, this_process
+from hpcai.measure.interruption import Interruption, Signals
+from hpcai.measure.progress import read_epochs
+from hpcai.measure.publish import ATTEMPTS, DIGEST, INTERRUPTED, RAW, RECORD
+from hpcai.measure.rank_files import gather_rank_files
+from hpcai.measure.slurm_job import state_of
+from hpcai.measure.watch import end_marked_processes
+from hpcai.records import Attempt, read_part, read_record, write_json
+
+SUPERVISOR = "supervisor.json"
+"""In each attempt: who watches or watched it."""
+logger = logging.getLogger(__name__)
+
+
+def attempt_name() -> str:
+    """Return a name for a new attempt, by which it can be found in time."""
+    return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(3)}"
+
+
+def attempt_folder(folder: Path, name: str) -> Path:
+    """Return where an attempt at the run in ``folder`` lies until it is published."""
+    return folder / ATTEMPTS / name
+
+
+def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]:
+    """Make the folder of a new attempt; return it and the plan with its seed filled in.
+
+    A published breakdown is moved to the attempts first, and earlier attempts whose supervisors vanished get their
+    verdicts; what is left of them on this node is ended.
+
+    Raises
+    ------
+    RunRefusedError
+        If another run of the same point was measured with this seed.
+    """
+    if (folder / RAW).exists():
+        os.rename(folder / RAW, attempt_folder(folder, read_record(folder / RAW / RECORD).attempt))
+    _settle_vanished(folder)
+    seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
+    _refuse_repeated_seed(folder, seeded)
+    attempt = attempt_folder(folder, name)
+    (attempt / "ranks").mkdir(parents=True)
+    (attempt / SUPERVISOR).write_text(json.dumps(this_process().to_json()) + "\n")
+    write_plan(seeded, attempt / "plan.json")
+    (attempt / DIGEST).write_text(seeded.digest + "\n")
+    return attempt, seeded
+
+
+def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
+    for other in sorted(folder.parent.glob(f"*/{RAW}/plan.json")):
+        if other.parent.parent != folder and read_plan(other).seed == plan.seed:
+            raise RunRefusedError(
+                f"{folder}: seed {plan.seed} was used by {other.parent.parent} already; the runs of a result need "
+                f"different seeds (MLPerf HPC rules): change the study's `seed`"
+            )
+
+
+def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:
+    """Return the attempts that broke down or were interrupted, oldest first."""
+    found = []
+    for attempt in sorted((folder / ATTEMPTS).glob("*")):
+        if (attempt / RECORD).exists():
+            found.append(_of_record(attempt))
+        elif (attempt / INTERRUPTED).exists():
+            found.append(read_part(Attempt, attempt / INTERRUPTED))
+    return tuple(found)
+
+
+def _of_record(attempt: Path) -> Attempt:
+    record, supervisor = read_record(attempt / RECORD), supervisor_of(attempt)
+    return Attempt(
+        attempt=record.attempt,
+        outcome=record.outcome,
+        reason=record.reason,
+        started_utc=record.started_utc,
+        host=supervisor.host if supervisor else None,
+        slurm_job=supervisor.slurm_job or None if supervisor else None,
+        epochs=len(record.epochs),
+    )
+
+
+def supervisor_of(attempt: Path) -> Holder | None:
+    """Return who watches or watched an attempt; None if that is not known."""
+    try:
+        return parse_holder((attempt / SUPERVISOR).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+@contextmanager
+def kept(attempts: Sequence[Path], signals: Signals) -> Iterator[None]:
+    """Write down why attempts ended without a record, if the block that measures them does not come to its end."""
+
+    def interrupt(reason: str) -> None:
+        for attempt in attempts:
+            note_interruption(attempt, reason, time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+
+    signals.call_first(interrupt)
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Interruption):
+            interrupt(f"given up: {str(error) or type(error).__name__}")
+        for attempt in attempts:
+            gather_rank_files(attempt)
+        raise
+
+
+def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None:
+    """Give an attempt its verdict, unless it has one, was never opened, or is published already."""
+    if not attempt.is_dir() or has_verdict(attempt):
+        return
+    supervisor = supervisor_of(attempt)
+    verdict = Attempt(
+        attempt=attempt.name,
+        outcome="interrupted",
+        reason=reason,
+        started_utc=supervisor.started_utc if supervisor else None,
+        ended_utc=ended_utc,
+        host=supervisor.host if supervisor else None,
+        slurm_job=supervisor.slurm_job or None if supervisor else None,
+        epochs=_epochs_of(attempt),
+    )
+    try:
+        write_json(verdict, attempt / INTERRUPTED)
+    except OSError as error:
+        # The next attempt finds that there is none.
+        logger.warning("%s: the verdict cannot be written (%s): %s", attempt, error.strerror, reason)
+
+
+def has_verdict(attempt: Path) -> bool:
+    """Tell whether an attempt has ended, and its end has been written down."""
+    return (attempt / RECORD).exists() or (attempt / INTERRUPTED).exists()
+
+
+def _settle_vanished(folder: Path) -> None:
+    """Give the attempts whose supervisors vanished their verdicts; to be called by who holds the claim."""
+    for attempt in sorted((folder / ATTEMPTS).glob("*")):
+        if attempt.is_dir() and not has_verdict(attempt):
+            end_marked_processes(attempt.name)
+            note_interruption(attempt, _vanished_words(attempt), None)
+            gather_rank_files(attempt)
+
+
+def _vanished_words(attempt: Path) -> str:
+    supervisor, epochs = supervisor_of(attempt), _epochs_of(attempt)
+    if supervisor is None:
+        return "its supervisor vanished while it opened the attempt"
+    job_id = supervisor.slurm_job
+    where = f"{supervisor.host}{f' (Slurm job {job_id})' if job_id else ''}"
+    after = "before the training had begun" if epochs is None else f"after {epochs} epoch{'s' * (epochs != 1)}"
+    job = state_of(job_id) if job_id else None
+    says = ""
+    if job is not None and job.restarts > supervisor.slurm_restart:
+        says = "; Slurm has put its job back into the queue since"
+    elif job is not None and job.has_ended:
+        says = f"; Slurm says {job.state}"
+    return f"its supervisor on {where} vanished {after}{says}"
+
+
+def _epochs_of(attempt: Path) -> int | None:
+    path = attempt / "epochs.jsonl"
+    try:
+        return len(read_epochs(path)) if path.exists() else None
+    except OSError:
+        return None

@@ -1,0 +1,262 @@
+"""What has to be done on every node of a run, by one process there: `python -m hpcai.measure.nodes prepare ...`.
+
+Before a run: forget the data's pages, remove what broken runs left in the scratch folder, look whether it can be
+written. After it: end what still runs, remove the run's scratch folder. Other nodes are reached by one step of Slurm.
+"""
+
+import argparse
+import logging
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hpcai.data.stage_folder import clean_stage, sweep_stages
+from hpcai.errors import HpcaiError, StagingError
+from hpcai.measure.allocation import find_allocation, this_node
+from hpcai.measure.launcher import Ranks, hosts_of, step_command
+from hpcai.measure.page_cache import drop_page_cache
+from hpcai.measure.watch import end_marked_processes
+
+PREPARE_LIMIT_S = 600.0
+CLEAN_LIMIT_S = 120.0
+END_LIMIT_S = 10.0
+MOST_NAMES = 10
+LONGEST_PROBLEM = 300
+"""srun passes lines on whole only if they are short."""
+logger = logging.getLogger(__name__)
+
+
+class NodeFacts(BaseModel):
+    """What one node says before or after a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str = Field(description="Name as Slurm knows it.")
+    hostname: str
+    cores: int = Field(ge=1, description="Cores that may be used.")
+    memory_bytes: int = Field(ge=1, description="Main memory of the node.")
+    page_cache: Literal["dropped", "not_permitted"] | None = Field(description="None: not asked for.")
+    free_bytes: int | None = Field(ge=0, description="Free space where scratch lies; None: it cannot be written.")
+    swept: int = Field(ge=0, description="Staging folders that broken runs had left behind and that were removed.")
+    swept_names: tuple[str, ...] = Field(description="The first of them.")
+    ended: tuple[int, ...] = Field(description="Processes of the run that were still there and were ended.")
+    problem: str = Field(description="Blank: none.")
+
+
+class NodesReport(BaseModel):
+    """What the nodes of a run say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
+        description="dropped: every node forgot all of the data; kept: a node was not reached."
+    )
+    nodes: tuple[NodeFacts, ...] = Field(description="Those that answered, by name.")
+    problem: str = Field(description="Why nodes did not answer; blank if all did.")
+
+
+def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Path]) -> NodesReport:
+    """Make every node of a run ready, and say what was found there; a node that does not answer is no error.
+
+    Parameters
+    ----------
+    launcher
+        How the ranks are started.
+    ranks
+        Of the run, or of all instances of a weak-scaling group together.
+    scratch
+        Folder that the run stages to; what broken runs left beside it is removed.
+    files
+        The data that the run reads, on storage that all nodes share.
+    """
+    listed = zlib.compress("\0".join(map(str, files)).encode())
+    nodes, problem = _on_every_node(launcher, ranks, ["prepare", "--scratch", str(scratch)], listed, PREPARE_LIMIT_S)
+    for facts in nodes:
+        if facts.problem:
+            logger.warning("%s: %s", facts.node, facts.problem)
+        if facts.swept:
+            logger.warning("%s: removed %d staging folders of broken runs", facts.node, facts.swept)
+    if problem:
+        logger.warning("%s: %s", ranks.name, problem)
+        return NodesReport(page_cache="kept", nodes=nodes, problem=problem)
+    cold = all(facts.page_cache == "dropped" for facts in nodes)
+    return NodesReport(page_cache="dropped" if cold else "not_permitted", nodes=nodes, problem="")
+
+
+def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> None:
+    """End what still runs of an attempt on any node and remove its scratch folder there; never an error.
+
+    What a node that is gone keeps is removed by the next run there.
+    """
+    task = ["clean", "--scratch", str(scratch), "--attempt", attempt]
+    nodes, problem = _on_every_node(launcher, ranks, task, b"", CLEAN_LIMIT_S)
+    for facts in nodes:
+        if facts.problem:
+            logger.warning("%s: %s", facts.node, facts.problem)
+        if facts.ended:
+            logger.warning("%s: ended processes %s, which attempt %s had left", facts.node, facts.ended, attempt)
+    if problem:
+        logger.warning("%s: not cleaned everywhere, the next run there will do it: %s", ranks.name, problem)
+
+
+def _on_every_node(
+    launcher: str, ranks: Ranks, task: list[str], listed: bytes, limit_s: float
+) -> tuple[tuple[NodeFacts, ...], str]:
+    """Do a task on every node of a run; return the answers, and why some are missing."""
+    try:
+        if find_allocation() is None:
+            only = f"{launcher} without a job of Slurm: other nodes than {socket.gethostname()} are not reached"
+            return (_do(task, listed),), only if ranks.nodes > 1 else ""
+        hosts = tuple(dict.fromkeys(hosts_of(ranks)))
+        if len(hosts) == 1 and (not ranks.shares or hosts[0] == this_node()):
+            return (_do(task, listed),), ""
+        return _by_a_step(hosts, task, listed, limit_s)
+    except HpcaiError as error:
+        return (), str(error)
+    except OSError as error:
+        return (), f"the nodes cannot be asked: {error}"
+
+
+def _by_a_step(
+    hosts: Sequence[str], task: list[str], listed: bytes, limit_s: float
+) -> tuple[tuple[NodeFacts, ...], str]:
+    # A node that fails must not keep the others from their work, and there are no ranks that could wait for each other.
+    alone = ["--kill-on-bad-exit=0", "--wait=0", "--mpi=none"]
+    command = [*step_command(hosts, 1), *alone, sys.executable, "-m", "hpcai.measure.nodes", *task]
+    output, errors, ending = _run_step(command, listed, limit_s)
+    found = {facts.node: facts for facts in map(_read_answer, output.splitlines()) if facts is not None}
+    missing = [host for host in hosts if host not in found]
+    nodes = tuple(found[host] for host in hosts if host in found)
+    if not missing:
+        return nodes, ""
+    words = errors.strip().splitlines()
+    return nodes, f"no answer from {', '.join(missing)}: srun {ending}: {words[-1] if words else 'no output'}"
+
+
+def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, str, str]:
+    """Run a step; return its output, its errors and how it ended. However this is left, the step has ended."""
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        output, errors = process.communicate(listed, timeout=limit_s)
+        ending = f"ended with status {process.returncode}"
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        try:
+            output, errors = process.communicate(timeout=END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+        ending = f"was ended after {limit_s:g} s"
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return output.decode(errors="replace"), errors.decode(errors="replace"), ending
+
+
+def _read_answer(line: str) -> NodeFacts | None:
+    """Return what a node said; None for a line that says something else."""
+    try:
+        return NodeFacts.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+def _do(task: list[str], listed: bytes) -> NodeFacts:
+    """Do a task on this node."""
+    options = _parse(task)
+    if options.task == "clean":
+        return _clean(options.scratch, options.attempt)
+    files = [Path(name) for name in zlib.decompress(listed).decode().split("\0") if name]
+    return _prepare(options.scratch, files)
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m hpcai.measure.nodes", description="One node before or after a run."
+    )
+    parser.add_argument("task", choices=("prepare", "clean"), help="prepare reads the data's files from standard input")
+    parser.add_argument("--scratch", type=Path, required=True, help="folder that the run stages to")
+    parser.add_argument("--attempt", default="", help="for clean: what marks the processes of the run")
+    return parser.parse_args(arguments)
+
+
+def _prepare(scratch: Path, files: Sequence[Path]) -> NodeFacts:
+    swept = sweep_stages(scratch.parent)
+    problems: list[str] = []
+    free_bytes: int | None = None
+    page_cache: Literal["dropped", "not_permitted"] = "not_permitted"
+    try:
+        free_bytes = _free_bytes(scratch.parent)
+    except OSError as error:
+        problems.append(f"{scratch.parent}: cannot be written ({error.strerror}); correct storage.node_local")
+    try:
+        page_cache = drop_page_cache(files)
+    except OSError as error:
+        problems.append(f"{error.filename}: cannot be read ({error.strerror}), expected a file of the data")
+    return _facts(page_cache=page_cache, free_bytes=free_bytes, swept=swept, problem="; ".join(problems))
+
+
+def _clean(scratch: Path, attempt: str) -> NodeFacts:
+    problems: list[str] = []
+    ended: list[int] = []
+    try:
+        ended = end_marked_processes(attempt)
+    except psutil.Error as error:
+        problems.append(f"processes of attempt {attempt} may be left: {error}")
+    try:
+        clean_stage(scratch)
+    except StagingError as error:
+        problems.append(str(error))
+    return _facts(ended=ended, problem="; ".join(problems))
+
+
+def _free_bytes(folder: Path) -> int:
+    """Return the free space of a folder into which a file was just written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        file.write(b"x")
+        file.flush()
+    return psutil.disk_usage(str(folder)).free
+
+
+def _facts(
+    page_cache: Literal["dropped", "not_permitted"] | None = None,
+    free_bytes: int | None = None,
+    swept: Sequence[str] = (),
+    ended: Sequence[int] = (),
+    problem: str = "",
+) -> NodeFacts:
+    return NodeFacts(
+        node=this_node(),
+        hostname=socket.gethostname(),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=psutil.virtual_memory().total,
+        page_cache=page_cache,
+        free_bytes=free_bytes,
+        swept=len(swept),
+        swept_names=tuple(swept[:MOST_NAMES]),
+        ended=tuple(ended[:MOST_NAMES]),
+        problem=problem[:LONGEST_PROBLEM],
+    )
+
+
+def main() -> None:
+    """Do one task on this node and print the answer as one line of JSON."""
+    logging.basicConfig(level=logging.WARNING)
+    task = sys.argv[1:]
+    listed = sys.stdin.buffer.read() if task[:1] == ["prepare"] else b""
+    print(_do(task, listed).model_dump_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Joins the files that each rank wrote into one of each kind: a shared file system counts files, not only bytes.
+
+While ranks run, each writes ``ranks/rankN.json`` and ``resources_rankN.csv``, because nobody can append to another's
+file. Afterwards they become ``ranks.json`` and ``resources.parquet``. Folders from before this was done keep the
+single files; all readers take either form.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from pydantic import RootModel
+
+from hpcai.errors import RecordError
+from hpcai.records import RankReport, read_part, write_json
+
+RANKS = "ranks"
+REPORTS = "ranks.json"
+RESOURCES = "resources.parquet"
+_REPORT = re.compile(r"rank(\d+)\.json")
+_SAMPLES = re.compile(r"resources_rank(\d+)\.csv")
+_PARTIAL = ".partial"
+_SAMPLE_TYPES = {
+    "monotonic_s": pa.float64(),
+    "rss_bytes": pa.int64(),
+    "cpu_percent": pa.float64(),
+    "read_bytes": pa.int64(),
+    "written_bytes": pa.int64(),
+}
+_SCHEMA = pa.schema([("rank", pa.int32()), *_SAMPLE_TYPES.items()])
+_GROUP_ROWS = 100_000
+"""Rows that are written at once: memory stays small however many ranks there are."""
+
+
+class RankReports(RootModel[tuple[RankReport, ...]]):
+    """The reports of a run's ranks, by rank."""
+
+
+def gather_rank_files(attempt: Path) -> None:
+    """Join the files of an attempt's ranks; called when no rank lives any more.
+
+    An original goes only when the joined file is safely on storage. What is damaged or half written stays as it is,
+    and so does everything if the joined file cannot be written. Calling it again does no harm.
+
+    Parameters
+    ----------
+    attempt
+        Folder of the attempt.
+    """
+    # Losing the short form is no reason to lose a measurement: with a full disk the single files are good as well.
+    with suppress(OSError):
+        _gather_reports(attempt)
+    with suppress(OSError):
+        _gather_samples(attempt)
+
+
+def read_rank_reports(attempt: Path, ranks: int) -> tuple[RankReport, ...]:
+    """Return the reports of ranks 0, 1, ... from one file or from one for each rank.
+
+    Parameters
+    ----------
+    attempt
+        Folder of the attempt, or the raw folder of a published run.
+    ranks
+        Number of ranks that must have reported.
+
+    Raises
+    ------
+    RecordError
+        If a report is missing or damaged; names its file.
+    """
+    reports = _joined_reports(attempt)
+    for rank in range(ranks):
+        if rank not in reports:
+            reports[rank] = read_part(RankReport, attempt / RANKS / f"rank{rank}.json")
+    return tuple(reports[rank] for rank in range(ranks))
+
+
+def _joined_reports(attempt: Path) -> dict[int, RankReport]:
+    joined = attempt / REPORTS
+    if not joined.exists():
+        return {}
+    return {report.placement.rank: report for report in read_part(RankReports, joined).root}
+
+
+def _gather_reports(attempt: Path) -> None:
+    """Join what is whole; a rank that is in the joined file already is not read again."""
+    files = _files(attempt / RANKS, _REPORT)
+    try:
+        reports = _joined_reports(attempt)
+    except RecordError:
+        return
+    read = {rank: report for rank, file in files.items() if (report := _report(file, rank))}
+    if not read.keys() <= reports.keys():
+        together = {**read, **reports}
+        write_json(RankReports(tuple(together[rank] for rank in sorted(together))), attempt / REPORTS)
+        _sync(attempt / REPORTS)
+    _remove(files[rank] for rank in read)
+    with suppress(OSError):
+        (attempt / RANKS).rmdir()
+
+
+def _report(file: Path, rank: int) -> RankReport | None:
+    try:
+        report = read_part(RankReport, file)
+    except RecordError:
+        return None
+    return report if report.placement.rank == rank else None
+
+
+def _gather_samples(attempt: Path) -> None:
+    files = _files(attempt, _SAMPLES)
+    joined = attempt / RESOURCES
+    if joined.exists():
+        _remove(files[rank] for rank in _ranks_in(joined) & files.keys())
+        return
+    if not files:
+        return
+    partial = joined.with_name(RESOURCES + _PARTIAL)
+    try:
+        written = _write_samples(files, partial)
+        if not written:
+            return
+        _sync(partial)
+        partial.replace(joined)
+    finally:
+        partial.unlink(missing_ok=True)
+    _remove(files[rank] for rank in written)
+
+
+def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
+    """Write the samples of all ranks whose file is whole; return these ranks."""
+    waiting: list[pa.Table] = []
+    written = []
+    with pyarrow.parquet.ParquetWriter(target, _SCHEMA, compression="zstd") as writer:
+        for rank, file in sorted(files.items()):
+            samples = _samples(file, rank)
+            if samples is None:
+                continue
+            written.append(rank)
+            waiting.append(samples)
+            if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+    return written
+
+
+def _samples(file: Path, rank: int) -> pa.Table | None:
+    """Return one rank's samples, or None if the file ends inside a line or does not hold what it should."""
+    content = file.read_bytes()
+    if not content.endswith(b"\n"):
+        return None
+    options = pyarrow.csv.ConvertOptions(column_types=_SAMPLE_TYPES, strings_can_be_null=False)
+    try:
+        table = pyarrow.csv.read_csv(pa.BufferReader(content), convert_options=options)
+    except pa.ArrowInvalid:
+        return None
+    if table.column_names != list(_SAMPLE_TYPES):
+        return None
+    ranks = pa.array([rank] * table.num_rows, pa.int32())
+    return table.add_column(0, "rank", ranks)
+
+
+def _ranks_in(joined: Path) -> set[int]:
+    try:
+        return set(pyarrow.parquet.read_table(joined, columns=["rank"])["rank"].unique().to_pylist())
+    except pa.ArrowInvalid:
+        return set()
+
+
+def _files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
+    """Return the files of a folder that belong to a rank, by rank."""
+    names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208  also refreshes what NFS has cached
+    return {int(match[1]): folder / name for name in names if (match := pattern.fullmatch(name))}
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file is on storage."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _remove(files: Iterable[Path]) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)

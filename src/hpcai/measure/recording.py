@@ -1,0 +1,102 @@
+"""Makes the record of an attempt that ended: the ranks' reports, what was seen from outside, and what the rules say."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from hpcai.config.runs import RunPlan
+from hpcai.errors import RecordError
+from hpcai.measure.last_words import why
+from hpcai.measure.progress import read_epochs
+from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
+from hpcai.measure.watch import Ending
+from hpcai.records import (
+    FINISHED,
+    Artefact,
+    Outcome,
+    Provenance,
+    RankReport,
+    RunRecord,
+    TrainingReport,
+    file_sha256,
+    read_part,
+)
+from hpcai.rules.judge import judge
+
+LATE_S = 60.0
+"""How long a network file system may hide what another node has written (nfs(5): acdirmax and acregmax)."""
+LOOK_S = 0.5
+
+
+def record_attempt(
+    plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]
+) -> RunRecord:
+    """Join the reports of the ranks, what was seen from outside, and what the rules say of it."""
+    (attempt / "heartbeat").unlink(missing_ok=True)
+    complete = ending.verdict == "ended" and ending.exit_status == 0
+    training, ranks, problem = _reports(plan, attempt, LATE_S if complete else 0.0)
+    gather_rank_files(attempt)
+    outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
+    if outcome in FINISHED and len({rank.weights_sha256 for rank in ranks}) > 1:
+        outcome, reason = "failed", "the ranks ended with different weights: their results are not one training"
+    record = RunRecord(
+        run_id=plan.run_id,
+        plan=plan,
+        plan_digest=plan.digest,
+        attempt=attempt.name,
+        outcome=outcome,
+        reason=reason,
+        wall_s=ending.wall_s,
+        launch_s=training.started_monotonic_s - ending.started_monotonic_s if training else None,
+        exit_status=ending.exit_status,
+        training=training,
+        partial_epochs=() if training else read_epochs(attempt / "epochs.jsonl"),
+        ranks=ranks,
+        artefacts=_artefacts(attempt),
+        provenance=origin,
+        **facts,
+    )
+    return record.model_copy(update={"verdicts": judge(plan, record.facts)})
+
+
+def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:
+    """Read the reports of the ranks, which may come late; what is wrong with them is a reason, not an error."""
+    reports = [f"rank{rank}.json" for rank in range(plan.point.ranks)]
+    _await_files({attempt: ["training.json"], attempt / RANKS: reports}, wait_s)
+    try:
+        ranks = read_rank_reports(attempt, plan.point.ranks)
+        return read_part(TrainingReport, attempt / "training.json"), ranks, ""
+    except RecordError as error:
+        return None, (), str(error)
+
+
+def _await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
+    """Wait for files that ranks on other nodes have written; to list their folders is to ask the file server."""
+    give_up_s = time.monotonic() + wait_s
+    while not all(set(own) <= set(os.listdir(folder)) for folder, own in names.items()):  # noqa: PTH208  names are enough
+        if time.monotonic() >= give_up_s:
+            return
+        time.sleep(LOOK_S)
+
+
+def _outcome(
+    ending: Ending, training: TrainingReport | None, problem: str, output: Path, plan: RunPlan
+) -> tuple[Outcome, str]:
+    if ending.verdict == "timed_out":
+        return "timed_out", f"ended after its time limit of {plan.limits.run_s:g} s"
+    if ending.verdict == "stalled":
+        return "failed", f"ended after {plan.limits.stall_s:g} s without a sign of life of rank 0"
+    if ending.exit_status != 0:
+        return "failed", f"the launcher ended with exit status {ending.exit_status}: {why(output, ending.exit_status)}"
+    if training is None:
+        return "failed", f"the launcher ended well, but the ranks' reports are not complete: {problem}"
+    return training.outcome, training.reason
+
+
+def _artefacts(attempt: Path) -> tuple[Artefact, ...]:
+    files = sorted(path for path in attempt.rglob("*") if path.is_file())
+    return tuple(
+        Artefact(path=str(file.relative_to(attempt)), bytes=file.stat().st_size, sha256=file_sha256(file))
+        for file in files
+    )

@@ -1,0 +1,105 @@
+"""One rank of a step of Slurm joins Horovod over Gloo: `srun ... python -m hpcai.training.join_step PROGRAM ...`.
+
+horovodrun tells each rank its place by variables, which here come from those of Slurm.
+"""
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from typing import NoReturn
+
+import psutil
+
+from hpcai.errors import LaunchError
+from hpcai.training.ending import run_and_leave
+
+RENDEZVOUS_ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+INTERFACE = "HOROVOD_GLOO_IFACE"
+
+
+def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what Horovod must be told of a rank's place, from what Slurm tells a task.
+
+    All nodes have equally many ranks, and those of a node follow each other (``--distribution=block``).
+
+    Raises
+    ------
+    LaunchError
+        If this is no task of a step, or the tasks are laid out otherwise.
+    """
+    names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_NODES")
+    try:
+        rank, size, local_rank, node, nodes = (int(environment[name]) for name in names)
+        host = environment["SLURMD_NODENAME"]
+    except KeyError as error:
+        raise LaunchError(f"join_step: found no {error.args[0]}, expected a task that srun has started") from error
+    local_size = size // nodes
+    if size % nodes or rank != node * local_size + local_rank:
+        raise LaunchError(
+            f"join_step: found task {rank} of {size} as number {local_rank} of node {node} of {nodes}, expected blocks "
+            "of equally many tasks on each node; correct the options of srun"
+        )
+    return {
+        "HOROVOD_HOSTNAME": host,
+        "HOROVOD_RANK": str(rank),
+        "HOROVOD_SIZE": str(size),
+        "HOROVOD_LOCAL_RANK": str(local_rank),
+        "HOROVOD_LOCAL_SIZE": str(local_size),
+        "HOROVOD_CROSS_RANK": str(node),
+        "HOROVOD_CROSS_SIZE": str(nodes),
+    }
+
+
+def local_address_towards(address: str) -> str:
+    """Return this node's own IPv4 address on the way to another; nothing is sent.
+
+    Raises
+    ------
+    LaunchError
+        If there is no way.
+    """
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((address, 9))
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise LaunchError(
+            f"{address}: not reached from {socket.gethostname()} ({error.strerror}), expected a way by IPv4; "
+            f"set {INTERFACE} to the network interface that the nodes share"
+        ) from error
+
+
+def interface_towards(address: str) -> str:
+    """Return the name of the network interface on the way to an address.
+
+    Raises
+    ------
+    LaunchError
+        If there is no way to it.
+    """
+    own = local_address_towards(address)
+    for interface, addresses in psutil.net_if_addrs().items():
+        if any(one.address == own for one in addresses):
+            return interface
+    raise LaunchError(
+        f"{own}: no network interface of {socket.gethostname()} has this address, expected the one that leads to "
+        f"{address}; set {INTERFACE} to the network interface that the nodes share"
+    )
+
+
+def main() -> NoReturn:
+    """Become the program, with Horovod's variables."""
+    program, variables = sys.argv[1:], horovod_variables(os.environ)
+    if not program:
+        raise LaunchError("join_step: found no program, expected one to start")
+    if RENDEZVOUS_ADDRESS not in os.environ:
+        raise LaunchError(f"join_step: found no {RENDEZVOUS_ADDRESS}, expected to be started by launch_nodes")
+    if INTERFACE not in os.environ:
+        variables[INTERFACE] = interface_towards(os.environ[RENDEZVOUS_ADDRESS])
+    os.environ.update(variables)
+    os.execvp(program[0], program)  # noqa: S606  replaced on purpose: signals reach the rank itself
+
+
+if __name__ == "__main__":
+    run_and_leave(main)

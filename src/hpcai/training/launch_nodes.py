@@ -1,0 +1,136 @@
+"""horovodrun over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
+
+horovodrun itself needs ssh between the nodes. Here one step of Slurm starts all ranks, and they meet at Horovod's own
+rendezvous server, which lives in this process as long as the step does.
+"""
+
+import argparse
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+
+import psutil
+from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
+from horovod.runner.http.http_server import RendezvousServer
+
+from hpcai.errors import LaunchError
+from hpcai.training.ending import leave, run_and_leave
+from hpcai.training.join_step import INTERFACE, RENDEZVOUS_ADDRESS, local_address_towards
+
+GLOO_TIMEOUT_S = 120
+"""Horovod's own 30 s are little where many ranks start from one shared file system at once."""
+ANSWER_LIMIT_S = 60
+LOOK_S = 1.0
+END_LIMIT_S = 8.0
+"""For a step to end all its ranks; the supervisor allows this program a little more."""
+
+
+def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the command line's options."""
+    parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
+    parser.add_argument("--gloo", action="store_true", required=True, help="as horovodrun is told")
+    parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
+    parser.add_argument("--ranks-per-node", type=int, required=True)
+    parser.add_argument("step", nargs="+", help="srun with its options and the program, after --")
+    return parser.parse_args(arguments)
+
+
+def main() -> None:
+    """Start the rendezvous and the step; end as the step does."""
+    options = parse_arguments()
+    hosts = options.hosts.split(",")
+    server = RendezvousServer()
+    port = server.start()
+    slots = [HostInfo(host, options.ranks_per_node) for host in hosts]
+    server.init(get_host_assignments(slots, len(hosts) * options.ranks_per_node))
+    meeting = {
+        RENDEZVOUS_ADDRESS: own_address(hosts),
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        "HOROVOD_CONTROLLER": "gloo",
+        "HOROVOD_CPU_OPERATIONS": "gloo",
+    }
+    defaults = {"HOROVOD_GLOO_TIMEOUT_SECONDS": str(GLOO_TIMEOUT_S)}
+    # leave: the server's threads may wait for ranks that are no longer there.
+    leave(run_step(options.step, {**defaults, **os.environ, **meeting}))
+
+
+def own_address(hosts: Sequence[str]) -> str:
+    """Return the address at which the other nodes reach this one.
+
+    That of the interface named by ``HOROVOD_GLOO_IFACE``, else of the one on the way to another node of the run.
+
+    Raises
+    ------
+    LaunchError
+        If there is no such interface or no way.
+    """
+    interface = os.environ.get(INTERFACE)
+    if not interface:
+        return local_address_towards(address_of(hosts[-1]))
+    found = psutil.net_if_addrs().get(interface, [])
+    own = next((one.address for one in found if one.family == socket.AF_INET), None)
+    if own is None:
+        raise LaunchError(
+            f"{INTERFACE}={interface}: no such network interface with an IPv4 address on {socket.gethostname()}, "
+            f"expected one of {', '.join(sorted(psutil.net_if_addrs()))}"
+        )
+    return own
+
+
+def address_of(node: str) -> str:
+    """Return the address at which Slurm itself reaches a node.
+
+    Raises
+    ------
+    LaunchError
+        If Slurm does not tell, or tells a name that no address is known of.
+    """
+    command = ["scontrol", "show", "node", "--oneliner", node]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_LIMIT_S)
+        found = re.search(r"\sNodeAddr=(\S+)", done.stdout)
+        return socket.gethostbyname(found[1] if found else node)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LaunchError(
+            f"node {node}: Slurm does not tell where it is ({error}); "
+            f"set {INTERFACE} to the network interface that the nodes share"
+        ) from error
+
+
+def run_step(command: Sequence[str], environment: dict[str, str]) -> int:
+    """Run a step to its end and return its exit status; told to end, it ends all its ranks on all nodes first."""
+    told: list[int] = []
+    process: subprocess.Popen[bytes] | None = None
+
+    def tell(number: int, _frame: FrameType | None) -> None:
+        told.append(number)
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, tell)
+    process = subprocess.Popen(command, env=environment)
+    if told:  # between the two lines above
+        process.send_signal(signal.SIGTERM)
+    while process.poll() is None and not told:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=LOOK_S)
+    if not told:
+        return process.returncode if process.returncode >= 0 else 128 - process.returncode
+    try:
+        process.wait(timeout=END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        print(f"launch_nodes: the step did not end within {END_LIMIT_S:g} s and is killed", file=sys.stderr)
+        process.kill()
+        process.wait()
+    return 128 + told[0]
+
+
+if __name__ == "__main__":
+    run_and_leave(main)

@@ -1,0 +1,297 @@
+"""The doctor names the state of everything and one next command, changes nothing, and its exit status tells it."""
+
+import argparse
+import json
+
+import pytest
+from unit.campaign.result_folders import (
+    CONFIG,
+    campaign,
+    finish_group,
+    finish_run,
+    interrupt,
+    note_of_dead_controller,
+    open_attempt,
+    run_folder,
+)
+from unit.campaign.test_surroundings import fake_squeue
+
+from hpcai.campaign import command, live, states
+from hpcai.campaign import doctor as doctor_module
+from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
+from hpcai.campaign.next_step import next_step
+from hpcai.campaign.note import this_controller, write_note
+from hpcai.errors import ConfigError
+from hpcai.measure.claim import claimed
+
+START = "snakemake --profile slurm"
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A working folder with data, whose workflow has ended, and a PATH without Slurm."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr(live, "POLL_S", 0.01)
+    (tmp_path / "bin").mkdir()
+    results = tmp_path / "results"
+    note_of_dead_controller(results)
+    packed = tmp_path / "data" / "cosmoflow_mini" / "packed"
+    packed.mkdir(parents=True)
+    for file in (packed / "packed.json", packed.parent / "manifest.json"):
+        file.touch()
+    return results
+
+
+def finish_all(results, outcome="converged"):
+    finish_run(results)
+    for repetition in (1, 2):
+        finish_run(results, outcome, repetition=repetition, ranks_per_node=2)
+    finish_group(results)
+    for state in diagnose(results).in_state("not started"):
+        assert state.folder.stage == "profiles"
+        state.folder.path.mkdir(parents=True)
+        (state.folder.path / "capture.json").write_text('{"status": "not_measured", "reason": "no tool"}')
+    (results / "tables").mkdir()
+    for file in (results / "tables" / "runs.parquet", results / "report.html"):
+        file.touch()
+
+
+def lock(results):
+    locks = results.parent / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0.output.lock").touch()
+
+
+def doctor(capsys, *arguments):
+    parser = argparse.ArgumentParser()
+    command.add_doctor_arguments(parser)
+    status = command.run_doctor(parser.parse_args(arguments))
+    return status, capsys.readouterr().out
+
+
+def test_all_is_well(results, capsys):
+    finish_all(results)
+    before = sorted(path.stat().st_mtime_ns for path in results.rglob("*"))
+    status, text = doctor(capsys)
+    assert status == 0
+    assert text.endswith("Next: nothing to do; the report is results/report.html\n")
+    assert "timed runs" in text
+    assert "profiles/counters" in text
+    assert sorted(path.stat().st_mtime_ns for path in results.rglob("*")) == before
+
+
+def test_runs_are_missing(results, capsys):
+    finish_run(results)
+    interrupt(open_attempt(run_folder(results, ranks_per_node=2)), "Slurm's time limit of 10 min")
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "interrupted: runs/cosmoflow_mini/fp32/n1x2 r1: Slurm's time limit of 10 min" in text
+    assert "not started: runs/cosmoflow_mini/fp32/n1x2 r2\n" in text
+    assert "not started: weak/cosmoflow_mini/fp32/n1x1\n" in text
+    assert text.endswith(f"\n  {START}\n")
+
+
+def test_broken_runs_are_a_choice(results, capsys):
+    finish_all(results, "failed")
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "broken down, failed: runs/cosmoflow_mini/fp32/n1x2 r1 r2: rank 1 ended with signal 9" in text
+    assert "Choice: 2 broke down, which is a result: `hpcai retry results` first" in text
+    assert text.endswith("Next: nothing to do; the report is results/report.html\n")
+
+
+def test_damage_comes_before_missing_runs(results, capsys):
+    folder = finish_run(results)
+    (folder / "record.json").write_text("")
+    status, text = doctor(capsys)
+    assert status == 3
+    assert text.endswith("\n  hpcai restore results/runs/cosmoflow_mini/fp32/n1x1/r1\n")
+
+
+def test_orphans_are_waited_for_before_anything_else(results, capsys):
+    folder = finish_run(results)
+    (folder / "record.json").write_text("")
+    lock(results)
+    with claimed(run_folder(results, repetition=2)):
+        status, text = doctor(capsys)
+    assert status == 3
+    assert "under way: runs/cosmoflow_mini/fp32/n1x1 r2: process" in text
+    assert text.endswith("\n  hpcai doctor results --wait\n")
+
+
+def test_jobs_in_the_queue_of_a_dead_controller(results, capsys):
+    finish_all(results)
+    job = f"7|PENDING|Resources|run-7|{results.parent}|rule_train_wildcards_x"
+    fake_squeue(results.parent / "bin", f'echo "{job}"')
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "Slurm's queue: 1 (7 PENDING)" in text
+    assert "scancel --name=run-7" in text
+    assert text.endswith("\n  hpcai doctor results --wait\n")
+
+
+def test_workflow_at_work(results, capsys):
+    write_note(campaign(), results, ("snakemake",), this_controller())
+    lock(results)
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "locked" not in text
+    assert text.endswith("Next: the workflow is at work\n  hpcai status results --watch\n")
+
+
+def test_stale_lock_and_files_being_written(results, capsys):
+    lock(results)
+    marker = results.parent / ".snakemake" / "incomplete" / "cmVzdWx0cy9jYW1wYWlnbi5qc29u"
+    marker.parent.mkdir()
+    marker.touch()
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "is locked by a workflow that has ended" in text
+    assert "1 files were being written when their job ended (results/campaign.json)" in text
+    assert text.endswith(f"\n  {START} --unlock && {START} --rerun-incomplete\n")
+
+
+def test_only_a_stale_lock(results, capsys):
+    finish_all(results)
+    lock(results)
+    status, text = doctor(capsys)
+    assert status == 2
+    assert text.endswith(f"\n  {START} --unlock\n")
+
+
+def test_locked_from_another_host(results, capsys):
+    elsewhere = this_controller().model_copy(update={"host": "login9"})
+    write_note(campaign(), results, ("snakemake",), elsewhere)
+    lock(results)
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "locked by a workflow on login9" in text
+    assert "Next: run this command on login9" in text
+
+
+def test_jobs_in_the_queue_of_a_controller_on_another_host(results, capsys):
+    elsewhere = this_controller().model_copy(update={"host": "login9"})
+    write_note(campaign(), results, ("snakemake",), elsewhere)
+    fake_squeue(results.parent / "bin", f'echo "7|PENDING|Resources|run-7|{results.parent}|rule_train"')
+    text = doctor(capsys)[1]
+    assert "perhaps for a workflow that is at work on login9" in text
+    assert "scancel" not in text
+
+
+def test_settings_that_changed(results, tmp_path, capsys):
+    finish_run(results)  # with the record factory's settings, not with those of the study
+    status, text = doctor(capsys, "results", "--study", str(CONFIG / "weak.yaml"))
+    assert status == 2
+    assert "is measured already, with other settings" in text
+    assert "Next: change the study back" in text
+
+
+def test_old_report_and_missing_data(results, capsys):
+    finish_all(results)
+    (results / "report.html").unlink()
+    status, text = doctor(capsys)
+    assert (status, text.endswith(f"\n  {START}\n")) == (2, True)
+    note_of_dead_controller(results, ("snakemake", "measure"))
+    assert doctor(capsys)[0] == 0
+    (results.parent / "data" / "cosmoflow_mini" / "manifest.json").unlink()
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "missing: data/cosmoflow_mini/manifest.json" in text
+
+
+def test_without_a_note_it_says_that_it_does_not_know(results, capsys):
+    finish_all(results)
+    (results / "campaign.json").unlink()
+    status, text = doctor(capsys)
+    assert status == 0
+    assert "what was planned is not known" in text
+    (results / "campaign.json").write_text("{")
+    assert "damaged or of another version" in doctor(capsys)[1]
+
+
+def test_runs_that_the_study_does_not_plan_are_left_alone(results, capsys):
+    finish_all(results)
+    finish_run(results, variant="earlier")
+    status, text = doctor(capsys)
+    assert status == 0
+    assert "Not in the study, and left alone: 1 (runs/cosmoflow_mini/earlier/n1x1/r1)" in text
+
+
+def test_from_another_folder_and_as_json(results, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir("/")
+    status, text = doctor(capsys, str(results), "--json", str(tmp_path / "found.json"))
+    assert text.endswith(f"\n  cd {tmp_path} && {START}\n")
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["exit_status"] == status == 2
+    assert found["counts"]["runs"] == {"not started": 3}
+    assert found["runs"][0]["state"] == "not started"
+    assert found["next"]["command"] == f"cd {tmp_path} && {START}"
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(ConfigError, match="no such folder"):
+        diagnose(tmp_path / "nowhere")
+
+
+def test_run_that_is_published_while_it_is_looked_at(results, monkeypatch):
+    answers = iter([FileNotFoundError()])
+
+    def state_of(folder, live, *, check_files):
+        for error in answers:
+            raise error
+        return states.state_of(folder, live, check_files=check_files)
+
+    monkeypatch.setattr(doctor_module, "state_of", state_of)
+    assert diagnose(results).counts["runs"].total() == 3
+
+
+def test_run_that_cannot_be_read_does_not_hide_the_others(results, monkeypatch, capsys):
+    folder = finish_run(results)
+
+    def state_of(run, live, *, check_files):
+        if run.path.resolve() == folder:
+            raise OSError(5, "Input/output error", str(folder / "record.json"))
+        return states.state_of(run, live, check_files=check_files)
+
+    monkeypatch.setattr(doctor_module, "state_of", state_of)
+    status, text = doctor(capsys)
+    assert status == 3
+    assert f"{folder / 'record.json'}: cannot be read (Input/output error)" in text
+    assert "not started: runs/cosmoflow_mini/fp32/n1x2 r1 r2" in text
+    assert "Next: ask its owner for access" in text
+
+
+def test_folder_that_cannot_be_read(results, monkeypatch, capsys):
+    def refuse(*_arguments, **_options):
+        raise PermissionError(13, "Permission denied", "results/runs")
+
+    monkeypatch.setattr(doctor_module, "present_folders", refuse)
+    with pytest.raises(ConfigError, match=r"results/runs: cannot be read \(Permission denied\)"):
+        doctor(capsys)
+
+
+def test_full_disk_is_a_problem(results, monkeypatch):
+    monkeypatch.setattr("hpcai.campaign.surroundings.LITTLE_SPACE_BYTES", 1 << 62)
+    diagnosis = diagnose(results)
+    assert any("almost full" in problem.what for problem in problems_of(diagnosis))
+    assert next_step(diagnosis).command == START
+
+
+def test_wait_for_runs_and_queue(results, capsys):
+    fake_squeue(results.parent / "bin", f'echo "7|RUNNING|None|run-7|{results.parent}|rule_train"')
+    said = []
+
+    def say(words):
+        said.append(words)
+        fake_squeue(results.parent / "bin", "exit 0")
+
+    wait_until_idle(results, say)
+    assert said == ["waits for 1 under way: Slurm job 7 (RUNNING: train)"]
+
+
+def test_wait_for_a_limited_time(results, capsys):
+    with claimed(run_folder(results)):
+        status, text = doctor(capsys, "results", "--wait", "0.05")
+    assert status == 2
+    assert "under way" in text

@@ -1,0 +1,125 @@
+"""The status tells stages, runs under way, and an expected end that rests on finished runs or is not known."""
+
+import argparse
+import time
+from dataclasses import replace
+
+import pytest
+from unit.campaign.result_folders import campaign, finish_run, open_attempt, run_folder
+from unit.campaign.test_surroundings import fake_squeue
+
+from hpcai.campaign import command
+from hpcai.campaign.durations import say_duration
+from hpcai.campaign.forecast import forecast
+from hpcai.campaign.note import UTC, this_controller, write_note
+from hpcai.campaign.run_folders import RunFolder
+from hpcai.campaign.states import RunState
+from hpcai.campaign.status import say_status, status_of
+from hpcai.measure.claim import claimed
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    write_note(campaign(), tmp_path / "results", ("snakemake",), this_controller())
+    return tmp_path / "results"
+
+
+def run(number, state="finished", wall_s=None, start_s=0.0, point="runs/b/v/n1x1", tmp_path=None):
+    started = time.strftime(UTC, time.gmtime(1_000_000 + start_s)) if wall_s else ""
+    return RunState(RunFolder(tmp_path, f"{point}/r{number}"), state, wall_s=wall_s, started_utc=started)
+
+
+def test_forecast_from_medians_one_after_the_other(tmp_path):
+    done = [run(1, wall_s=100), run(2, wall_s=120, start_s=200), run(3, wall_s=500, start_s=400)]
+    found = forecast([*done, run(4, "not started"), run(5, "interrupted")], {})
+    assert found.remaining_s == pytest.approx(240)
+    assert "median wall times of 3 finished runs" in found.basis
+    assert "1.0 at the same time" in found.basis
+
+
+def test_forecast_divides_by_what_ran_at_the_same_time(tmp_path):
+    done = [run(number, wall_s=100) for number in range(1, 5)]
+    left = [run(number, "not started") for number in range(5, 13)]
+    assert forecast([*done, *left], {}).remaining_s == pytest.approx(200)
+
+
+def test_forecast_takes_off_what_a_run_has_behind_it():
+    left = run(2, "under way")
+    done = run(1, wall_s=100)
+    assert forecast([done, left], {left.folder.name: 70.0}).remaining_s == pytest.approx(30)
+    assert forecast([done, left], {left.folder.name: 170.0}).remaining_s == 0
+
+
+def test_forecast_is_no_guess():
+    other = run(1, "not started", point="runs/b/v/n1x2")
+    found = forecast([run(1, wall_s=100), other], {})
+    assert found.remaining_s is None
+    assert found.basis == "no run has finished yet of runs/b/v/n1x2"
+    broken = replace(run(1, "broken down", wall_s=5), outcome="failed")
+    assert forecast([broken, run(2, "not started")], {}).remaining_s is None
+
+
+def test_nothing_is_left():
+    assert forecast([run(1, wall_s=100), run(2, "adoptable")], {}).remaining_s == 0
+
+
+def test_durations():
+    words = [say_duration(seconds) for seconds in (0, 59.6, 61, 3600, 7384, 90000, None)]
+    assert words == ["0 s", "1 min", "1 min 1 s", "1 h", "2 h 3 min", "1 d 1 h", "not known"]
+
+
+def test_status_of_a_campaign_at_work(results, tmp_path):
+    finish_run(results, "failed", ranks_per_node=2)
+    fake_squeue(tmp_path, f'echo "7|PENDING|Resources|run|{tmp_path}|rule_train"')
+    folder = run_folder(results)
+    with claimed(folder) as claim:
+        attempt = open_attempt(folder, time.strftime("%Y%m%dT%H%M%SZ-bbbbbb", time.gmtime()))
+        (attempt / "output.log").touch()
+        (attempt / "epochs.jsonl").write_text('{"epoch": 2, "quality": 0.41}\n')
+        text = say_status(status_of(results))
+        assert claim is not None
+    lines = text.splitlines()
+    stages = {line[:12].strip(): line[12:].split() for line in lines[2:9]}
+    assert stages["timed runs"] == ["3", "-", "1", "1", "1"]
+    assert stages["data"] == ["1", "-", "not", "seen", "-", "1"]
+    assert stages["weak groups"] == ["1", "-", "-", "-", "1"]
+    assert any("epoch 2 done, quality 0.41 (target 0.3);" in line for line in lines)
+    assert "1 PENDING: Resources" in text
+    assert "not known, no run has finished yet of" in text
+
+
+def status(*arguments):
+    parser = argparse.ArgumentParser()
+    command.add_status_arguments(parser)
+    return command.run_status(parser.parse_args(arguments))
+
+
+def test_watch_ends_with_the_campaign(results, monkeypatch, capsys):
+    ended = this_controller().model_copy(update={"pid": 2**22 + 1})
+    naps = []
+
+    def nap(seconds):
+        naps.append(seconds)
+        write_note(campaign(), results, ("snakemake",), ended)
+
+    monkeypatch.setattr(command.time, "sleep", nap)
+    assert status("results", "--watch", "3") == 0
+    assert naps == [3.0]
+    assert capsys.readouterr().out.count("weak groups") == 2
+
+
+def test_watch_is_left_with_ctrl_c(results, monkeypatch):
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.time, "sleep", interrupt)
+    assert status("results", "--watch") == 0
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "soon", "nan"])
+def test_bad_interval(text, capsys):
+    with pytest.raises(SystemExit):
+        status("results", "--watch", text)
+    assert "expected a number of seconds above 0" in capsys.readouterr().err

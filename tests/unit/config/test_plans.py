@@ -1,0 +1,61 @@
+"""Plans of a study: always the same for the same study, and made only when they are asked for."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from hpcai.config.load import load_study_file
+from hpcai.config.plans import Campaign
+from hpcai.config.runs import PROFILES, RunPlan
+
+ROOT = Path(__file__).parents[3]
+DIGESTS = {
+    "timed": "44b946e9a1323949f8d6a84b8d1a7f2a61249b6f8ebd96ee72663c1163855863",
+    "timeline": "439ca338fd3a5f6333fbf55e75b4d1e0b9d3df627197a20c343c44d9920edef7",
+    "kernels": "1f573c483b5543dc79188d263020a3df997a373fa50597fd886ebb4c0e08fa82",
+    "counters": "bf28286d61e8e93253fca5dbf6b16af20b777f05d14bf9882cfa59487f9ca582",
+    "io": "151b1c131b3e4f3419671f9ebd3c5516cc4885852fb66040653945123cbe3b3c",
+    "power": "c3359c7c90a58aa96603654b1ec543a0ab4774773c1f78324312e0d1342a07d2",
+}
+"""SHA-256 of run ids and digests of the default study's plans. Another digest makes finished runs look changed."""
+
+
+@pytest.fixture(scope="module")
+def campaign():
+    return load_study_file(ROOT / "config/study.yaml")
+
+
+def digest_of(plans):
+    return hashlib.sha256("\n".join(f"{run_id} {plan.digest}" for run_id, plan in plans.items()).encode()).hexdigest()
+
+
+def test_digests_of_the_default_study_stay_as_they_are(campaign):
+    kinds = {"timed": campaign.plans(), **{profile: campaign.profiles(profile) for profile in PROFILES}}
+    assert {kind: digest_of(plans) for kind, plans in kinds.items()} == DIGESTS
+
+
+def test_a_plan_has_the_run_id_that_it_is_found_by():
+    weak = load_study_file(ROOT / "tests/config/weak.yaml")
+    for plans in (weak.plans(), weak.weak_plans(), *map(weak.profiles, PROFILES)):
+        assert plans
+        assert {run_id: plan.run_id for run_id, plan in plans.items()} == {run_id: run_id for run_id in plans}
+
+
+def test_a_plan_is_made_when_it_is_asked_for(monkeypatch, campaign):
+    asked = []
+    make = Campaign.plan
+
+    def count(self, row, repetition, *arguments, **changes) -> RunPlan:
+        asked.append(repetition)
+        return make(self, row, repetition, *arguments, **changes)
+
+    monkeypatch.setattr(Campaign, "plan", count)
+    checked = load_study_file(ROOT / "config/study.yaml")
+    plans = checked.plans()
+    assert list(plans) == list(campaign.plans())
+    assert "cosmoflow_tiny/fp32/n1x2/r3" in plans
+    assert "cosmoflow_tiny/fp32/n1x2/r4" not in plans
+    assert asked == []
+    assert plans["cosmoflow_tiny/fp32/n1x2/r3"].repetition == 3
+    assert asked == [3]

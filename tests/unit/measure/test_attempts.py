@@ -1,0 +1,150 @@
+"""Every attempt has a verdict in the end, whatever ended it."""
+
+import errno
+import json
+import os
+import subprocess
+import time
+
+import psutil
+import pytest
+from unit.record_factory import make_record
+
+from hpcai.measure import attempts as module
+from hpcai.measure.attempts import attempt_folder, earlier_attempts, kept, note_interruption, open_attempt
+from hpcai.measure.holder import this_process
+from hpcai.measure.interruption import Interruption, Signals
+from hpcai.measure.publish import INTERRUPTED
+from hpcai.measure.slurm_job import SlurmJob
+from hpcai.measure.watch import ATTEMPT_VARIABLE
+from hpcai.records import Attempt, read_part, write_json
+
+PLAN = make_record().plan
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / PLAN.run_id
+
+
+def write_epochs(attempt, count):
+    lines = (epoch.model_dump_json() + "\n" for epoch in make_record().epochs[:count])
+    (attempt / "epochs.jsonl").write_text("".join(lines))
+
+
+def vanish(attempt, **changes):
+    """As an attempt looks whose supervisor is gone."""
+    supervisor = {**this_process().to_json(), "host": "n1", "slurm_job": "17", **changes}
+    (attempt / module.SUPERVISOR).write_text(json.dumps(supervisor))
+
+
+def test_an_attempt_says_who_watches_it(folder):
+    attempt, _ = open_attempt(folder, PLAN, "a1")
+    assert attempt == attempt_folder(folder, "a1")
+    assert module.supervisor_of(attempt).pid == os.getpid()
+    assert earlier_attempts(folder) == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "says"),
+    [
+        ("NODE_FAIL", 0, "; Slurm says NODE_FAIL"),
+        ("RUNNING", 0, ""),
+        ("PENDING", 1, "; Slurm has put its job back into the queue since"),
+        (None, 0, ""),
+    ],
+)
+def test_an_attempt_whose_supervisor_vanished_gets_its_verdict(folder, monkeypatch, state, restarts, says):
+    attempt, _ = open_attempt(folder, PLAN, "a1")
+    write_epochs(attempt, 3)
+    vanish(attempt)
+    job = SlurmJob("17", state, "", restarts, "n1", preempted=False, time_limit_s=None, end_time="")
+    monkeypatch.setattr(module, "state_of", lambda _: job if state else None)
+    open_attempt(folder, PLAN, "a2")
+    (verdict,) = earlier_attempts(folder)
+    assert verdict.reason == f"its supervisor on n1 (Slurm job 17) vanished after 3 epochs{says}"
+    assert (verdict.attempt, verdict.outcome, verdict.epochs) == ("a1", "interrupted", 3)
+    assert (verdict.host, verdict.slurm_job, verdict.ended_utc) == ("n1", "17", None)
+    assert verdict.started_utc == module.supervisor_of(attempt).started_utc
+
+
+def test_a_supervisor_that_vanished_at_once(folder):
+    attempt_folder(folder, "a1").mkdir(parents=True)
+    vanished, _ = open_attempt(folder, PLAN, "a2")
+    vanish(vanished, slurm_job="")
+    open_attempt(folder, PLAN, "a3")
+    assert [(verdict.reason, verdict.epochs) for verdict in earlier_attempts(folder)] == [
+        ("its supervisor vanished while it opened the attempt", None),
+        ("its supervisor on n1 vanished before the training had begun", None),
+    ]
+
+
+def test_ranks_of_a_vanished_attempt_are_ended_first(folder):
+    open_attempt(folder, PLAN, "a1-of-this-test")
+    rank = subprocess.Popen(["sleep", "60"], env={**os.environ, ATTEMPT_VARIABLE: "a1-of-this-test"})
+    open_attempt(folder, PLAN, "a2")
+    assert not psutil.pid_exists(rank.pid)
+    rank.wait()
+
+
+def test_a_verdict_is_written_once(folder):
+    attempt, _ = open_attempt(folder, PLAN, "a1")
+    write_epochs(attempt, 1)
+    note_interruption(attempt, "first", "2026-01-02T03:04:05Z")
+    note_interruption(attempt, "second", None)
+    verdict = read_part(Attempt, attempt / INTERRUPTED)
+    assert (verdict.reason, verdict.ended_utc, verdict.epochs) == ("first", "2026-01-02T03:04:05Z", 1)
+    open_attempt(folder, PLAN, "a2")
+    assert earlier_attempts(folder) == (verdict,)
+
+
+def test_broken_and_interrupted_attempts_are_listed_in_order(folder):
+    for name, record in (("a1", make_record("failed", record={"attempt": "a1"})), ("a2", None)):
+        attempt, _ = open_attempt(folder, PLAN, name)
+        if record:
+            write_json(record, attempt / "record.json")
+    open_attempt(folder, PLAN, "a3")
+    found = earlier_attempts(folder)
+    assert [(one.attempt, one.outcome) for one in found] == [("a1", "failed"), ("a2", "interrupted")]
+    assert found[0].epochs == 3
+
+
+def test_what_breaks_a_measurement_is_its_verdict(folder):
+    def measure():
+        open_attempt(folder, PLAN, "a1")
+        raise ValueError("no launcher")
+
+    with pytest.raises(ValueError, match="no launcher"), kept([attempt_folder(folder, "a1")], Signals()):
+        measure()
+    (verdict,) = earlier_attempts(folder)
+    assert verdict.reason == "given up: no launcher"
+    assert verdict.ended_utc <= time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def test_an_interruption_is_written_down_before_anything_is_ended(folder, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    attempt, signals, seen = attempt_folder(folder, "a1"), Signals(), []
+
+    def measure():
+        open_attempt(folder, PLAN, "a1")
+        try:
+            signals.interrupt(15)
+        finally:
+            seen.append(read_part(Attempt, attempt / INTERRUPTED).reason)
+
+    with pytest.raises(Interruption), kept([attempt, attempt_folder(folder, "never opened")], signals):
+        measure()
+    assert seen == ["ended from outside by SIGTERM"]
+    assert len(earlier_attempts(folder)) == 1
+
+
+def test_a_full_disk_hides_no_error(folder, monkeypatch):
+    open_attempt(folder, PLAN, "a1")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "write_json", full)
+    with pytest.raises(ValueError, match="the cause"), kept([attempt_folder(folder, "a1")], Signals()):
+        raise ValueError("the cause")
+    assert earlier_attempts(folder) == ()

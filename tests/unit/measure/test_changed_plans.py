@@ -1,0 +1,66 @@
+"""Before anything is done, plans are compared with what was measured, and with what was written."""
+
+from collections.abc import Mapping
+
+import pytest
+from unit.record_factory import make_record
+
+from hpcai.config.load import write_plan
+from hpcai.errors import ConfigError
+from hpcai.measure.publish import DIGEST, RAW, kept_plan, refuse_changed
+
+
+class Asked(Mapping):
+    """Plans that note which of them were made."""
+
+    def __init__(self, plans):
+        self.plans, self.made = plans, []
+
+    def __getitem__(self, run_id):
+        self.made.append(run_id)
+        return self.plans[run_id]
+
+    def __iter__(self):
+        return iter(self.plans)
+
+    def __len__(self):
+        return len(self.plans)
+
+
+def measured(folder, plan):
+    raw = folder / plan.run_id / RAW
+    raw.mkdir(parents=True)
+    write_plan(plan, raw / "plan.json")
+    (raw / DIGEST).write_text(plan.digest + "\n")
+
+
+def test_only_plans_of_published_runs_are_made(tmp_path):
+    plan = make_record().plan
+    other = plan.model_copy(update={"repetition": 7})
+    plans = Asked({plan.run_id: plan, other.run_id: other})
+    refuse_changed([(tmp_path, plans)])
+    assert plans.made == []
+    measured(tmp_path, other)
+    refuse_changed([(tmp_path, plans)])
+    assert plans.made == [other.run_id]
+
+
+def test_a_changed_plan_of_a_published_run_is_refused(tmp_path):
+    plan = make_record().plan
+    measured(tmp_path, plan)
+    plans = {plan.run_id: plan.model_copy(update={"rule_set": "hpc_2.0.0"})}
+    with pytest.raises(ConfigError, match=r"rule_set: hpc_3\.0\.0 -> hpc_2\.0\.0"):
+        refuse_changed([(tmp_path, plans)])
+    # With a seed of its own each run of a study with entropy differs from its plan: the run itself compares.
+    drawn = plan.model_copy(update={"seed": None, "rule_set": "hpc_2.0.0"})
+    refuse_changed([(tmp_path, {plan.run_id: drawn})])
+
+
+def test_a_written_plan_is_kept_unless_it_asks_for_another_run(tmp_path):
+    plan, path = make_record().plan, tmp_path / "plan.json"
+    assert kept_plan(plan, path) == plan
+    write_plan(plan, path)
+    renamed = plan.model_copy(update={"study": "another"})
+    assert kept_plan(renamed, path) == plan
+    changed = plan.model_copy(update={"rule_set": "hpc_2.0.0"})
+    assert kept_plan(changed, path) == changed

@@ -1,0 +1,102 @@
+"""What tells best why a launcher failed."""
+
+import pytest
+
+from hpcai.measure.last_words import KILLED, TAIL_BYTES, why
+
+LOST = "3: horovod.common.exceptions.HorovodInternalError: Connection reset by peer"
+CASES = {
+    "own error": (
+        "[1]<stderr>:Traceback\n[1]<stderr>:hpcai.errors.StagingError: /scratch: found 3 bytes free\nexit code 1\n",
+        "/scratch: found 3 bytes free",
+    ),
+    "any error": (
+        "[0]<stderr>:ValueError: shapes differ\nProcess 0 exit with status code 1.\n",
+        "ValueError: shapes differ",
+    ),
+    "signal": ("chatter\nProcess 1 was terminated by signal 15\n", "Process 1 was terminated by signal 15"),
+    "signal 9": (
+        "chatter\nProcess 1 was terminated by signal 9\n",
+        f"Process 1 was terminated by signal 9: {KILLED}",
+    ),
+    "horovodrun": (
+        "[1]<stderr>:chatter\nProcess 1 exit with status code 137.\n",
+        f"Process 1 exit with status code 137.: {KILLED}",
+    ),
+    "mpirun": (
+        "HorovodInternalError: broken pipe\n"
+        "mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).\n",
+        f"mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).: {KILLED}",
+    ),
+    "last words": ("chatter\nlast words\n", "last words"),
+    "nothing": ("", "no output"),
+    "control group": (
+        f"0: epoch 1\n{LOST}\nslurmstepd: error: Detected 1 oom_kill event in StepId=17.0. Some of the step tasks have "
+        "been OOM Killed.\nsrun: error: n2: task 3: Out Of Memory\n",
+        "srun: error: n2: task 3: Out Of Memory",
+    ),
+    "control group before 22": (
+        f"{LOST}\nslurmstepd: error: Detected 1 oom-kill event(s) in step 17.0 cgroup. Some of your processes may have "
+        "been killed by the cgroup out-of-memory handler.\nsrun: error: n2: tasks 2-3: Killed\n",
+        "slurmstepd: error: Detected 1 oom-kill event(s) in step 17.0 cgroup. Some of your processes may have been "
+        "killed by the cgroup out-of-memory handler.",
+    ),
+    "memory limit": (
+        f"{LOST}\nslurmstepd-n1: error: StepId=1.0 exceeded memory limit (1141690368 > 1048576000), being killed\n"
+        "srun: error: n1: task 0: Killed\n",
+        "slurmstepd-n1: error: StepId=1.0 exceeded memory limit (1141690368 > 1048576000), being killed",
+    ),
+    "old memory limit": (
+        "slurmstepd: error: Exceeded job memory limit at some point.\nsrun: error: n1: task 0: Killed\n",
+        "slurmstepd: error: Exceeded job memory limit at some point.",
+    ),
+    "node": (
+        "srun: error: Node failure on n2\n"
+        "slurmstepd-n1: error: *** STEP 3.0 ON n1 CANCELLED AT 2026-11-22T04:51:37 DUE TO NODE FAILURE, SEE SLURMCTLD "
+        f"LOG FOR DETAILS ***\nsrun: Job step aborted\n{LOST}\nsrun: error: n1: task 0: Killed\n",
+        "srun: error: Node failure on n2",
+    ),
+    "time limit": (
+        "0: epoch 3\nslurmstepd: error: *** STEP 17.0 ON n1 CANCELLED AT 2026-11-22T04:51:37 DUE TO TIME LIMIT ***\n"
+        "srun: error: n1: task 0: Terminated\n",
+        "slurmstepd: error: *** STEP 17.0 ON n1 CANCELLED AT 2026-11-22T04:51:37 DUE TO TIME LIMIT",
+    ),
+    "rank killed": (
+        f"0: epoch 1\nsrun: error: n2: task 3: Killed\n{LOST}\nsrun: error: n1: tasks 0-2: Exited with exit code 1\n",
+        f"srun: error: n2: task 3: Killed: {KILLED}",
+    ),
+    "rank killed because another failed": (
+        "0: ValueError: shapes differ\nsrun: error: n1: task 0: Exited with exit code 1\n"
+        "slurmstepd: error: *** STEP 17.0 ON n1 CANCELLED AT 2026-11-22T04:51:37 ***\n"
+        "srun: error: n2: tasks 2-3: Killed\n",
+        "ValueError: shapes differ",
+    ),
+    "own error before the kill": (
+        "12: hpcai.errors.StagingError: /scratch: found 3 bytes free\n"
+        "srun: error: n2: task 12: Exited with exit code 1\nsrun: error: n1: tasks 0-11: Killed\n",
+        "/scratch: found 3 bytes free",
+    ),
+    "crash": (
+        f"srun: error: n2: task 3: Segmentation fault (core dumped)\n{LOST}\n",
+        "srun: error: n2: task 3: Segmentation fault (core dumped)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("output", "reason"), CASES.values(), ids=CASES)
+def test_the_reason_of_a_failure(tmp_path, output, reason):
+    (tmp_path / "output.log").write_text(output)
+    assert why(tmp_path / "output.log", 1) == reason
+
+
+@pytest.mark.parametrize("status", [-9, 137])
+def test_a_killed_launcher_without_words(tmp_path, status):
+    (tmp_path / "output.log").write_text("epoch 3\n")
+    assert why(tmp_path / "output.log", status) == f"epoch 3: {KILLED}"
+    (tmp_path / "output.log").write_text("ValueError: shapes differ\n")
+    assert why(tmp_path / "output.log", status) == "ValueError: shapes differ"
+
+
+def test_of_a_flood_only_the_end_is_read(tmp_path):
+    (tmp_path / "output.log").write_bytes(b"ValueError: early\n" + b"x\n" * TAIL_BYTES + b"\xffRuntimeError: late\n")
+    assert why(tmp_path / "output.log", 1).endswith("RuntimeError: late")

@@ -1,0 +1,195 @@
+"""A run is measured once, whoever asks for it, and whatever ends its supervisor or its file system."""
+
+import errno
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from unit.record_factory import make_plan, make_provenance, make_record
+
+from hpcai.config.load import write_plan
+from hpcai.config.study import Limits
+from hpcai.data.manifest import Manifest, write_manifest
+from hpcai.errors import ResultsError, RunInterruptedError, RunRefusedError
+from hpcai.measure import claim, launcher, supervise
+from hpcai.measure.attempts import earlier_attempts
+from hpcai.measure.interruption import Interruption
+from hpcai.measure.supervise import Inputs, measure
+from hpcai.records import read_record, write_json
+
+RANK = """
+import pathlib, shutil, sys, time
+raw = pathlib.Path(sys.argv[sys.argv.index("--raw") + 1])
+scratch = pathlib.Path(sys.argv[sys.argv.index("--scratch") + 1])
+scratch.mkdir(parents=True)
+(scratch / ".hpcai-stage").touch()
+print("ready", flush=True)
+time.sleep(SECONDS)
+shutil.copytree(REPORTS, raw, dirs_exist_ok=True)
+"""
+
+
+class Run:
+    """A run whose rank is a small program that leaves reports behind instead of training."""
+
+    def __init__(self, folder, monkeypatch):
+        self.folder, self.reports, self.patch = folder / "r1", folder / "reports", monkeypatch
+        plan = make_plan(limits=Limits(run_s=60, stall_s=60))
+        storage = plan.machine.storage.model_copy(update={"node_local": str(folder / "scratch")})
+        machine = plan.machine.model_copy(update={"storage": storage})
+        self.plan = plan.model_copy(update={"machine": machine})
+        what = {"dataset": "tiny", "workload": "cosmoflow", "source": "generated", "edition": "v1"}
+        manifest = Manifest(**what, sample_shape=(1,), splits={})
+        write_manifest(manifest, folder / "manifest.json")
+        write_plan(self.plan, folder / "plan.json")
+        self.inputs = Inputs(folder / "plan.json", folder / "manifest.json", None)
+        self._report()
+        origin = make_provenance(data_digest=manifest.digest)
+        monkeypatch.setattr(supervise, "collect_provenance", lambda *_: origin)
+        self.takes(0.1)
+
+    def _report(self):
+        record = make_record()
+        (self.reports / "ranks").mkdir(parents=True)
+        write_json(record.ranks[0], self.reports / "ranks/rank0.json")
+        epoch = record.epochs[-1].model_copy(update={"epoch": 1, "train_s": 0.05, "evaluation_s": 0.0})
+        short = {"run_s": 0.1, "epochs": (epoch,), "seed": self.plan.seed}
+        write_json(record.training.model_copy(update=short), self.reports / "training.json")
+        (self.reports / "epochs.jsonl").write_text(epoch.model_dump_json() + "\n")
+
+    def takes(self, seconds):
+        """Let the rank work for so long."""
+        code = RANK.replace("SECONDS", repr(seconds)).replace("REPORTS", repr(str(self.reports)))
+        self.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+
+    def measure(self):
+        return measure(self.inputs, self.folder, "fake")
+
+    def when_ready(self, act):
+        """Do something when the rank is at work."""
+
+        def wait_and_act():
+            deadline = time.monotonic() + 30
+            while not [log for log in self.folder.glob("attempts/*/output.log") if "ready" in log.read_text()]:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            act()
+
+        thread = threading.Thread(target=wait_and_act)
+        thread.start()
+        return thread
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    monkeypatch.setattr(claim, "WAIT_S", 0.05)
+    monkeypatch.setattr(claim, "REFRESH_S", 0.1)
+    return Run(tmp_path, monkeypatch)
+
+
+def is_left(run):
+    """What is in the folder of the run beside its attempts."""
+    return {path.name for path in run.folder.iterdir()} - {"attempts"}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_run_is_measured_again(run, number):
+    run.takes(60)
+    thread = run.when_ready(lambda: os.kill(os.getpid(), number))
+    with pytest.raises(RunInterruptedError, match="nothing is published") as error:
+        run.measure()
+    thread.join()
+    assert error.value.status == 128 + number
+    assert is_left(run) == set()
+    assert not list((run.folder.parent / "scratch").iterdir())
+    (interrupted,) = earlier_attempts(run.folder)
+    assert (interrupted.outcome, interrupted.reason) == ("interrupted", f"ended from outside by {number.name}")
+    run.takes(0.1)
+    record = run.measure()
+    assert record.outcome == "converged"
+    assert record.earlier_attempts == (interrupted,)
+    assert read_record(run.folder / "record.json") == record
+
+
+def test_who_comes_second_adopts_what_the_first_published(run):
+    run.takes(1.0)
+    found = []
+    first = threading.Thread(target=lambda: found.append(run.measure()))
+    thread = run.when_ready(lambda: found.append(run.measure()))
+    first.start()
+    thread.join()
+    first.join()
+    assert len(found) == 2
+    assert found[0] == found[1]
+    assert is_left(run) == {"raw", "record.json"}
+    assert not list((run.folder / "attempts").iterdir())
+
+
+def test_a_run_that_was_taken_over_is_ended_and_not_published(run):
+    run.takes(60)
+    other = {"host": "elsewhere", "pid": 1}
+    thread = run.when_ready(lambda: (run.folder / claim.CLAIM).write_text(json.dumps(other)))
+    with pytest.raises(RunRefusedError, match="another one took over the run"):
+        run.measure()
+    thread.join()
+    assert is_left(run) == {claim.CLAIM}
+    (given_up,) = earlier_attempts(run.folder)
+    assert "given up" in given_up.reason
+
+
+def test_a_signal_that_comes_when_the_ranks_are_done_loses_nothing(run):
+    real = supervise.record_attempt
+
+    def interrupted(*arguments):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return real(*arguments)
+
+    run.patch.setattr(supervise, "record_attempt", interrupted)
+    assert run.measure().outcome == "converged"
+    assert read_record(run.folder / "record.json").outcome == "converged"
+
+
+def test_a_full_file_system_is_one_sentence_and_the_attempt_stays(run):
+    real = supervise.publish.write_json
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device", "record.json")
+
+    run.patch.setattr(supervise.publish, "write_json", full)
+    with pytest.raises(
+        ResultsError, match=r"record.json: No space left on device, so that .*r1 could not be completed"
+    ):
+        run.measure()
+    assert is_left(run) == set()
+    (given_up,) = earlier_attempts(run.folder)
+    assert "No space left" in given_up.reason
+    run.patch.setattr(supervise.publish, "write_json", real)
+    assert run.measure().earlier_attempts == (given_up,)
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(run):
+    run.folder.write_text("a file")
+    with pytest.raises(ResultsError, match="File exists"):
+        run.measure()
+
+
+def test_a_rank_that_slurm_ended_with_its_job_is_no_result(run, monkeypatch):
+    code = "import sys; sys.exit(143)"
+    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+    words = "cancelled in Slurm (scancel)"
+
+    def interrupt(self):
+        self._noted = True
+        self._first(words)
+        raise Interruption(words, signal.SIGTERM)
+
+    monkeypatch.setattr(supervise.Signals, "interrupt_if_job_ends", interrupt)
+    with pytest.raises(RunInterruptedError, match="scancel"):
+        run.measure()
+    assert is_left(run) == set()
+    assert [one.reason for one in earlier_attempts(run.folder)] == [words]

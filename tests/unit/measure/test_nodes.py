@@ -1,0 +1,163 @@
+"""What is done on every node of a run; a step of Slurm is played by processes here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
+
+from hpcai.data.stage_folder import MARKER
+from hpcai.measure import launcher, nodes
+from hpcai.measure.launcher import Ranks
+from hpcai.measure.nodes import NodeFacts, clean_nodes, prepare_nodes
+from hpcai.measure.watch import ATTEMPT_VARIABLE
+from hpcai.weak_records import NodeShare
+
+outside = pytest.fixture(autouse=True)(outside_of_jobs)
+RANKS = Ranks("b/v/n2x1/r1", nodes=2, ranks_per_node=1, cores_per_rank=1)
+HERE = Ranks("b/v/n1x2/r1", nodes=1, ranks_per_node=2, cores_per_rank=1)
+STEP = """
+import os, subprocess, sys
+own = sys.argv.index(sys.executable)
+hosts = next(part for part in sys.argv if part.startswith("--nodelist=")).partition("=")[2].split(",")
+given = sys.stdin.buffer.read()
+print("srun: some banner", flush=True)
+ended = 0
+for host in hosts:
+    if host == "gone":
+        print("srun: error: Node failure on gone", file=sys.stderr)
+        ended = 1
+    else:
+        ended |= subprocess.run(sys.argv[own:], input=given, env={**os.environ, "SLURMD_NODENAME": host}).returncode
+sys.exit(ended)
+"""
+
+
+@pytest.fixture
+def step(tmp_path, monkeypatch):
+    """srun, which runs the tasks of all nodes here, one after the other."""
+    program = tmp_path / "srun"
+    program.write_text(f"#!{sys.executable}\n{STEP}")
+    program.chmod(0o755)
+    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+
+
+def write_data(folder: Path) -> list[Path]:
+    folder.mkdir()
+    files = [folder / f"shard {number}\n.tar" for number in range(3)]  # names that would break lists of lines or words
+    for file in files:
+        file.write_bytes(os.urandom(10_000))
+    return files
+
+
+def leave_behind(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / MARKER).touch()
+
+
+def test_one_node_is_prepared_in_this_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(nodes, "_run_step", None)
+    leave_behind(tmp_path / "scratch" / "old")
+    report = prepare_nodes("horovodrun", HERE, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
+    (facts,) = report.nodes
+    assert report.page_cache == facts.page_cache
+    assert (facts.swept, facts.swept_names, facts.problem) == (1, ("old",), "")
+    assert facts.free_bytes > 0
+    assert facts.memory_bytes > 2**28
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+@pytest.mark.usefixtures("step")
+def test_all_nodes_of_a_job_are_prepared_by_one_step(tmp_path, monkeypatch):
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
+    assert [facts.node for facts in report.nodes] == ["n1", "n2"]
+    assert report.page_cache == ("dropped" if {f.page_cache for f in report.nodes} == {"dropped"} else "not_permitted")
+    assert {facts.problem for facts in report.nodes} == {""}
+    assert report.problem == ""
+
+
+@pytest.mark.usefixtures("step")
+def test_a_node_that_does_not_answer_is_reported_and_the_others_count(tmp_path, monkeypatch):
+    enter_job(monkeypatch, Scontrol("n1", "gone", nodes="all"))
+    report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
+    assert [facts.node for facts in report.nodes] == ["n1"]
+    assert report.page_cache == "kept"
+    assert report.problem == "no answer from gone: srun ended with status 1: srun: error: Node failure on gone"
+
+
+def test_a_step_that_hangs_is_ended(tmp_path, monkeypatch):
+    program = tmp_path / "srun"
+    program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr(nodes, "PREPARE_LIMIT_S", 0.3)
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", [])
+    assert report.nodes == ()
+    assert report.problem == "no answer from n1, n2: srun was ended after 0.3 s: no output"
+
+
+def test_without_slurm_other_nodes_are_not_reached(tmp_path):
+    report = prepare_nodes("mpirun", RANKS, tmp_path / "new", [])
+    assert report.page_cache == "kept"
+    assert len(report.nodes) == 1
+    assert report.problem.startswith("mpirun without a job of Slurm: other nodes than")
+
+
+def test_slurm_that_does_not_answer_is_a_problem_and_no_error(tmp_path, monkeypatch, caplog):
+    scontrol = Scontrol()
+    scontrol.failures = 99
+    enter_job(monkeypatch, scontrol)
+    assert "Unable to contact slurm controller" in prepare_nodes("srun", RANKS, tmp_path / "new", []).problem
+    clean_nodes("srun", RANKS, tmp_path / "new", "attempt")
+    assert "not cleaned everywhere, the next run there will do it" in caplog.text
+
+
+def test_data_that_are_gone_and_scratch_that_cannot_be_written_are_said(tmp_path, caplog):
+    (tmp_path / "file").touch()
+    (facts,) = prepare_nodes("srun", HERE, tmp_path / "file" / "new", [tmp_path / "none.tar"]).nodes
+    assert facts.page_cache == "not_permitted"
+    assert facts.free_bytes is None
+    assert "file: cannot be written" in facts.problem
+    assert "none.tar: cannot be read (No such file or directory)" in facts.problem
+    assert facts.problem in caplog.text
+
+
+@pytest.mark.usefixtures("step")
+def test_what_is_left_of_a_run_is_ended_and_removed(tmp_path, monkeypatch, caplog):
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    scratch = tmp_path / "scratch" / "mine"
+    leave_behind(scratch)
+    left = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(600)"], env={**os.environ, ATTEMPT_VARIABLE: "attempt 1"}
+    )
+    monkeypatch.setattr(nodes, "CLEAN_LIMIT_S", 60.0)
+    clean_nodes("srun", RANKS, scratch, "attempt 1")
+    assert left.wait() == -9
+    assert not scratch.exists()
+    assert f"n1: ended processes ({left.pid},), which attempt attempt 1 had left" in caplog.text
+
+
+def test_a_foreign_folder_is_left_and_it_is_said(tmp_path, caplog):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").touch()
+    clean_nodes("srun", HERE, tmp_path / "mine", "attempt")
+    assert (tmp_path / "mine" / "thesis").exists()
+    assert "it is left as it is" in caplog.text
+
+
+@pytest.mark.usefixtures("step")
+def test_the_nodes_of_instances_are_those_of_their_shares(tmp_path, monkeypatch):
+    enter_job(monkeypatch, Scontrol("n1", "n2", "n3", nodes="all"))
+    ranks = Ranks("w", 1, 1, 1, (NodeShare(host="n3", cores=(0,)),))
+    assert [facts.node for facts in prepare_nodes("srun", ranks, tmp_path / "new", []).nodes] == ["n3"]
+
+
+def test_answers_are_short_enough_to_stay_whole():
+    facts = nodes._facts(swept=["20261122T043718Z-abcdef-i10"] * 99, ended=range(10**6, 10**6 + 99), problem="x" * 9999)
+    assert (facts.swept, len(facts.swept_names)) == (99, nodes.MOST_NAMES)
+    assert len(facts.model_dump_json()) < 1024
+    assert NodeFacts.model_validate_json(facts.model_dump_json()) == facts

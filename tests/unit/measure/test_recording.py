@@ -1,0 +1,66 @@
+"""The record of an attempt that ended: reports may come late from other nodes, and may not come at all."""
+
+import threading
+import time
+
+import pytest
+from unit.record_factory import make_provenance, make_record
+
+from hpcai.measure import recording
+from hpcai.measure.recording import record_attempt
+from hpcai.measure.watch import Ending
+from hpcai.records import write_json
+
+RECORD = make_record(nodes=2)
+FACTS = {"data_source": "generated", "started_utc": "2026-01-02T03:04:05Z"}
+
+
+@pytest.fixture
+def attempt(tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "LOOK_S", 0.02)
+    (tmp_path / "ranks").mkdir()
+    (tmp_path / "output.log").write_text("epoch 1\n")
+    return tmp_path
+
+
+def record_of(attempt, exit_status=0):
+    ending = Ending(verdict="ended", exit_status=exit_status, started_monotonic_s=0.0, wall_s=RECORD.wall_s)
+    return record_attempt(RECORD.plan, attempt, ending, make_provenance(), FACTS)
+
+
+def report(attempt, ranks):
+    for rank in ranks:
+        write_json(rank, attempt / f"ranks/rank{rank.placement.rank}.json")
+    write_json(RECORD.training, attempt / "training.json")
+
+
+def test_a_report_that_comes_late_is_waited_for(attempt):
+    report(attempt, RECORD.ranks[:1])
+
+    def late():
+        time.sleep(0.5)
+        report(attempt, RECORD.ranks[1:])
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    record = record_of(attempt)
+    thread.join()
+    assert record.outcome == "converged"
+    assert len(record.ranks) == 2
+
+
+def test_a_report_that_never_comes_is_a_reason(attempt, monkeypatch):
+    monkeypatch.setattr(recording, "LATE_S", 0.1)
+    report(attempt, RECORD.ranks[:1])
+    record = record_of(attempt)
+    assert record.outcome == "failed"
+    assert "the ranks' reports are not complete" in record.reason
+    assert "rank1.json" in record.reason
+
+
+def test_after_a_failure_nothing_is_waited_for(attempt, monkeypatch):
+    monkeypatch.setattr(recording.time, "sleep", lambda _: pytest.fail("waited"))
+    record = record_of(attempt, exit_status=137)
+    assert record.reason == (
+        "the launcher ended with exit status 137: epoch 1: killed by signal 9 (often: out of memory)"
+    )

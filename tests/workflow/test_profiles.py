@@ -1,0 +1,99 @@
+"""Profiles: where it runs changes what a job asks for, and nothing else."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from workflow_project import ROOT, Project, edit_yaml
+
+PROFILES = sorted(path.parent.name for path in (ROOT / "profiles").glob("*/config.yaml"))
+SLURM = ("site", "slurm", "slurm-gpu")
+ROW = "cosmoflow_mini\tfp32\t2\t1\t1\tfp32\tnone\t\n"
+TRAIN = "results/runs/cosmoflow_mini/fp32/n2x1/r1/record.json"
+
+
+@pytest.fixture
+def cluster_study(tmp_path):
+    """A study with a run on two nodes of a machine of three."""
+    shutil.copytree(ROOT / "tests/config", tmp_path / "config")
+    edit_yaml(tmp_path / "config/machines/box.yaml", nodes=3, cores_per_node=64, memory_bytes="256 GiB")
+    with (tmp_path / "config/runs/tiny.tsv").open("a") as table:
+        table.write(ROW)
+    return Project(tmp_path, study=tmp_path / "config/tiny.yaml")
+
+
+def resources_of(project, rule, *arguments, environment=None):
+    """Resources that a rule's job would ask for, as a dry run prints them."""
+    command = [Path(sys.executable).parent / "snakemake", "--dry-run", TRAIN, *arguments]
+    command += ["--snakefile", ROOT / "Snakefile", "--directory", project.directory, "--configfile", project.study]
+    command += ["--config", f"config_dir={project.study.parent}"]
+    done = subprocess.run(
+        command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stdout
+    block = re.search(rf"rule {rule}:\n(.*?)\n\n?\[|rule {rule}:\n(.*?)Job stats", done.stdout, re.DOTALL)
+    listed = re.search(r"resources: (.*)", block[0])[1]
+    return dict(part.split("=", 1) for part in re.split(r", (?=\w+=)", listed))
+
+
+def test_every_use_has_a_profile():
+    assert {"default", "laptop", "workstation", *SLURM} == set(PROFILES)
+
+
+def test_the_common_profile_decides_nothing_that_another_one_must():
+    # Snakemake reads profiles/default on top of every other profile, unasked.
+    common = yaml.safe_load((ROOT / "profiles/default/config.yaml").read_text())
+    others = [yaml.safe_load((ROOT / f"profiles/{name}/config.yaml").read_text()) for name in PROFILES]
+    assert all(not set(common) & set(other) for other in others if other != common)
+
+
+@pytest.mark.parametrize(
+    ("name", "launcher"), [("laptop", "horovodrun"), ("workstation", "mpirun"), ("slurm-gpu", "srun")]
+)
+def test_a_profile_names_the_launcher(cluster_study, name, launcher):
+    assert resources_of(cluster_study, "train", "--profile", ROOT / "profiles" / name)["launcher"] == launcher
+
+
+def test_without_a_profile_the_launcher_is_horovodrun(cluster_study):
+    assert (
+        resources_of(cluster_study, "train", "--workflow-profile", "none", "--cores", "2")["launcher"] == "horovodrun"
+    )
+
+
+@pytest.mark.parametrize("name", SLURM)
+def test_a_run_asks_for_whole_nodes(cluster_study, name):
+    asked = resources_of(cluster_study, "train", "--profile", ROOT / "profiles" / name)
+    machine = {"nodes": "2", "tasks_per_node": "64", "cpus_per_task": "1", "mem_mb": str(256 * 1024)}
+    assert {key: asked[key] for key in machine} == machine
+    assert "--exclusive" in asked["slurm_extra"]
+    assert "--no-requeue" in asked["slurm_extra"]
+    assert asked["mpi"]  # else the executor would start it as a step of one node
+    assert int(asked["runtime"]) == 15  # five minutes of the study's limit, and ten around it
+
+
+def test_accelerators_are_asked_for_by_node(cluster_study):
+    machine = cluster_study.directory / "config/machines/box.yaml"
+    edit_yaml(machine, accelerators_per_node=4, device={"kind": "gpu", "model": "one"})
+    asked = resources_of(cluster_study, "train", "--profile", ROOT / "profiles/slurm-gpu")
+    assert (asked["gres"], asked["tasks_per_gpu"]) == ("gpu:4", "0")
+    assert asked["slurm_partition"] == "gpu"
+
+
+def test_packing_is_an_ordinary_job(cluster_study):
+    asked = resources_of(cluster_study, "pack_data", "--profile", ROOT / "profiles/slurm")
+    assert "mpi" not in asked
+    assert "--exclusive" not in asked["slurm_extra"]
+    assert int(asked["runtime"]) > 60
+
+
+def test_a_profile_is_found_by_its_bare_name(cluster_study, tmp_path):
+    folder = tmp_path / "home/snakemake"
+    folder.mkdir(parents=True)
+    (folder / "slurm").symlink_to(ROOT / "profiles/slurm")
+    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "home")}
+    assert resources_of(cluster_study, "train", "--profile", "slurm", environment=environment)["nodes"] == "2"
