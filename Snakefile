@@ -23,6 +23,10 @@ include: "workflow/rules/rounds.smk"
 include: "workflow/rules/targets.smk"
 
 
+onstart:
+    note_start()
+
+
 localrules:
     all,
 

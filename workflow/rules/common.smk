@@ -1,12 +1,17 @@
 """Checks the whole configuration before any job exists, and says which files each target needs."""
 
+import functools
 import hashlib
 import json
 import os
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
+from hpcai.campaign.live import wait_for_live
+from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign
 from hpcai.config.rounds import find_round, name_round
@@ -323,8 +328,25 @@ def work_plan(wildcards):
     return f"results/runs/{run}/plan.json"
 
 
+@functools.cache
+def wait_for_orphans():
+    """Wait for runs that a controller which was killed left behind: their results are taken, nothing is started twice.
+
+    Called while the graph of jobs is built, because a job that exists by then is submitted.
+    """
+    starts_jobs = workflow.executor_plugin and not (workflow.dryrun or workflow.touch)
+    if workflow.is_main_process and starts_jobs:
+        wait_for_live(Path("results"), logger.info)
+
+
+def note_start():
+    """Write down what was started, for `hpcai status` and `hpcai doctor`."""
+    write_note(CAMPAIGN, Path("results"), sys.argv, this_controller())
+
+
 def run_manifest(wildcards):
     """Manifest of the dataset that a run trains on."""
+    wait_for_orphans()
     return f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
 
 

@@ -248,14 +248,14 @@ def test_files_of_a_real_run_are_those_that_are_counted(tmp_path: Path) -> None:
     for rank in range(2):
         with ResourceSampler(attempt / f"resources_rank{rank}.csv"):
             write_json(make_rank(rank, plan), attempt / "ranks" / f"rank{rank}.json")
-    for name in ("mllog.txt", "training.json", "output.log"):
+    for name in ("mllog.txt", "nodes.json", "training.json", "output.log"):
         (attempt / name).touch()
     gather_rank_files(attempt)
     record = record_of(plan, 1000.0).model_copy(update={"attempt": attempt.name, "provenance": make_provenance()})
     publish(attempt, folder, record)
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == set(RUN_FILES)
-    assert len(RUN_FILES) <= 15
+    assert len(RUN_FILES) <= 16
     counted = {one.cause: one.files.value for one in estimated(tmp_path, campaign).files}
     assert counted["timed runs"] == 4 * len(found)
 

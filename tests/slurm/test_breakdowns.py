@@ -1,0 +1,157 @@
+"""What ends runs from outside: each leaves a verdict, and the same command goes on with exactly what is missing."""
+
+import json
+import sys
+import time
+import zlib
+
+import pytest
+from slurm.campaigns import SlurmCampaign, kill_controller, target_of
+
+CRASHED, CANCELLED = "slow/crashed/n2x1", "slow/cancelled/n1x1"
+ORPHAN, LATE, REQUEUED, GREEDY = "slow/orphan/n1x2", "endless/late/n1x1", "slow/requeued/n1x1", "slow/greedy/n1x1"
+ENDED_S = 240
+
+
+def interruptions(campaign, run):
+    """Reasons of a run's interrupted attempts."""
+    files = [attempt / "interrupted.json" for attempt in campaign.attempts(run)]
+    return [json.loads(file.read_text())["reason"] for file in files]
+
+
+def staged_on(cluster, node):
+    """Names of the staging folders on a node."""
+    return cluster.on(node, "sh", "-c", f"ls {cluster.scratch}/hpcai 2> /dev/null || true").stdout.split()
+
+
+def require_nothing_left(campaign):
+    """Check that a campaign left no claim, no staged file and no rank anywhere."""
+    assert not list(campaign.folder.rglob("claim.json"))
+    attempts = {file.parent.name for file in campaign.folder.rglob("supervisor.json")}
+    attempts |= {json.loads(file.read_text())["attempt"] for file in campaign.folder.rglob("raw/record.json")}
+    for node in campaign.cluster.nodes:
+        assert not attempts & set(staged_on(campaign.cluster, node))
+        assert "hpcai.training" not in campaign.cluster.on(node, "ps", "-eo", "args").stdout
+
+
+@pytest.fixture(scope="module")
+def hit(cluster, tmp_path_factory):
+    """A campaign of two runs: one loses a node, the other is cancelled; both are submitted once more."""
+    campaign = SlurmCampaign(tmp_path_factory.mktemp("hit"), cluster, ["slow crashed 2 1", "slow cancelled 1 1"])
+    controller = campaign.start(target_of(CRASHED), target_of(CANCELLED))
+    crashed, cancelled = campaign.wait_until_training(CRASHED), campaign.wait_until_training(CANCELLED)
+    nodes = cluster.run("scontrol", "show", "hostnames", cluster.show(crashed)["NodeList"]).stdout.split()
+    cluster.run("scancel", cancelled)
+    cluster.crash(nodes[1])
+    campaign.status, campaign.lost = controller.wait(ENDED_S), nodes[1]
+    cluster.restart(nodes[1])
+    cluster.wait_idle()
+    return campaign
+
+
+def test_a_lost_node_ends_the_attempt_and_the_next_one_runs_elsewhere(hit):
+    assert hit.status == 0, hit.output
+    record = hit.record(CRASHED)
+    assert record.outcome == "not_converged"  # its target cannot be reached
+    (earlier,) = record.earlier_attempts
+    assert earlier.outcome == "interrupted"
+    assert hit.lost in earlier.reason
+    assert earlier.epochs >= 1
+    assert hit.lost not in {rank.placement.hostname for rank in record.ranks}
+
+
+def test_a_cancelled_run_is_submitted_once_more(hit):
+    record = hit.record(CANCELLED)
+    assert record.outcome == "not_converged"
+    (earlier,) = record.earlier_attempts
+    assert earlier.outcome == "interrupted"
+    assert "scancel" in earlier.reason
+
+
+def test_what_a_lost_node_kept_goes_with_the_next_run_there(hit):
+    (earlier,) = hit.record(CRASHED).earlier_attempts
+    assert staged_on(hit.cluster, hit.lost) == [earlier.attempt]
+    prepare = [sys.executable, "-m", "hpcai.measure.nodes", "prepare", "--scratch", hit.cluster.scratch / "hpcai/next"]
+    step = ["srun", "--nodes=1", f"--nodelist={hit.lost}", "--ntasks=1", *prepare]
+    hit.cluster.run(*step, input=zlib.compress(b""), text=False)
+    require_nothing_left(hit)
+
+
+def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path):
+    campaign = SlurmCampaign(tmp_path, cluster, ["slow orphan 1 2"])
+    controller = campaign.start(target_of(ORPHAN))
+    job = campaign.wait_until_training(ORPHAN)
+    kill_controller(controller)
+    (attempt,) = campaign.attempts(ORPHAN)
+    status, said = campaign.hpcai("doctor")
+    assert status == 2
+    assert f"job {job}" in said
+    assert campaign.run("--unlock") == 0, campaign.output
+    assert campaign.run(target_of(ORPHAN)) == 0, campaign.output
+    assert "waits for 1 under way" in campaign.output
+    record = campaign.record(ORPHAN)
+    assert (record.attempt, record.earlier_attempts) == (attempt.name, ())
+    assert record.provenance.environment["SLURM_JOB_ID"] == job
+    require_nothing_left(campaign)
+
+
+@pytest.fixture(scope="module")
+def three(cluster, tmp_path_factory):
+    """Three campaigns at the same time, each with one run that Slurm ends in its own way."""
+    campaigns = {}
+    for row, options in (
+        ("endless late 1 1", ["--retries", "0"]),
+        ("slow requeued 1 1", ["--set-resources", "train:slurm_extra='--exclusive --requeue'"]),
+        ("slow greedy 1 1", ["--retries", "0", "--set-resources", "train:mem_mb=600"]),
+    ):
+        benchmark, variant, *_ = row.split()
+        campaign = SlurmCampaign(tmp_path_factory.mktemp(variant), cluster, [row])
+        campaign.run_id = f"{benchmark}/{variant}/n1x1"
+        campaign.controller = campaign.start(target_of(campaign.run_id), *options)
+        campaigns[variant] = campaign
+    late, requeued = campaigns["late"].wait_until_training(LATE), campaigns["requeued"].wait_until_training(REQUEUED)
+    soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
+    cluster.run("scontrol", "update", f"JobId={late}", f"EndTime={soon}")
+    cluster.run("scontrol", "requeue", requeued)
+    cluster.wait_for(lambda: cluster.jobs()[requeued] == "PENDING", 60, "the requeued job")
+    cluster.run("scontrol", "update", f"JobId={requeued}", "StartTime=now")
+    for campaign in campaigns.values():
+        campaign.status = campaign.controller.wait(ENDED_S)
+    return campaigns
+
+
+def test_slurms_time_limit_is_an_interruption(three):
+    campaign = three["late"]
+    assert campaign.status == 1
+    (reason,) = interruptions(campaign, LATE)
+    assert "time limit" in reason
+    assert not (campaign.folder / target_of(LATE)).exists()
+    status, said = campaign.hpcai("doctor")
+    assert status == 2
+    assert "time limit" in said
+    assert said.split("Next:")[1].count("--profile slurm") == 1
+    require_nothing_left(campaign)
+
+
+def test_a_requeued_job_is_one_run(three):
+    campaign = three["requeued"]
+    assert campaign.status == 0, campaign.output
+    record = campaign.record(REQUEUED)
+    assert record.outcome == "not_converged"
+    (earlier,) = record.earlier_attempts
+    assert earlier.outcome == "interrupted"
+    assert "queue" in earlier.reason
+    require_nothing_left(campaign)
+
+
+def test_a_job_without_memory_is_measured_again_with_more(three):
+    campaign = three["greedy"]
+    assert campaign.status == 1
+    assert not (campaign.folder / target_of(GREEDY)).exists()
+    assert campaign.run(target_of(GREEDY)) == 0, campaign.output
+    record = campaign.record(GREEDY)
+    assert record.outcome == "not_converged"
+    (earlier,) = record.earlier_attempts
+    assert earlier.outcome == "interrupted"
+    assert "vanished" in earlier.reason
+    require_nothing_left(campaign)

@@ -1,0 +1,120 @@
+"""The tiny study on a real Slurm through the Slurm profile: the same results as on the machine at hand."""
+
+import csv
+import re
+
+import pytest
+from slurm.campaigns import SlurmCampaign
+from workflow_project import Project
+
+from hpcai.parsers.mllog import read_mllog
+from hpcai.records import read_part, read_record
+from hpcai.weak_records import WeakGroup
+
+ONE, TWO = "cosmoflow_mini/fp32/n1x2", "cosmoflow_mini/fp32/n2x1"
+GROUP = "results/weak/cosmoflow_mini/fp32/n1x1/group.json"
+LINK = "results/characterise/allreduce_n2x1.json"
+PROFILE = "results/profiles/timeline/cosmoflow_mini/fp32/n2x1/r1/capture.json"
+
+
+@pytest.fixture(scope="module")
+def campaign(cluster, tmp_path_factory):
+    """The finished study: runs on one node and on two, a profile, an allreduce and a weak-scaling group over two."""
+    folder = tmp_path_factory.mktemp("campaign")
+    rows = ["cosmoflow_mini fp32 1 2", "cosmoflow_mini fp32 2 1"]
+    campaign = SlurmCampaign(folder, cluster, rows, weak_runs="weak")
+    table = folder / "config/runs/weak.tsv"
+    table.write_text(table.read_text().replace("\t1\t1\t2\tfp32", "\t1\t1\t3\tfp32"))
+    assert campaign.run("analyse", GROUP, LINK, PROFILE) == 0, campaign.output
+    return campaign
+
+
+def losses(folder, run):
+    with (folder / f"results/runs/{run}/r1/raw/steps.csv").open() as stream:
+        return [row["train_loss"] for row in csv.DictReader(stream)]
+
+
+def test_each_run_is_one_job_of_whole_nodes(campaign):
+    for run, nodes in ((ONE, {"n1", "n2", "n3"}), (TWO, {"n1", "n2", "n3"})):
+        record = campaign.record(run)
+        assert record.outcome == "converged"
+        places = [rank.placement for rank in record.ranks]
+        assert {place.hostname for place in places} <= nodes
+        assert len({place.hostname for place in places}) == record.plan.point.nodes
+        assert record.provenance.environment["SLURM_JOB_ID"]
+    one, two = ([rank.placement for rank in campaign.record(run).ranks] for run in (ONE, TWO))
+    assert [(place.node_index, place.local_rank) for place in one] == [(0, 0), (0, 1)]
+    assert [(place.node_index, place.local_rank) for place in two] == [(0, 0), (1, 0)]
+    assert not set(one[0].cores) & set(one[1].cores)
+
+
+def test_every_node_forgot_the_data_and_kept_nothing(campaign):
+    for run in (ONE, TWO):
+        record = campaign.record(run)
+        assert record.provenance.page_cache in ("dropped", "not_permitted")
+        log = campaign.folder / f"results/runs/{run}/r1/raw/mllog.txt"
+        cleared = [event.value for event in read_mllog(log).events if event.key == "cache_clear"]
+        assert cleared == [record.provenance.page_cache == "dropped"]
+        scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
+        assert record.attempt in scratch
+    for node in campaign.cluster.nodes:
+        assert not campaign.cluster.on(node, "find", campaign.cluster.scratch, "-name", "*.tfrecord").stdout
+
+
+def test_a_run_leaves_few_files_whatever_its_ranks(campaign):
+    one, two = (
+        {file.name for file in (campaign.folder / f"results/runs/{run}/r1/raw").iterdir()} for run in (ONE, TWO)
+    )
+    assert one == two
+    assert {"ranks.json", "resources.parquet", "allocation.json", "nodes.json"} <= one
+    assert len(one) <= 14
+
+
+def test_the_trajectory_is_that_of_the_local_profile(campaign, tmp_path):
+    local = Project(tmp_path, study=campaign.folder / "config/tiny.yaml")
+    machine = ["--set-resources", "train:launcher=horovodrun"]
+    done = local.snakemake(f"results/runs/{ONE}/r1/record.json", *machine)
+    assert done.returncode == 0, done.stdout
+    here, there = read_record(tmp_path / f"results/runs/{ONE}/r1/record.json"), campaign.record(ONE)
+    assert here.plan_digest == there.plan_digest
+    assert losses(tmp_path, ONE) == losses(campaign.folder, ONE)
+    assert here.ranks[0].weights_sha256 == there.ranks[0].weights_sha256
+
+
+def test_a_weak_scaling_group_has_several_nodes(campaign):
+    group = read_part(WeakGroup, campaign.folder / GROUP)
+    assert (group.instances, group.counted) == (3, 3)
+    assert group.whole_extent.units == 2
+    shares = [(share.host, core) for result in group.results for share in result.shares for core in share.cores]
+    assert len(set(shares)) == len(shares) == 3
+
+
+def test_profiles_and_links_reach_over_nodes(campaign):
+    assert '"measured"' in (campaign.folder / PROFILE).read_text()
+    assert '"samples": []' not in (campaign.folder / LINK).read_text()
+    assert (
+        "across nodes" in (campaign.folder / LINK).read_text() or '"nodes": 2' in (campaign.folder / LINK).read_text()
+    )
+
+
+def test_doctor_tells_what_is_there_and_what_was_not_asked_for(campaign):
+    status, said = campaign.hpcai("doctor")
+    assert status == 2, said
+    assert re.search(r"timed runs +2 +2", said)
+    assert "not started: profiles/io/cosmoflow_mini/fp32/n2x1 r1" in said
+    assert "--profile slurm" in said.split("Next:")[1]
+
+
+def test_efficiency_knows_what_slurm_gave(campaign):
+    status, said = campaign.hpcai("efficiency")
+    assert status == 0, said
+    assert TWO in said
+    table = campaign.folder / "results/tables/efficiency.csv"
+    rows = {row["run_id"].removesuffix("/r1"): row for row in csv.DictReader(table.open())}
+    assert (float(rows[TWO]["asked_nodes"]), float(rows[TWO]["asked_cores"])) == (2.0, 4.0)
+    assert rows[TWO]["source"].startswith("scontrol")
+
+
+def test_a_second_call_does_nothing(campaign):
+    assert campaign.run("analyse") == 0
+    assert "Nothing to be done" in campaign.output
