@@ -2,12 +2,13 @@
 
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from end_to_end.killed_ranks import killing_a_rank, ranks_of
+from end_to_end.hit_ranks import hitting_a_rank, ranks_of
 from workflow_project import ROOT, Project, edit_yaml
 
 from hpcai.data.pack import read_pack
@@ -32,20 +33,26 @@ def make_study(folder, benchmarks, rows, **study):
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
-    """A run that diverges, one whose rank is killed, one that reaches its time limit, and one that is well."""
+    """A run that diverges, one with a killed rank, one with a hanging rank, an endless one, and one that is well."""
     folder = tmp_path_factory.mktemp("breakdowns")
     benchmarks = {
         "well": {},
         "diverges": {"recipe__base_learning_rate": 1e12, "recipe__warmup_epochs": 0},
         "killed": ENDLESS,
+        "hangs": ENDLESS,
         "endless": ENDLESS,
     }
-    rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "endless e 1 2"]
-    project = make_study(folder, benchmarks, rows, limits={"run_s": "40 s", "stall_s": "30 s"})
-    with killing_a_rank(folder / "results/runs/killed/k/n1x2/r1", "epochs.jsonl") as killed:
+    rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "hangs h 1 2", "endless e 1 2"]
+    project = make_study(folder, benchmarks, rows, limits={"run_s": "45 s", "stall_s": "30 s"})
+    runs = folder / "results/runs"
+    with (
+        hitting_a_rank(runs / "killed/k/n1x2/r1", "epochs.jsonl") as killed,
+        hitting_a_rank(runs / "hangs/h/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
+    ):
         done = project.snakemake("report")
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
+    assert stopped, "no rank was there to be stopped"
     return project
 
 
@@ -60,12 +67,14 @@ def test_campaign_finishes_and_shows_all_runs(campaign):
         "well": "converged",
         "diverges": "diverged",
         "killed": "failed",
+        "hangs": "failed",
         "endless": "timed_out",
     }
     assert runs["time_to_train_s"].notna().to_dict() == {
         "well": True,
         "diverges": False,
         "killed": False,
+        "hangs": False,
         "endless": False,
     }
     html = (campaign.directory / "results/report.html").read_text()
@@ -85,17 +94,24 @@ def test_killed_rank_ends_the_run_soon(campaign):
     kind, reason, record = outcome(campaign, "killed/k/n1x2")
     assert kind == "failed"
     assert "exit status" in reason
-    assert record.wall_s < 40
+    assert record.wall_s < 45
     assert record.epochs
     assert record.time_to_train_s is None
+
+
+def test_a_hanging_rank_ends_the_run_in_a_bounded_time(campaign):
+    kind, reason, record = outcome(campaign, "hangs/h/n1x2")
+    assert kind == "failed"
+    assert "30 s without a sign of life" in reason
+    assert record.wall_s < 60
 
 
 def test_time_limit(campaign):
     kind, reason, record = outcome(campaign, "endless/e/n1x2")
     assert kind == "timed_out"
-    assert "time limit of 40 s" in reason
+    assert "time limit of 45 s" in reason
     assert record.epochs
-    assert 40 <= record.wall_s < 60
+    assert 45 <= record.wall_s < 65
 
 
 def test_nothing_is_left_behind(campaign):
@@ -109,10 +125,10 @@ def test_nothing_is_left_behind(campaign):
 def test_retry_keeps_the_failed_attempt(campaign):
     command = ["hpcai", "retry", "results/runs"]
     done = subprocess.run(command, cwd=campaign.directory, capture_output=True, text=True, check=True)
-    assert "2 runs to repeat" in done.stdout
-    assert campaign.dry_run("measure") == {"train": 2, "measure": 1}
+    assert "3 runs to repeat" in done.stdout
+    assert campaign.dry_run("measure") == {"train": 3, "measure": 1}
     # What was published goes back, so that the other tests find the campaign as it was.
-    for run in ("killed/k/n1x2", "endless/e/n1x2"):
+    for run in ("killed/k/n1x2", "hangs/h/n1x2", "endless/e/n1x2"):
         subprocess.run(["hpcai", "restore", f"results/runs/{run}/r1"], cwd=campaign.directory, check=True)
 
 

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from end_to_end.killed_ranks import killing_a_rank
+from end_to_end.hit_ranks import hitting_a_rank
 from end_to_end.rank_runs import check_log
 from workflow_project import ROOT, Project, edit_yaml
 
@@ -30,7 +30,7 @@ def campaign(tmp_path_factory):
     rows = ("longer\tfp32\t1\t1\t2\tfp32\tnone\t", "cosmoflow_mini\thit\t1\t1\t2\tfp32\tnone\t")
     (folder / "config/runs/weak.tsv").write_text("\n".join([HEADER, *rows]) + "\n")
     project = Project(folder, study=folder / "config/weak.yaml")
-    with killing_a_rank(folder / "results/weak" / HIT / "i2", "clocks.json") as killed:
+    with hitting_a_rank(folder / "results/weak" / HIT / "i2", "clocks.json") as killed:
         done = project.snakemake(*(f"results/weak/{group}/{GROUP}" for group in (WELL, HIT)))
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"

@@ -2,10 +2,13 @@
 
 import csv
 import re
+import shlex
+import sys
+from pathlib import Path
 
 import pytest
 from slurm.campaigns import SlurmCampaign
-from workflow_project import Project
+from workflow_project import ROOT, Project
 
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records import read_part, read_record
@@ -118,3 +121,25 @@ def test_efficiency_knows_what_slurm_gave(campaign):
 def test_a_second_call_does_nothing(campaign):
     assert campaign.run("analyse") == 0
     assert "Nothing to be done" in campaign.output
+
+
+def test_the_controller_can_live_inside_one_allocation(campaign):
+    with (campaign.folder / "config/runs/tiny.tsv").open("a") as table:
+        table.write("cosmoflow_mini\tinside\t2\t1\t1\tfp32\tnone\t\n")
+    run = "cosmoflow_mini/inside/n2x1"
+    command = [Path(sys.executable).parent / "snakemake", f"results/runs/{run}/r1/record.json"]
+    command += ["--snakefile", ROOT / "Snakefile", "--directory", campaign.folder]
+    command += [
+        "--configfile",
+        campaign.folder / "config/tiny.yaml",
+        "--config",
+        f"config_dir={campaign.folder}/config",
+    ]
+    log = campaign.folder / "inside.log"
+    job = campaign.cluster.submit(shlex.join(map(str, command)), "-N3", "--exclusive", "--mem=0", f"--output={log}")
+    ended = ("COMPLETED", "FAILED", "TIMEOUT")
+    campaign.cluster.wait_for(lambda: campaign.cluster.jobs()[job] in ended, 120, "the allocation")
+    assert campaign.cluster.jobs()[job] == "COMPLETED", log.read_text()
+    record = campaign.record(run)
+    assert record.outcome == "converged"
+    assert [rank.placement.hostname for rank in record.ranks] == ["n1", "n2"]

@@ -1,5 +1,6 @@
-"""Ranks that are killed from outside while their run is under way."""
+"""Ranks that get a signal from outside while their run is under way."""
 
+import signal
 import threading
 import time
 from contextlib import contextmanager
@@ -23,27 +24,27 @@ def _is_rank(process, attempt):
 
 
 @contextmanager
-def killing_a_rank(folder, sign):
-    """Kill the last rank of the run in a folder as soon as it has written the file `sign`, however late its turn comes.
+def hitting_a_rank(folder, sign, number=signal.SIGKILL):
+    """Send a signal to the last rank of the run in a folder as soon as the file `sign` is there, however late.
 
-    Yields the process ids of what was killed: one, once it has happened.
+    Yields the process ids of what was hit: one, once it has happened.
     """
-    killed, finished = [], threading.Event()
-    killer = threading.Thread(target=_kill, args=(folder, sign, killed, finished))
-    killer.start()
+    hit, finished = [], threading.Event()
+    hitter = threading.Thread(target=_hit, args=(folder, sign, number, hit, finished))
+    hitter.start()
     try:
-        yield killed
+        yield hit
     finally:
         finished.set()
-        killer.join()
+        hitter.join()
 
 
-def _kill(folder, sign, killed, finished):
-    while not (killed or finished.is_set()):
+def _hit(folder, sign, number, hit, finished):
+    while not (hit or finished.is_set()):
         for file in folder.glob(f"attempts/*/{sign}"):
             ranks = ranks_of(file.parent.name)
             if file.stat().st_size and ranks:
-                ranks[-1].kill()
-                killed.append(ranks[-1].pid)
+                ranks[-1].send_signal(number)
+                hit.append(ranks[-1].pid)
                 return
         time.sleep(0.05)
