@@ -22,6 +22,7 @@ if CAMPAIGN.study.measure:
         resources:
             **whole_nodes(1, CEILING_LIMIT_S),
         params:
+            **in_image(),
             what="{ceiling}",
             device=CAMPAIGN.machine.device.kind,
             threads=sorted(
@@ -63,6 +64,7 @@ if CAMPAIGN.study.measure:
         resources:
             **whole_nodes(nodes_of_scale, CEILING_LIMIT_S),
         params:
+            **in_image(),
             nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,
             ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.scale].ranks_per_node,
             cores_per_rank=CAMPAIGN.machine.cores_per_rank,

@@ -340,8 +340,9 @@ def wait_for_orphans():
 
 
 def note_start():
-    """Write down what was started, for `hpcai status` and `hpcai doctor`."""
-    write_note(CAMPAIGN, Path("results"), sys.argv, this_controller())
+    """Write down what is to be measured, for `hpcai status` and `hpcai doctor`; to analyse alone changes nothing of it."""
+    if CAMPAIGN.study.measure:
+        write_note(CAMPAIGN, Path("results"), sys.argv, this_controller())
 
 
 def run_manifest(wildcards):
@@ -420,6 +421,13 @@ def whole_nodes(nodes, limit_s):
             "tasks_per_gpu": 0,
         }
     return asked | LAUNCHER
+
+
+def in_image():
+    """Parameter that puts measuring programs into the machine's image; without one there is none, and nothing changes."""
+    software = CAMPAIGN.machine.software
+    inside = software is not None and software.container is not None
+    return {"software": software.model_dump(mode="json")} if inside else {}
 
 
 def nodes_of_scale(wildcards):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from hpcai.characterise.allreduce import measure_allreduce
 from hpcai.logs import log_to
 from hpcai.machine_lock import machine_to_itself
+from hpcai.measure.container import contained_python
 from hpcai.measure.launcher import Ranks, launch_command
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ log_to(snakemake.log[0])
 asked = snakemake.params
 ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_rank)
 with machine_to_itself(logging.getLogger("hpcai.characterise").info):
-    report = measure_allreduce(
-        launch_command(snakemake.resources.launcher, ranks, []), ranks.cores_per_rank, asked.device
-    )
+    launch = launch_command(snakemake.resources.launcher, ranks, [])
+    python = contained_python(asked.get("software"))
+    report = measure_allreduce(launch, ranks.cores_per_rank, asked.device, python=python)
 Path(snakemake.output.report).write_text(report)

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from hpcai.characterise.measures import measure_ceiling
 from hpcai.logs import log_to
+from hpcai.measure.container import contained_python
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-Path(snakemake.output.report).write_text(measure_ceiling(asked.what, asked.threads, asked.device))
+python = contained_python(asked.get("software"))
+Path(snakemake.output.report).write_text(measure_ceiling(asked.what, asked.threads, asked.device, python))

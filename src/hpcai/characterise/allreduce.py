@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hpcai.characterise.apart import DeviceKind
+from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
 from hpcai.characterise.ceilings import COLUMNS
 from hpcai.errors import ParseError, RecordError
 from hpcai.metrics.communication import is_allreduce_transfer
@@ -26,7 +25,7 @@ from hpcai.parsers.horovod.timeline import read_timeline
 from hpcai.records import read_part
 from hpcai.training.allreduce_bench import WARM_UP, tensor_name
 
-PROGRAM = (sys.executable, "-m", "hpcai.training.allreduce_bench")
+PROGRAM = ("-m", "hpcai.training.allreduce_bench")
 LIMIT_S = 120
 GRACE_S = 10.0
 LINK_COLUMNS = (
@@ -50,6 +49,7 @@ def measure_allreduce(
     device: DeviceKind = "cpu",
     options: Sequence[str] = (),
     limit_s: int = LIMIT_S,
+    python: Sequence[str] = THIS_PYTHON,
 ) -> str:
     """Start ranks, let them time allreduces, and return an :class:`AllreduceReport` as JSON.
 
@@ -65,11 +65,23 @@ def measure_allreduce(
         More options of the program, for example ``--sizes``.
     limit_s
         Longest time for everything [s].
+    python
+        Command that is the Python of the ranks: this environment's, or that of the machine's image.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "allreduce.json"
         timeline = Path(folder) / "timeline.json"
-        command = [*launch, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--record", str(timeline)]
+        command = [
+            *launch,
+            *python,
+            *PROGRAM,
+            "--output",
+            str(output),
+            "--limit-s",
+            str(limit_s),
+            "--record",
+            str(timeline),
+        ]
         command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
         problem = _run(command, Path(folder) / "output.log", limit_s)
         try:

@@ -20,6 +20,7 @@ from hpcai.metrics.words import say_rate
 
 logger = logging.getLogger(__name__)
 DeviceKind = Literal["cpu", "gpu"]
+THIS_PYTHON = (sys.executable,)
 LONGEST_CALL_S = 1.0
 """What would take longer for one call is emulated, or too large for this machine: its rate is known from less work."""
 FORETELLING = 3
@@ -68,7 +69,9 @@ class Options:
     without: tuple[str, ...] = ()
 
 
-def measure_apart(module: str, threads: Iterable[int], device: DeviceKind, repeats: int) -> CeilingReport:
+def measure_apart(
+    module: str, threads: Iterable[int], device: DeviceKind, repeats: int, *, python: Sequence[str] = THIS_PYTHON
+) -> CeilingReport:
     """Measure with each number of threads in a process of its own, while nothing else is timed on this node.
 
     A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
@@ -81,6 +84,8 @@ def measure_apart(module: str, threads: Iterable[int], device: DeviceKind, repea
         Numbers of threads; on an accelerator only the smallest, because it is the device that works.
     device, repeats
         See :class:`Options`.
+    python
+        Command that is this environment's Python, or that of the machine's image.
 
     Raises
     ------
@@ -97,7 +102,7 @@ def measure_apart(module: str, threads: Iterable[int], device: DeviceKind, repea
     missing: list[NotMeasured] = []
     with machine_to_itself(logger.info):
         for count in counts:
-            found = _measure_with(module, Options(count, device, repeats))
+            found = _measure_with([*python, "-m", module], Options(count, device, repeats))
             samples += found.samples
             missing += found.missing.values()
     return report_of(samples, missing)
@@ -132,12 +137,12 @@ class _Found:
                 self.trying = line.trying
 
 
-def _measure_with(module: str, options: Options) -> _Found:
+def _measure_with(program: Sequence[str], options: Options) -> _Found:
     """Run processes until one comes to its end or time is up; each leaves out what crashed those before."""
     until_s = time.monotonic() + LONGEST_S
     found, crashed = _Found(), set[str]()
     while True:
-        command = [sys.executable, "-m", module, "--threads", str(options.threads), "--device", options.device]
+        command = [*program, "--threads", str(options.threads), "--device", options.device]
         command += ["--repeats", str(options.repeats), *(f"--without={name}" for name in sorted(crashed))]
         process = _run(command, options.threads, max(0.0, until_s - time.monotonic()))
         found.add(process.output)

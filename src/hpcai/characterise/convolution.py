@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hpcai.characterise.apart import DeviceKind, measure_apart, parse_options, serve
+from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import Precision, Way
 
 MODULE = "hpcai.characterise.convolution"
@@ -71,12 +71,18 @@ CONVOLUTIONS = (
 )
 
 
-def measure_convolution(threads: Iterable[int], device: DeviceKind = "cpu", repeats: int = REPEATS) -> str:
+def measure_convolution(
+    threads: Iterable[int],
+    device: DeviceKind = "cpu",
+    repeats: int = REPEATS,
+    *,
+    python: Sequence[str] = THIS_PYTHON,
+) -> str:
     """Measure convolutions; return a :class:`CeilingReport` as JSON.
 
     Parameters, errors and processes are those of :func:`hpcai.characterise.gemm.measure_gemm`.
     """
-    return measure_apart(MODULE, threads, device, repeats).model_dump_json(indent=1) + "\n"
+    return measure_apart(MODULE, threads, device, repeats, python=python).model_dump_json(indent=1) + "\n"
 
 
 def all_convolutions(device: DeviceKind) -> list[Way]:

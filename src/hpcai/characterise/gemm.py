@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.characterise.apart import DeviceKind, measure_apart, parse_options, serve
+from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import Precision, Way
 
 MODULE = "hpcai.characterise.gemm"
@@ -47,7 +47,13 @@ SHAPES_FP64 = SHAPES[:-1]
 SHAPES_GPU = (square(256), DENSE, square(4096), square(8192))
 
 
-def measure_gemm(threads: Iterable[int], device: DeviceKind = "cpu", repeats: int = REPEATS) -> str:
+def measure_gemm(
+    threads: Iterable[int],
+    device: DeviceKind = "cpu",
+    repeats: int = REPEATS,
+    *,
+    python: Sequence[str] = THIS_PYTHON,
+) -> str:
     """Measure matrix products; return a :class:`CeilingReport` as JSON.
 
     Parameters
@@ -58,6 +64,8 @@ def measure_gemm(threads: Iterable[int], device: DeviceKind = "cpu", repeats: in
         What the ranks compute on.
     repeats
         Timed repetitions of every shape, precision and back-end.
+    python
+        Command that is the Python to measure with: this environment's, or that of the machine's image.
 
     Raises
     ------
@@ -66,7 +74,7 @@ def measure_gemm(threads: Iterable[int], device: DeviceKind = "cpu", repeats: in
     LaunchError
         If a measuring process fails.
     """
-    return measure_apart(MODULE, threads, device, repeats).model_dump_json(indent=1) + "\n"
+    return measure_apart(MODULE, threads, device, repeats, python=python).model_dump_json(indent=1) + "\n"
 
 
 def all_products(device: DeviceKind) -> list[Way]:

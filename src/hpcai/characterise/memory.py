@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from hpcai.characterise.apart import DeviceKind, measure_apart, parse_options, serve
+from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
 from hpcai.errors import ConfigError
 from hpcai.machine_lock import machine_to_itself
@@ -52,7 +52,12 @@ STREAMS = (
 
 
 def measure_memory(
-    threads: Iterable[int], device: DeviceKind = "cpu", repeats: int = REPEATS, array_bytes: int | None = None
+    threads: Iterable[int],
+    device: DeviceKind = "cpu",
+    repeats: int = REPEATS,
+    array_bytes: int | None = None,
+    *,
+    python: Sequence[str] = THIS_PYTHON,
 ) -> str:
     """Measure memory bandwidth; return a :class:`CeilingReport` as JSON.
 
@@ -66,6 +71,8 @@ def measure_memory(
         Timed repetitions.
     array_bytes
         Size of one array; chosen from caches and free memory if not given.
+    python
+        Command that is the Python to measure an accelerator with; a processor's memory is measured by this process.
 
     Raises
     ------
@@ -73,7 +80,7 @@ def measure_memory(
         If there are fewer usable cores than threads.
     """
     if device == "gpu":
-        report = measure_apart(MODULE, threads, device, repeats)
+        report = measure_apart(MODULE, threads, device, repeats, python=python)
     else:
         with machine_to_itself(logger.info):
             report = _measure_here(sorted(set(threads)), repeats, array_bytes)

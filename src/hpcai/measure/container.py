@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -49,6 +49,22 @@ def contained(program: Sequence[str], software: Software | None, folders: Sequen
         return list(program)
     inside = (PYTHON if word == sys.executable else word for word in program)
     return [*_execute(software, folders), *inside]
+
+
+def contained_python(software: Mapping[str, object] | None) -> list[str]:
+    """Return the command that is the Python of what computes: this environment's, or that of the machine's image.
+
+    Parameters
+    ----------
+    software
+        `software` of the machine file as plain values; None: there is no image.
+
+    Raises
+    ------
+    LaunchError
+        If the image or the program that runs it is not there.
+    """
+    return contained([sys.executable], Software.model_validate(software) if software else None)
 
 
 def computing_software(software: Software | None) -> dict[str, str]:
