@@ -103,13 +103,13 @@ LINK_POINTS = {row.scale: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
     [f"results/characterise/allreduce_{scale}.json" for scale in LINK_POINTS]
 )
+# A benchmark without a row in the run table has no run to be explained.
+MEASURED = dict.fromkeys(row.benchmark for row in CAMPAIGN.rows)
 WORK = present_or_planned(
-    [f"results/characterise/work/{benchmark}.json" for benchmark in CAMPAIGN.benchmarks]
+    [f"results/characterise/work/{benchmark}.json" for benchmark in MEASURED]
 )
 HPC_AI500_BENCHMARKS = [
-    name
-    for name, benchmark in CAMPAIGN.benchmarks.items()
-    if benchmark.suite == "hpc_ai500"
+    name for name in MEASURED if CAMPAIGN.benchmarks[name].suite == "hpc_ai500"
 ]
 PUBLISHED = [str(path) for path in CAMPAIGN.published]
 RANKED_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.rank_with]

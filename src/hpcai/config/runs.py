@@ -148,8 +148,9 @@ class RunPlan(Settings):
         fields = self.model_dump(mode="json", exclude={"limits", "seeds", "submission", "study"})
         for shown in (fields["benchmark"], fields["machine"]):
             shown.pop("title")
-        # Declared power is a number beside the scores of a run.
+        # Declared power is a number beside the scores of a run; software is recorded, as this environment's is.
         fields["machine"].pop("power")
+        fields["machine"].pop("software", None)
         # Where a profiler is changes nothing but the run that it looks into.
         fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -92,9 +92,10 @@ def _comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
 def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     """Return the plan that is written already if it asks for the same run, else ``plan``.
 
-    What does not change a run (a title, a limit, the submitter) must not make the workflow call it again.
+    What does not change a run (a title, a limit, the submitter) must not make the workflow call it again. A run that is
+    yet to be measured takes all as it is now: the image that it is to run in is none of its settings.
     """
-    if not path.exists():
+    if not path.exists() or not (path.parent / RAW).exists():
         return plan
     written = read_plan(path)
     # A digest costs more than all else here, and most plans are as they were.

@@ -323,6 +323,7 @@ def test_digest_ignores_what_does_not_change_a_run(folder):
     change(folder, STUDY, "limits.run_s", "7 min")
     change(folder, MACHINE, "title", "another title")
     change(folder, MACHINE, "power", {"node_power_w": "0.3 kW", "source": "meter, 2026-01-02"})
+    change(folder, MACHINE, "software", {"modules": ["gcc/12.2.0"]})
     assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest == before.digest
     change(folder, BENCHMARK, "recipe.base_learning_rate", 0.011)
     assert load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x1/r1"].digest != before.digest

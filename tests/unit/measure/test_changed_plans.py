@@ -56,11 +56,13 @@ def test_a_changed_plan_of_a_published_run_is_refused(tmp_path):
     refuse_changed([(tmp_path, {plan.run_id: drawn})])
 
 
-def test_a_written_plan_is_kept_unless_it_asks_for_another_run(tmp_path):
+def test_the_plan_of_a_measured_run_is_kept_unless_it_asks_for_another_run(tmp_path):
     plan, path = make_record().plan, tmp_path / "plan.json"
     assert kept_plan(plan, path) == plan
     write_plan(plan, path)
     renamed = plan.model_copy(update={"study": "another"})
+    assert kept_plan(renamed, path) == renamed  # nothing is measured yet
+    (tmp_path / RAW).mkdir()
     assert kept_plan(renamed, path) == plan
     changed = plan.model_copy(update={"rule_set": "hpc_2.0.0"})
     assert kept_plan(changed, path) == changed
