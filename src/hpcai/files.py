@@ -1,5 +1,6 @@
 """Files that appear whole or not at all."""
 
+import errno
 import json
 import os
 import tempfile
@@ -7,19 +8,49 @@ from pathlib import Path
 
 from hpcai.errors import ConfigError
 
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""What file systems answer that cannot sync a folder by itself."""
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file beside its place and rename it, so that nobody sees a part of it."""
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file beside its place and rename it, so that nobody sees a part of it.
+
+    Parameters
+    ----------
+    path
+        The file; one that is there is replaced.
+    data
+        Its content.
+    durable
+        Return only when the file would survive the loss of the node. Each such file has to wait for the storage.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o644)
             file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+    if durable:
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or what a folder lists, is on storage (fsync(2))."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def write_asked(path: Path, text: str) -> None:

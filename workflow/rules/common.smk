@@ -10,7 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
-from hpcai.campaign.live import wait_for_live
+from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign
@@ -330,19 +330,24 @@ def work_plan(wildcards):
 
 @functools.cache
 def wait_for_orphans():
-    """Wait for runs that a controller which was killed left behind: their results are taken, nothing is started twice.
+    """Wait for runs and Slurm jobs that a controller which was killed left behind: their results are taken.
 
     Called while the graph of jobs is built, because a job that exists by then is submitted.
     """
     starts_jobs = workflow.executor_plugin and not (workflow.dryrun or workflow.touch)
     if workflow.is_main_process and starts_jobs:
-        wait_for_live(Path("results"), logger.info)
+        wait_until_idle(Path("results"), Path.cwd(), logger.info)
+
+
+# Taken here: what starts jobs in Slurm takes its variables out of the environment, before `onstart`.
+CONTROLLER = this_controller() if workflow.is_main_process else None
 
 
 def note_start():
     """Write down what is to be measured, for `hpcai status` and `hpcai doctor`; to analyse alone changes nothing of it."""
     if CAMPAIGN.study.measure:
-        write_note(CAMPAIGN, Path("results"), sys.argv, this_controller())
+        targets = workflow.dag_settings.targets
+        write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
 
 
 def run_manifest(wildcards):

@@ -1,5 +1,6 @@
 """Pack one dataset into shards for fast staging."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,17 +9,14 @@ from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import pack_dataset
 from hpcai.data.registry import data_module
 from hpcai.logs import log_to
+from hpcai.measure.once import make_once
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-path = Path(snakemake.input.manifest)
+path, packed = Path(snakemake.input.manifest), Path(snakemake.output.packed)
 manifest = read_manifest(path)
-pack_dataset(
-    manifest,
-    data_module(manifest.workload, snakemake.params.data),
-    manifest.root(path),
-    PackSettings.model_validate(snakemake.params.settings),
-    Path(snakemake.output.packed).parent,
-)
+module = data_module(manifest.workload, snakemake.params.data)
+settings = PackSettings.model_validate(snakemake.params.settings)
+make_once(packed, partial(pack_dataset, manifest, module, manifest.root(path), settings, packed.parent))

@@ -1,20 +1,18 @@
 """Generate, download or scan one dataset, and verify it."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.logs import log_to
+from hpcai.measure.once import make_once
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-workload = snakemake.params.workload
-prepare_dataset(
-    workload,
-    data_module(workload, snakemake.params.settings),
-    Path(snakemake.output.manifest).parent,
-    Path(snakemake.params.datasets),
-)
+workload, manifest = snakemake.params.workload, Path(snakemake.output.manifest)
+module = data_module(workload, snakemake.params.settings)
+make_once(manifest, partial(prepare_dataset, workload, module, manifest.parent, Path(snakemake.params.datasets)))

@@ -46,8 +46,6 @@ def find_damages(path: Path, *, check_files: bool) -> Iterator[Damage]:
         yield Damage(f"{published} is not the same as its original {original}", *advise_restore(path))
     elif check_files:
         yield from _file_damages(path)
-        if plan := find_plan_damage(path):
-            yield plan
 
 
 def _file_damages(path: Path) -> Iterator[Damage]:

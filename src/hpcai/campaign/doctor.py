@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from hpcai.campaign.damages import Damage
-from hpcai.campaign.live import LiveRun, live_runs, wait_until_none
+from hpcai.campaign.live import AtWork, LiveRun, live_runs
+from hpcai.campaign.live import wait_until_idle as wait_for_runs_and_jobs
 from hpcai.campaign.planned import Knowledge, know
 from hpcai.campaign.run_folders import NAMED, RunFolder, discarded_folders, planned_folders, present_folders
 from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
@@ -100,7 +101,8 @@ class Diagnosis:
     @property
     def missing(self) -> list[RunState]:
         """Planned measurements that the workflow will call when it is started."""
-        return self.in_state("not started", "interrupted", "adoptable")
+        uncaptured = [one for one in self.in_state("broken down") if one.is_uncaptured]
+        return self.in_state("not started", "interrupted", "adoptable") + uncaptured
 
     @property
     def exit_status(self) -> int:
@@ -216,13 +218,16 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
 
 def _lock_problem(diagnosis: Diagnosis) -> Problem:
     note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
+    # Without its own study's options, the workflow would read another study before it unlocks.
+    unlock = f"`{note.command_with('--unlock')}`" if note else "the command that it was started with and --unlock"
     if diagnosis.around.controller == "ended":
-        return Problem(f"{working} is locked by a workflow that has ended", "`snakemake --unlock`, once nothing runs")
+        return Problem(f"{working} is locked by a workflow that has ended", f"{unlock}, once nothing runs")
     where = f"on {note.controller.host}, which cannot be seen from here" if note else "that is not known"
-    return Problem(
-        f"{working} is locked by a workflow {where}",
-        "look there whether it still runs; if it does not: `snakemake --unlock`",
-    )
+    look = "look there whether it still runs"
+    if note and note.controller.slurm_job:
+        where = f"in Slurm job {note.controller.slurm_job} {where}"
+        look = f"look whether it still runs (`squeue --job={note.controller.slurm_job}`)"
+    return Problem(f"{working} is locked by a workflow {where}", f"{look}; if it does not: {unlock}")
 
 
 def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: float | None = None) -> None:
@@ -240,10 +245,8 @@ def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: floa
     knowledge = know(results, None)
     working, note = knowledge.working_folder, knowledge.note
 
-    def look() -> list[str]:
-        jobs = [f"Slurm job {job.job_id} ({job.state}: {job.work})" for job in queued_jobs(working) or ()]
-        found = [run.words for run in live_runs(results)] + jobs
+    def workflow() -> list[AtWork]:
         alive = controller_state(note.controller if note else None, working) == "alive"
-        return [*found, "the workflow itself"] if alive else found
+        return [AtWork("the workflow itself")] if alive else []
 
-    wait_until_none(look, say, longest_s)
+    wait_for_runs_and_jobs(results, working, say, longest_s, workflow)

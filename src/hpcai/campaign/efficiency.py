@@ -228,9 +228,9 @@ def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, st
 
 def _attempt_s(attempt: Path) -> float | None:
     """Return how long an attempt kept its nodes [s], from its record or from the note of its interruption."""
-    if (attempt / RECORD).exists():
-        return read_record(attempt / RECORD).wall_s
     try:
+        if (attempt / RECORD).exists():
+            return read_record(attempt / RECORD).wall_s
         note = read_part(Attempt, attempt / INTERRUPTED)
         started, ended = (datetime.fromisoformat(text or "") for text in (note.started_utc, note.ended_utc))
     except (RecordError, ValueError):

@@ -4,13 +4,14 @@ import calendar
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hpcai.campaign.run_folders import present_folders
+from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
 from hpcai.measure.claim import CLAIM, Holder, live_holder
 from hpcai.measure.publish import ATTEMPTS
 
@@ -37,6 +38,15 @@ class LiveRun:
 
 
 @dataclass(frozen=True)
+class AtWork:
+    """Something that is waited for."""
+
+    words: str
+    remedy: str = ""
+    """The command that ends it; blank: none that could be told."""
+
+
+@dataclass(frozen=True)
 class Progress:
     """How far a run is that is under way; None: it has not told yet."""
 
@@ -60,43 +70,84 @@ def live_runs(results: Path) -> list[LiveRun]:
     return [LiveRun(name, holder) for name, holder in zip(claimed, holders, strict=True) if holder is not None]
 
 
-def wait_for_live(results: Path, say: Callable[[str], object]) -> None:
-    """Wait until nothing in a results folder is under way any more.
+def wait_until_idle(
+    results: Path,
+    folder: Path,
+    say: Callable[[str], object],
+    longest_s: float | None = None,
+    others: Callable[[], Sequence[AtWork]] = tuple,
+) -> None:
+    """Wait until no run of a results folder is under way, and no Slurm job of its workflow is queued or running.
 
     Parameters
     ----------
     results
         Results folder.
+    folder
+        The workflow's working folder, which its Slurm jobs were submitted from.
     say
-        Is told what there is to wait for: at once, whenever that changes, and once a minute.
+        Is told what there is to wait for, and how to end that: at once, and once a minute.
+    longest_s
+        Wait no longer than this [s]; None: as long as it takes.
+    others
+        Returns what else is to be waited for.
     """
-    wait_until_none(lambda: [live.words for live in live_runs(results)], say)
+    queue: tuple[QueuedJob, ...] = ()
+
+    def look() -> list[AtWork]:
+        nonlocal queue
+        answer = queued_jobs(folder)
+        # That Slurm does not answer for once is no end of its jobs.
+        queue = queue if answer is None else answer
+        return [*_at_work(live_runs(results), queue), *others()]
+
+    wait_until_none(look, say, longest_s)
+
+
+def _at_work(live: Sequence[LiveRun], queue: Sequence[QueuedJob]) -> Iterator[AtWork]:
+    claiming = {run.holder.slurm_job for run in live}
+    for run in live:
+        yield AtWork(run.words, run.holder.remedy)
+    for job in queue:
+        if job.job_id not in claiming:
+            yield AtWork(f"Slurm job {job.job_id} ({job.state}: {job.work})", job.remedy)
 
 
 def wait_until_none(
-    look: Callable[[], Sequence[str]], say: Callable[[str], object], longest_s: float | None = None
+    look: Callable[[], Sequence[AtWork]], say: Callable[[str], object], longest_s: float | None = None
 ) -> None:
     """Look again and again until nothing is found any more.
 
     Parameters
     ----------
     look
-        Returns what there is to wait for, in words.
+        Returns what there is to wait for.
     say
-        Is told that, at once, whenever it changes, and once a minute.
+        Is told that, and how to end it: at once, and once a minute.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     """
-    started = said = time.monotonic()
-    before: Sequence[str] = ()
+    started = time.monotonic()
+    said: float | None = None
     while found := look():
         now = time.monotonic()
-        if list(found) != list(before) or now - said >= SAY_AGAIN_S:
-            say(f"waits for {len(found)} under way: {'; '.join(found[:SHOWN])}{'; ...' if len(found) > SHOWN else ''}")
-            before, said = found, now
+        if said is None or now - said >= SAY_AGAIN_S:
+            say(_say_waiting(found))
+            said = now
         if longest_s is not None and now - started >= longest_s:
             return
         time.sleep(POLL_S if longest_s is None else min(POLL_S, longest_s - (now - started)))
+
+
+def _say_waiting(found: Sequence[AtWork]) -> str:
+    words = f"waits for {len(found)} under way: {_first([one.words for one in found])}"
+    # All jobs of one start of the workflow are ended by one command.
+    remedies = list(dict.fromkeys(f"`{one.remedy}`" for one in found if one.remedy))
+    return f"{words}; not to wait, end what is left from before: {_first(remedies)}" if remedies else words
+
+
+def _first(parts: Sequence[str]) -> str:
+    return "; ".join([*parts[:SHOWN], *(["..."] if len(parts) > SHOWN else [])])
 
 
 def progress_of(folder: Path) -> Progress:

@@ -5,7 +5,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.doctor import Diagnosis
+from hpcai.campaign.note import Controller
 from hpcai.campaign.surroundings import REPORT
+
+MAKES = {
+    "data": {"data"},
+    "pack": {"data", "packed"},
+    "measure": {"data", "packed", "runs", "weak"},
+    "characterise": {"data", "packed", "profiles"},
+    "views": {"data", "packed", "profiles"},
+    "scores": {"data", "packed", "runs"},
+    "analyse": {"data", "packed", "runs"},
+    "all": {"data", "packed", "runs", "weak", "profiles"},
+}
+"""What that can be missing each stage of the workflow surely makes."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +40,7 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
     if diagnosis.is_under_way:
         return NextStep(shlex.join(["hpcai", "doctor", str(results), "--wait"]), _wait_reason(diagnosis))
     if around.locked and around.controller == "elsewhere" and diagnosis.knowledge.note:
-        host = diagnosis.knowledge.note.controller.host
-        return NextStep("", f"run this command on {host}: only there can be seen whether the workflow still runs")
+        return _look_step(diagnosis, diagnosis.knowledge.note.controller)
     if damages := [damage for one in diagnosis.every_state for damage in one.damages]:
         others = f"; {len(damages) - 1} more are named above" if len(damages) > 1 else ""
         return NextStep(damages[0].command, f"{damages[0].remedy}{others}")
@@ -37,12 +49,28 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
     return _start_step(diagnosis)
 
 
+def _look_step(diagnosis: Diagnosis, controller: Controller) -> NextStep:
+    """Return how to see whether a workflow still runs that cannot be seen from here."""
+    job = controller.slurm_job
+    if not job:
+        return NextStep(
+            "", f"run this command on {controller.host}: only there can be seen whether the workflow still runs"
+        )
+    why = f"look whether Slurm job {job} on {controller.host}, in which the workflow ran, still runs"
+    then = _in_working_folder(diagnosis, _start_command(diagnosis))
+    return NextStep(shlex.join(["squeue", f"--job={job}"]), why, f"once Slurm job {job} has ended: `{then}`")
+
+
 def _start_step(diagnosis: Diagnosis) -> NextStep:
     around, results = diagnosis.around, diagnosis.knowledge.results
     if why := _reason_to_start(diagnosis):
         command = _start_command(diagnosis)
+        if _are_targets_there(diagnosis):
+            why += "; what the last start was asked for is there, so this one is asked for everything"
+            if note := diagnosis.knowledge.note:
+                why += "" if note.command_with(targets=False) != note.shown_command else " (leave its targets out)"
     elif around.locked:
-        command, why = f"{_shown_command(diagnosis)} --unlock", "all is done; a lock was left behind"
+        command, why = _command(diagnosis, "--unlock"), "all is done; a lock was left behind"
     else:
         command, why = "", f"nothing to do; the report is {results / REPORT}"
         if not (results / REPORT).exists():
@@ -64,29 +92,48 @@ def _reason_to_start(diagnosis: Diagnosis) -> str:
 
 def _start_command(diagnosis: Diagnosis) -> str:
     note, around = diagnosis.knowledge.note, diagnosis.around
-    command = shown = _shown_command(diagnosis)
-    if around.incomplete and not {"--rerun-incomplete", "--ri"} & set(note.command if note else ()):
-        command += " --rerun-incomplete"
+    is_asked = bool({"--rerun-incomplete", "--ri"} & set(note.command if note else ()))
+    command = _command(diagnosis, *(["--rerun-incomplete"] if around.incomplete and not is_asked else []))
     # With all options: without its own study's, the workflow would read another one before it unlocks.
-    return f"{shown} --unlock && {command}" if around.locked else command
+    return f"{_command(diagnosis, '--unlock')} && {command}" if around.locked else command
 
 
-def _shown_command(diagnosis: Diagnosis) -> str:
-    note = diagnosis.knowledge.note
-    return note.shown_command if note else "snakemake"
+def _command(diagnosis: Diagnosis, *options: str) -> str:
+    """Return the command of the last start with more options, without targets that are there: it would do nothing."""
+    if note := diagnosis.knowledge.note:
+        return note.command_with(*options, targets=not _are_targets_there(diagnosis))
+    return shlex.join(["snakemake", *options])
+
+
+def _are_targets_there(diagnosis: Diagnosis) -> bool:
+    """Tell whether the last start was asked for something, and nothing of that is missing any more."""
+    note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
+    missing = {one.folder.stage for one in diagnosis.missing}
+    missing |= {"packed" if Path(file).name == "packed.json" else "data" for file in diagnosis.around.missing_data}
+    targets = note.targets if note else ()
+    # What is no file's name is that of a rule, which makes a part of the report.
+    to_make = (
+        target
+        for target in targets
+        if (
+            missing & MAKES[target]
+            if target in MAKES
+            else not target.isidentifier() and not (working / target).exists()
+        )
+    )
+    return bool(targets) and not any(to_make)
 
 
 def _wait_reason(diagnosis: Diagnosis) -> str:
     runs, queue = len(diagnosis.in_state("under way")), diagnosis.around.queue or ()
-    names = sorted({job.name for job in queue})
     why = f"{runs} measurements are under way"
-    if not names:
+    if not queue:
         return why
     note = diagnosis.knowledge.note
     if diagnosis.around.controller == "elsewhere" and note is not None:
         host = note.controller.host
         return f"{why}, {len(queue)} jobs are in Slurm's queue, perhaps for a workflow that is at work on {host}"
-    ends = " && ".join(shlex.join(["scancel", f"--name={name}"]) for name in names)
+    ends = " && ".join(sorted({job.remedy for job in queue}))
     return f"{why}, {len(queue)} jobs are in Slurm's queue without a workflow that waits for them; or end them: {ends}"
 
 

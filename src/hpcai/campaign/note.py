@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -101,6 +101,7 @@ class Note(_Part):
 
     schema_version: Literal[1] = 1
     command: tuple[str, ...]
+    targets: tuple[str, ...] = Field(default=(), description="Those of its words that are targets; empty: everything.")
     working_folder: str = Field(description="Relative to the results folder.")
     started_utc: str
     controller: Controller
@@ -111,6 +112,28 @@ class Note(_Part):
     def shown_command(self) -> str:
         """The command line that starts the workflow again, quoted for a shell."""
         return shlex.join(self.command)
+
+    def command_with(self, *options: str, targets: bool = True) -> str:
+        """Return the same with more options; without its targets it makes everything."""
+        words = self.command if targets else _without(self.command, self.targets)
+        # What follows -- is no option.
+        place = words.index("--") if "--" in words else len(words)
+        return shlex.join([*words[:place], *options, *words[place:]])
+
+
+def _without(command: tuple[str, ...], targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Take the targets out of a command line, where they stand together; it stays as it is if that is not sure."""
+    if not targets:
+        return command
+    places = [
+        place
+        for place in range(1, len(command) - len(targets) + 1)
+        if set(command[place : place + len(targets)]) == set(targets)
+    ]
+    # The same words can also be the values of an option, such as --until, but not right after the program.
+    if 1 not in places and len(places) != 1:
+        return command
+    return (*command[: places[0]], *command[places[0] + len(targets) :])
 
 
 def this_controller(slurm_run_id: str = "") -> Controller:
@@ -159,7 +182,13 @@ def _point(
     )
 
 
-def write_note(campaign: Campaign, results: Path, command: Sequence[str], controller: Controller) -> Note:
+def write_note(
+    campaign: Campaign,
+    results: Path,
+    command: Sequence[str],
+    controller: Controller,
+    targets: Collection[str] = (),
+) -> Note:
     """Write ``results/campaign.json``, whole or not at all; earlier starts are kept in it.
 
     Parameters
@@ -171,11 +200,14 @@ def write_note(campaign: Campaign, results: Path, command: Sequence[str], contro
     command
         Command line of the workflow as its process has it; programs go by their names, not by their places.
     controller
-        The process that runs the workflow.
+        The process that runs the workflow, as it was before Snakemake's executor took Slurm's variables away.
+    targets
+        What the command line asks for, as Snakemake reads it; empty: everything.
     """
     results.mkdir(parents=True, exist_ok=True)
     note = Note(
         command=_repeatable(command),
+        targets=tuple(dict.fromkeys(word for word in command[1:] if word in targets)),
         working_folder=os.path.relpath(Path.cwd(), results.resolve()),
         started_utc=time.strftime(UTC, time.gmtime()),
         controller=controller,

@@ -1,8 +1,12 @@
 """What Slurm's queue holds of a campaign: the jobs that were submitted from its working folder."""
 
+import os
+import shlex
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from hpcai.measure.slurm_job import own_job_id
 
 ANSWER_WITHIN_S = 20.0
 RULE = "rule_"
@@ -24,15 +28,27 @@ class QueuedJob:
     work: str
     """Rule and wildcards, as far as they are known."""
 
+    @property
+    def remedy(self) -> str:
+        """The command that ends it, together with all jobs of its start of the workflow."""
+        return shlex.join(["scancel", f"--name={self.name}"])
+
 
 def queued_jobs(working_folder: Path) -> tuple[QueuedJob, ...] | None:
-    """Return this user's jobs that Snakemake submitted from a folder; None if there is no Slurm, or no answer."""
+    """Return this user's jobs that Snakemake submitted from a folder; None if there is no Slurm, or no answer.
+
+    The job that this process runs in is none of them: a workflow may be a job of another one.
+    """
     command = ["squeue", "--me", "--noheader", f"--format={COLUMNS}"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse_queue(answer.stdout, working_folder) if answer.returncode == 0 else None
+    if answer.returncode != 0:
+        return None
+    # A job of an array is listed by its place in it.
+    place = "_".join(os.environ.get(f"SLURM_ARRAY_{part}_ID", "") for part in ("JOB", "TASK"))
+    return tuple(job for job in parse_queue(answer.stdout, working_folder) if job.job_id not in {own_job_id(), place})
 
 
 def parse_queue(text: str, working_folder: Path) -> tuple[QueuedJob, ...]:

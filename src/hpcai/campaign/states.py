@@ -44,6 +44,8 @@ class RunState:
     started_utc: str = ""
     attempt: str = ""
     live: LiveRun | None = None
+    is_uncaptured: bool = False
+    """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
     damages: tuple[Damage, ...] = ()
     leftovers: tuple[str, ...] = field(default=(), compare=False)
     """Left behind by supervisors that are gone; the next start clears it up."""
@@ -77,23 +79,41 @@ def state_of(folder: RunFolder, live: LiveRun | None, *, check_files: bool = Fal
 
 
 def _run_state(folder: RunFolder, path: Path, *, check_files: bool) -> RunState:
-    """Return the state of one run, which may be an instance of a group."""
-    published, original = path / RECORD, path / RAW / RECORD
+    """Return the state of one run, which may be an instance of a group; its plan is looked at in every state."""
+    found, plan = _record_state(folder, path, check_files=check_files), find_plan_damage(path)
+    if plan is None:
+        return found
+    damages = (*found.damages, plan)
+    return replace(found, state="damaged", reason="; ".join(one.what for one in damages), damages=damages)
+
+
+def _record_state(folder: RunFolder, path: Path, *, check_files: bool) -> RunState:
+    published = path / RECORD
     try:
         if published.exists():
             return _published(folder, path, read_facts(published), check_files=check_files)
     except RecordError as error:
         return _damaged(folder, error, advise_restore(path))
-    if (path / RAW).is_dir():
-        try:
-            facts = read_facts(original)
-        except RecordError as error:
-            return _damaged(folder, error, advise_discard(path))
-        if facts.outcome in FINISHED:
-            reason = f"{original} is published, {RECORD} is missing"
-            return RunState(folder, "adoptable", facts.outcome, reason, attempt=facts.attempt)
-        return RunState(folder, "not started", reason=f"tried again after it broke down: {facts.reason}")
-    return _unpublished(folder, path)
+    return _unrecorded(folder, path) if (path / RAW).is_dir() else _unpublished(folder, path)
+
+
+def _unrecorded(folder: RunFolder, path: Path) -> RunState:
+    """Return the state of a run that is published, but without the record that the workflow waits for."""
+    original = path / RAW / RECORD
+    try:
+        facts = read_facts(original)
+    except RecordError as error:
+        return _damaged(folder, error, advise_discard(path))
+    except FileNotFoundError:
+        if not (path / RAW).is_dir():
+            # It was put aside just now.
+            raise
+        missing = RecordError(f"{path / RAW} is there, but its record {original} is not")
+        return _damaged(folder, missing, advise_discard(path))
+    if facts.outcome in FINISHED:
+        reason = f"{original} is published, {RECORD} is missing"
+        return RunState(folder, "adoptable", facts.outcome, reason, attempt=facts.attempt)
+    return RunState(folder, "not started", reason=f"tried again after it broke down: {facts.reason}")
 
 
 def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files: bool) -> RunState:
@@ -114,9 +134,10 @@ def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files
 def _profile_state(run: RunState) -> RunState:
     """Return the state of a profile: that of its run, and whether the workflow knows what was captured."""
     path = run.folder.path / CAPTURE
-    if not path.exists() or run.state in {"damaged", "broken down"}:
-        adoptable = replace(run, state="adoptable", reason=f"{path} is missing, its run is published")
-        return adoptable if run.state == "finished" else run
+    if not path.exists():
+        return _uncaptured(run, path)
+    if run.state in {"damaged", "broken down"}:
+        return run
     try:
         capture = read_json(path)
         status, reason = capture["status"], capture["reason"]
@@ -128,6 +149,14 @@ def _profile_state(run: RunState) -> RunState:
     if status == "measured":
         return replace(run, outcome="measured", reason="") if run.state == "finished" else run
     return replace(run, state="finished", outcome="not measured", reason=reason)
+
+
+def _uncaptured(run: RunState, path: Path) -> RunState:
+    if run.state == "finished":
+        return replace(run, state="adoptable", reason=f"{path} is missing, its run is published")
+    if run.state == "broken down":
+        return replace(run, is_uncaptured=True, reason=f"{run.reason}; {path} is missing: it is tried again")
+    return run
 
 
 def _group_state(folder: RunFolder, *, check_files: bool) -> RunState:
@@ -180,8 +209,6 @@ def _instances_there(path: Path) -> int:
 
 def _unpublished(folder: RunFolder, path: Path) -> RunState:
     """Return the state of a run of which nothing is published: what its last attempt says."""
-    if plan := find_plan_damage(path):
-        return RunState(folder, "damaged", reason=plan.what, damages=(plan,))
     attempts = sorted(attempt for attempt in _listed(path / ATTEMPTS) if attempt.is_dir())
     if not attempts:
         return RunState(folder, "not started")

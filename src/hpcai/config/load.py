@@ -19,6 +19,7 @@ from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
+from hpcai.files import write_atomically
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
@@ -218,8 +219,8 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
 
 
 def write_plan(plan: RunPlan, path: Path) -> None:
-    """Write a plan as JSON."""
-    path.write_text(json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True) + "\n")
+    """Write a plan as JSON, whole or not at all."""
+    write_atomically(path, (json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode())
 
 
 def read_plan(path: Path) -> RunPlan:

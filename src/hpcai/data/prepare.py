@@ -1,6 +1,5 @@
 """Makes a dataset ready: generates, downloads or scans it, verifies every file, and writes its manifest."""
 
-import fcntl
 import logging
 import os
 import shutil
@@ -74,30 +73,16 @@ def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datase
     """
     folder.mkdir(parents=True, exist_ok=True)
     preparation = _Preparation(workload, module, folder)
-    with _alone_in(folder):
-        if module.settings.source == "existing":
-            manifest = preparation.take_existing()
-        elif module.settings.source == "generate":
-            manifest = preparation.generate()
-        else:
-            manifest = preparation.download(datasets_tsv)
-        write_manifest(manifest, folder / MANIFEST)
+    if module.settings.source == "existing":
+        manifest = preparation.take_existing()
+    elif module.settings.source == "generate":
+        manifest = preparation.generate()
+    else:
+        manifest = preparation.download(datasets_tsv)
+    write_manifest(manifest, folder / MANIFEST)
     counts = ", ".join(f"{manifest.samples(split)} {split}" for split in SPLITS)
     logger.info("%s is ready: %s samples, digest %s", manifest.dataset, counts, manifest.digest[:16])
     return manifest
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep a second process from preparing the same dataset; the lock ends with the process, however it ends."""
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DatasetError(
-                f"{folder}: found another process that prepares it, expected none; wait until it is done"
-            ) from None
-        yield
 
 
 class _Preparation:

@@ -15,15 +15,27 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan, write_plan
 from hpcai.config.runs import RunPlan
-from hpcai.errors import RunRefusedError
+from hpcai.errors import RecordError, RunRefusedError
+from hpcai.files import sync
 from hpcai.measure.holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.progress import read_epochs
-from hpcai.measure.publish import ATTEMPTS, DIGEST, INTERRUPTED, RAW, RECORD
+from hpcai.measure.publish import (
+    ATTEMPTS,
+    CAPTURE,
+    DIGEST,
+    INSTANCE,
+    INTERRUPTED,
+    RAW,
+    RECORD,
+    comparable,
+    publish,
+)
 from hpcai.measure.rank_files import gather_rank_files
 from hpcai.measure.slurm_job import state_of
 from hpcai.measure.watch import end_marked_processes
-from hpcai.records import Attempt, read_part, read_record, write_json
+from hpcai.records import FINISHED, Attempt, RunRecord, read_part, read_record, write_json
+from hpcai.weak_records import GROUP
 
 SUPERVISOR = "supervisor.json"
 """In each attempt: who watches or watched it."""
@@ -51,8 +63,7 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     RunRefusedError
         If another run of the same point was measured with this seed.
     """
-    if (folder / RAW).exists():
-        os.rename(folder / RAW, attempt_folder(folder, read_record(folder / RAW / RECORD).attempt))
+    _withdraw(folder)
     _settle_vanished(folder)
     seeded = plan.model_copy(update={"seed": plan.seed or secrets.randbelow(2**31 - 1) + 1})
     _refuse_repeated_seed(folder, seeded)
@@ -62,6 +73,65 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     write_plan(seeded, attempt / "plan.json")
     (attempt / DIGEST).write_text(seeded.digest + "\n")
     return attempt, seeded
+
+
+def _withdraw(folder: Path) -> None:
+    """Move what is published to the attempts; first goes what would say that the run is measured."""
+    if not (folder / RAW).exists():
+        return
+    target = attempt_folder(folder, read_record(folder / RAW / RECORD).attempt)
+    for stale in (RECORD, CAPTURE):
+        (folder / stale).unlink(missing_ok=True)
+    if INSTANCE.fullmatch(folder.name):
+        (folder.parent / GROUP).unlink(missing_ok=True)
+    # Copies of results may have come without their empty folders.
+    target.parent.mkdir(exist_ok=True)
+    os.rename(folder / RAW, target)
+
+
+def adopt_finished(folder: Path, plan: RunPlan) -> None:
+    """Publish the attempt of a finished training whose supervisor was ended before it could; if there is one.
+
+    To be called by who holds the claim. Of several, the first is published.
+
+    Parameters
+    ----------
+    folder
+        Of a run; the instances of a weak-scaling group are published together, or not at all.
+    plan
+        What is asked for: an attempt at anything else stays where it is.
+    """
+    if (folder / RAW).exists():
+        return
+    for attempt in sorted((folder / ATTEMPTS).glob("*")):
+        record = _finished_record(attempt, plan)
+        if record is not None:
+            logger.warning("%s: its training was finished, but not published: published now", attempt)
+            publish(attempt, folder, record)
+            return
+
+
+def _finished_record(attempt: Path, plan: RunPlan) -> RunRecord | None:
+    """Return the record of an attempt that only has to be published; None if it is none, or not whole."""
+    if not (attempt / RECORD).exists() or (attempt / INTERRUPTED).exists():
+        return None
+    try:
+        record = read_record(attempt / RECORD)
+    except (RecordError, OSError):
+        return None
+    if record.outcome not in FINISHED or record.plan_digest != comparable(plan, record).digest:
+        return None
+    lost = [one.path for one in record.artefacts if _size_bytes(attempt / one.path) != one.bytes]
+    if lost:
+        logger.warning("%s: its training was finished, but %s is missing or cut: repeated", attempt, ", ".join(lost))
+    return None if lost else record
+
+
+def _size_bytes(file: Path) -> int | None:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return None
 
 
 def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
@@ -74,14 +144,22 @@ def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
 
 
 def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:
-    """Return the attempts that broke down or were interrupted, oldest first."""
-    found = []
-    for attempt in sorted((folder / ATTEMPTS).glob("*")):
-        if (attempt / RECORD).exists():
-            found.append(_of_record(attempt))
-        elif (attempt / INTERRUPTED).exists():
-            found.append(read_part(Attempt, attempt / INTERRUPTED))
-    return tuple(found)
+    """Return the attempts that broke down or were interrupted, oldest first.
+
+    One whose verdict cannot be read is one of them: it is no reason to lose the attempt that follows it.
+    """
+    return tuple(_verdict_of(attempt) for attempt in sorted((folder / ATTEMPTS).glob("*")) if has_verdict(attempt))
+
+
+def _verdict_of(attempt: Path) -> Attempt:
+    file = attempt / (RECORD if (attempt / RECORD).exists() else INTERRUPTED)
+    try:
+        return _of_record(attempt) if file.name == RECORD else read_part(Attempt, file)
+    except RecordError:
+        why = "damaged or of another version"
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+    return _interrupted(attempt, f"its verdict cannot be read: {file.name}: {why}", None)
 
 
 def _of_record(attempt: Path) -> Attempt:
@@ -101,7 +179,7 @@ def supervisor_of(attempt: Path) -> Holder | None:
     """Return who watches or watched an attempt; None if that is not known."""
     try:
         return parse_holder((attempt / SUPERVISOR).read_bytes())
-    except FileNotFoundError:
+    except OSError:
         return None
 
 
@@ -128,8 +206,19 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
     """Give an attempt its verdict, unless it has one, was never opened, or is published already."""
     if not attempt.is_dir() or has_verdict(attempt):
         return
+    verdict = _interrupted(attempt, reason, ended_utc)
+    try:
+        write_json(verdict, attempt / INTERRUPTED)
+        sync(attempt / INTERRUPTED)
+    except OSError as error:
+        # The next attempt finds that there is none.
+        logger.warning("%s: the verdict cannot be written (%s): %s", attempt, error.strerror, reason)
+
+
+def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:
+    """Return the verdict of an attempt without a result, with what its folder tells."""
     supervisor = supervisor_of(attempt)
-    verdict = Attempt(
+    return Attempt(
         attempt=attempt.name,
         outcome="interrupted",
         reason=reason,
@@ -139,11 +228,6 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
         slurm_job=supervisor.slurm_job or None if supervisor else None,
         epochs=_epochs_of(attempt),
     )
-    try:
-        write_json(verdict, attempt / INTERRUPTED)
-    except OSError as error:
-        # The next attempt finds that there is none.
-        logger.warning("%s: the verdict cannot be written (%s): %s", attempt, error.strerror, reason)
 
 
 def has_verdict(attempt: Path) -> bool:

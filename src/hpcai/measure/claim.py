@@ -27,6 +27,9 @@ what they know for up to 60 s (nfs(5), acregmax), and a busy node may skip a few
 QUIET_S = 30.0
 """The same, if Slurm says that the holder's job has ended: processes on a node that Slurm lost may go on."""
 WAIT_S = 2.0
+SLOW_S = 2.0
+"""A look at a claim takes milliseconds. While one takes seconds the file server is away: the holder can show no sign of
+life either, and gets all of its time once more."""
 ASK_S = 30.0
 """How often Slurm is asked about a holder."""
 TELL_S = 60.0
@@ -76,6 +79,8 @@ class Claim:
             yield
         finally:
             self._ended.set()
+            # Else it may look for the claim when that is gone, and take it again.
+            thread.join()
             self._let_go()
 
     def _refresh(self) -> None:
@@ -183,20 +188,30 @@ class _Judge:
             self._in_slurm, self._ask_at_s = life_in_slurm(holder), now_s + ASK_S
         return self._in_slurm
 
+    def start_again(self) -> None:
+        """Count the silence of a holder from now on."""
+        self._since_s = time.monotonic()
+
     def is_left_behind(self, life: Life) -> bool:
         return time.monotonic() - self._since_s >= _PATIENCE_S[life]()
 
 
 def _take(claim: Claim, say: Callable[[str], object]) -> None:
     judge, tell_at_s = _Judge(), time.monotonic()
-    while not _put(claim.content, claim.path):
+    while True:
+        asked_s = time.monotonic()
+        if _put(claim.content, claim.path):
+            return
         seen = _look(claim.path)
         if seen is None:
             continue
         # A file server may have done what it was asked for, and its answer been lost.
         if seen.content == claim.content:
             return
+        was_slow = time.monotonic() - asked_s > SLOW_S
         life = judge.life(seen)
+        if was_slow:
+            judge.start_again()
         if judge.is_left_behind(life):
             if _take_over(claim, seen):
                 logger.warning("%s: was left behind by %s", claim.path, parse_holder(seen.content).words)
@@ -233,12 +248,13 @@ def _alone_at(path: Path) -> Iterator[None]:
     gate = path.with_name(f".{path.name}.gate")
     seen, since_s = 0, time.monotonic()
     while True:
+        asked_s = time.monotonic()
         with suppress(FileExistsError):
             gate.mkdir()
             break
         with suppress(FileNotFoundError):
             changed = gate.stat().st_ctime_ns
-            if changed != seen:
+            if changed != seen or time.monotonic() - asked_s > SLOW_S:
                 seen, since_s = changed, time.monotonic()
             if time.monotonic() - since_s >= STALE_S:
                 gate.rmdir()

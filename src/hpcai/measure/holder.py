@@ -11,6 +11,7 @@ from typing import Literal
 
 import psutil
 
+from hpcai.measure.interruption import is_ending
 from hpcai.measure.slurm_job import own_job, own_job_id, state_of
 
 Life = Literal["alive", "ended", "gone", "unknown"]
@@ -128,6 +129,9 @@ def life_in_slurm(holder: Holder) -> Life:
         return "unknown"
     if job.has_ended or job.restarts > holder.slurm_restart:
         return "ended"
+    # On a node that is lost a job may be ending for ever: whoever still works there shows it by other signs.
+    if is_ending(job):
+        return "unknown"
     # A job that is at work here as well says nothing of a process on another of its nodes.
     return "unknown" if holder.slurm_job == own_job_id() else "alive"
 

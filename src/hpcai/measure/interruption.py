@@ -1,11 +1,14 @@
 """Signals that end a measurement, such as Slurm's at a time limit: who sent them, and what is still done."""
 
 import logging
+import shutil
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import NoReturn
 
 from hpcai.errors import RunInterruptedError
 from hpcai.measure.slurm_job import SlurmJob, down_nodes, own_job, own_job_id, state_of
@@ -13,6 +16,10 @@ from hpcai.measure.slurm_job import SlurmJob, down_nodes, own_job, own_job_id, s
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ASK_S = 2.0
 """Longest wait for Slurm's word on an interruption: Slurm kills some 30 s after its first signal (KillWait)."""
+ENDED_BADLY_ASK_S = 20.0
+"""The same, when ranks ended badly and nobody sent a signal: a busy controller must not turn a lost node into a
+result."""
+ASK_AGAIN_S = 1.0
 logger = logging.getLogger(__name__)
 
 
@@ -46,19 +53,32 @@ class Signals:
             return
         self._noted = True
         job = own_job_id()
-        reason = words_of(state_of(job, ASK_S) if job else None, number)
-        self._first(reason)
-        raise Interruption(reason, number)
+        self._unwind(words_of(state_of(job, ASK_S) if job else None, number), number)
 
-    def interrupt_if_job_ends(self) -> None:
+    def interrupt_if_job_ends(self, ask_s: float = ENDED_BADLY_ASK_S) -> None:
         """Raise Interruption if Slurm is ending this job: its signal may reach the ranks before this process.
 
         To be asked when a launcher has ended badly, before that is taken for a result.
+
+        Parameters
+        ----------
+        ask_s
+            Longest wait for Slurm's word [s].
         """
         job_id = own_job_id()
-        job = state_of(job_id, ASK_S) if job_id and not self._noted else None
+        job = _ask_patiently(job_id, ask_s) if job_id and not self._noted else None
         if job is not None and is_ending(job):
-            self.interrupt(signal.SIGTERM)
+            self.give_up(words_of(job, signal.SIGTERM))
+
+    def give_up(self, reason: str) -> None:
+        """Raise Interruption for a reason that came without a signal, also when signals are only noted by now."""
+        if not self._noted:
+            self._noted = True
+            self._unwind(reason, signal.SIGTERM)
+
+    def _unwind(self, reason: str, number: int) -> NoReturn:
+        self._first(reason)
+        raise Interruption(reason, number)
 
 
 @contextmanager
@@ -94,6 +114,16 @@ def ended_by_signals(name: str) -> Iterator[Signals]:
 
 def _handler(signals: Signals) -> Callable[[int, FrameType | None], None]:
     return lambda number, _: signals.interrupt(number)
+
+
+def _ask_patiently(job_id: str, ask_s: float) -> SlurmJob | None:
+    """Return what Slurm says of a job; a controller that refuses to answer is asked again for so long."""
+    give_up_s = time.monotonic() + ask_s
+    while True:
+        job = state_of(job_id, max(give_up_s - time.monotonic(), ASK_AGAIN_S))
+        if job is not None or shutil.which("scontrol") is None or time.monotonic() + ASK_AGAIN_S >= give_up_s:
+            return job
+        time.sleep(ASK_AGAIN_S)
 
 
 def is_ending(job: SlurmJob) -> bool:

@@ -22,6 +22,7 @@ REASONS = (
 """What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a
 rank that a signal ended (mpirun); any error; a signal; the last words."""
 _OWN_ERROR = 3
+_NODE_LOST = re.compile(rf"{_SLURM}(?:Node failure on |\*\*\* .* DUE TO NODE FAILURE).*?)(?: \*\*\*)?\s*$")
 _TASKS_END = re.compile(r"^srun: error: \S+: tasks? [\d,-]+: (?P<how>.*)$")
 """How tasks ended, in the order in which they did (srun(1))."""
 _KILLED = re.compile(r"\b(?:[Ss]ignal 9|Killed|status code (?:137|-9)|[Ee]xit code: (?:137|-9))")
@@ -35,6 +36,13 @@ def why(output: Path, exit_status: int) -> str:
     number, reason = _best(_tail(output).splitlines())
     killed = _KILLED.search(reason) or (number == len(REASONS) - 1 and exit_status in _KILLED_STATUS)
     return f"{reason}: {KILLED}" if killed and not _TOLD.search(reason) else reason
+
+
+def lost_node(output: Path) -> str:
+    """Return the line of a launcher's output in which Slurm says that it lost a node of the run; blank if none does."""
+    lines = _tail(output).splitlines()
+    match = next((found for line in lines if (found := _NODE_LOST.search(line))), None)
+    return match["reason"].strip()[:500] if match else ""
 
 
 def _best(lines: list[str]) -> tuple[int, str]:

@@ -24,7 +24,8 @@ from hpcai.errors import HpcaiError, StagingError
 from hpcai.measure.allocation import find_allocation, this_node
 from hpcai.measure.launcher import Ranks, hosts_of, step_command
 from hpcai.measure.page_cache import drop_page_cache
-from hpcai.measure.watch import end_marked_processes
+from hpcai.measure.slurm_job import down_nodes
+from hpcai.measure.watch import end_marked_processes, end_orphans
 
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0
@@ -48,7 +49,9 @@ class NodeFacts(BaseModel):
     free_bytes: int | None = Field(ge=0, description="Free space where scratch lies; None: it cannot be written.")
     swept: int = Field(ge=0, description="Staging folders that broken runs had left behind and that were removed.")
     swept_names: tuple[str, ...] = Field(description="The first of them.")
-    ended: tuple[int, ...] = Field(description="Processes of the run that were still there and were ended.")
+    ended: tuple[int, ...] = Field(
+        description="Processes that were still there and were ended: of broken runs before a run, of its own after it."
+    )
     problem: str = Field(description="Blank: none.")
 
 
@@ -62,6 +65,10 @@ class NodesReport(BaseModel):
     )
     nodes: tuple[NodeFacts, ...] = Field(description="Those that answered, by name.")
     problem: str = Field(description="Why nodes did not answer; blank if all did.")
+
+
+_Answers = tuple[tuple[NodeFacts, ...], str, tuple[str, ...]]
+"""Of a task: what nodes said, why some said nothing, and which of those that were asked."""
 
 
 def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Path]) -> NodesReport:
@@ -79,10 +86,12 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
         The data that the run reads, on storage that all nodes share.
     """
     listed = zlib.compress("\0".join(map(str, files)).encode())
-    nodes, problem = _on_every_node(launcher, ranks, ["prepare", "--scratch", str(scratch)], listed, PREPARE_LIMIT_S)
+    nodes, problem, _ = _on_every_node(launcher, ranks, ["prepare", "--scratch", str(scratch)], listed, PREPARE_LIMIT_S)
     for facts in nodes:
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
+        if facts.ended:
+            logger.warning("%s: ended processes %s, which broken runs had left", facts.node, facts.ended)
         if facts.swept:
             logger.warning("%s: removed %d staging folders of broken runs", facts.node, facts.swept)
     if problem:
@@ -92,13 +101,18 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
     return NodesReport(page_cache="dropped" if cold else "not_permitted", nodes=nodes, problem="")
 
 
-def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> None:
+def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> tuple[str, ...]:
     """End what still runs of an attempt on any node and remove its scratch folder there; never an error.
 
     What a node that is gone keeps is removed by the next run there.
+
+    Returns
+    -------
+    tuple of str
+        The nodes that did not answer, though they were asked.
     """
     task = ["clean", "--scratch", str(scratch), "--attempt", attempt]
-    nodes, problem = _on_every_node(launcher, ranks, task, b"", CLEAN_LIMIT_S)
+    nodes, problem, silent = _on_every_node(launcher, ranks, task, b"", CLEAN_LIMIT_S)
     for facts in nodes:
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
@@ -106,29 +120,29 @@ def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> Non
             logger.warning("%s: ended processes %s, which attempt %s had left", facts.node, facts.ended, attempt)
     if problem:
         logger.warning("%s: not cleaned everywhere, the next run there will do it: %s", ranks.name, problem)
+    if this_node() in silent:
+        # This node lives, so that the step is at fault; what Slurm says of the others still counts.
+        return tuple(down_nodes(",".join(silent)))
+    return silent
 
 
-def _on_every_node(
-    launcher: str, ranks: Ranks, task: list[str], listed: bytes, limit_s: float
-) -> tuple[tuple[NodeFacts, ...], str]:
-    """Do a task on every node of a run; return the answers, and why some are missing."""
+def _on_every_node(launcher: str, ranks: Ranks, task: list[str], listed: bytes, limit_s: float) -> _Answers:
+    """Do a task on every node of a run; return the answers, why some are missing, and of which nodes."""
     try:
         if find_allocation() is None:
             only = f"{launcher} without a job of Slurm: other nodes than {socket.gethostname()} are not reached"
-            return (_do(task, listed),), only if ranks.nodes > 1 else ""
+            return (_do(task, listed),), only if ranks.nodes > 1 else "", ()
         hosts = tuple(dict.fromkeys(hosts_of(ranks)))
         if len(hosts) == 1 and (not ranks.shares or hosts[0] == this_node()):
-            return (_do(task, listed),), ""
+            return (_do(task, listed),), "", ()
         return _by_a_step(hosts, task, listed, limit_s)
     except HpcaiError as error:
-        return (), str(error)
+        return (), str(error), ()
     except OSError as error:
-        return (), f"the nodes cannot be asked: {error}"
+        return (), f"the nodes cannot be asked: {error}", ()
 
 
-def _by_a_step(
-    hosts: Sequence[str], task: list[str], listed: bytes, limit_s: float
-) -> tuple[tuple[NodeFacts, ...], str]:
+def _by_a_step(hosts: Sequence[str], task: list[str], listed: bytes, limit_s: float) -> _Answers:
     # A node that fails must not keep the others from their work, and there are no ranks that could wait for each other.
     alone = ["--kill-on-bad-exit=0", "--wait=0", "--mpi=none"]
     command = [*step_command(hosts, 1), *alone, sys.executable, "-m", "hpcai.measure.nodes", *task]
@@ -137,9 +151,10 @@ def _by_a_step(
     missing = [host for host in hosts if host not in found]
     nodes = tuple(found[host] for host in hosts if host in found)
     if not missing:
-        return nodes, ""
+        return nodes, "", ()
     words = errors.strip().splitlines()
-    return nodes, f"no answer from {', '.join(missing)}: srun {ending}: {words[-1] if words else 'no output'}"
+    problem = f"no answer from {', '.join(missing)}: srun {ending}: {words[-1] if words else 'no output'}"
+    return nodes, problem, tuple(missing)
 
 
 def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, str, str]:
@@ -191,6 +206,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _prepare(scratch: Path, files: Sequence[Path]) -> NodeFacts:
+    # First: what runs here beside the next run is in its numbers.
+    ended = end_orphans()
     swept = sweep_stages(scratch.parent)
     problems: list[str] = []
     free_bytes: int | None = None
@@ -203,7 +220,7 @@ def _prepare(scratch: Path, files: Sequence[Path]) -> NodeFacts:
         page_cache = drop_page_cache(files)
     except OSError as error:
         problems.append(f"{error.filename}: cannot be read ({error.strerror}), expected a file of the data")
-    return _facts(page_cache=page_cache, free_bytes=free_bytes, swept=swept, problem="; ".join(problems))
+    return _facts(page_cache, free_bytes, swept, ended, "; ".join(problems))
 
 
 def _clean(scratch: Path, attempt: str) -> NodeFacts:

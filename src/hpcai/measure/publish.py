@@ -16,7 +16,7 @@ from pathlib import Path
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import ConfigError, RunRefusedError
-from hpcai.files import write_atomically
+from hpcai.files import sync, write_atomically
 from hpcai.measure.claim import live_holder
 from hpcai.records import FINISHED, Capture, RunRecord, read_part, read_record, write_json
 from hpcai.weak_records import GROUP
@@ -47,7 +47,7 @@ def published(folder: Path, plan: RunPlan) -> RunRecord | None:
     record = read_record(original)
     if record.outcome not in FINISHED:
         return None
-    if record.plan_digest != _comparable(plan, record).digest:
+    if record.plan_digest != comparable(plan, record).digest:
         raise RunRefusedError(_changed(folder, record.plan, plan))
     return record
 
@@ -74,7 +74,7 @@ def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, 
     if to_retry or len({group_attempt(record) for record in records}) > 1:
         return None
     for own, plan, record in zip(folders, plans, records, strict=True):
-        if record.plan_digest != _comparable(plan, record).digest:
+        if record.plan_digest != comparable(plan, record).digest:
             raise RunRefusedError(_changed(own, record.plan, plan))
     return records
 
@@ -84,8 +84,8 @@ def group_attempt(record: RunRecord) -> str:
     return record.attempt.removesuffix(f"-i{record.plan.repetition}")
 
 
-def _comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
-    """Give a plan whose seed comes from the system's entropy the seed that was drawn."""
+def comparable(plan: RunPlan, record: RunRecord) -> RunPlan:
+    """Return a plan as it compares with a record: a seed from the system's entropy is the one that was drawn."""
     return plan.model_copy(update={"seed": record.plan.seed}) if plan.seed is None else plan
 
 
@@ -93,13 +93,24 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
     """Return the plan that is written already if it asks for the same run, else ``plan``.
 
     What does not change a run (a title, a limit, the submitter) must not make the workflow call it again. A run that is
-    yet to be measured takes all as it is now: the image that it is to run in is none of its settings.
+    yet to be measured, or to be tried again, takes all as it is now: the image that it is to run in and its limits are
+    none of its settings. A plan that cannot be read is none.
     """
-    if not path.exists() or not (path.parent / RAW).exists():
+    if not path.exists() or not (path.parent / RAW).exists() or not _has_record(path.parent):
         return plan
-    written = read_plan(path)
+    try:
+        written = read_plan(path)
+    except ConfigError:
+        return plan
     # A digest costs more than all else here, and most plans are as they were.
     return written if written == plan or written.digest == plan.digest else plan
+
+
+def _has_record(folder: Path) -> bool:
+    """Tell whether what the workflow waits for is there; the instances of a group are repeated together."""
+    if INSTANCE.fullmatch(folder.name):
+        return (folder.parent / GROUP).exists()
+    return (folder / RECORD).exists() or (folder / CAPTURE).exists()
 
 
 def refuse_changed(plans: Iterable[tuple[Path, Mapping[str, RunPlan]]]) -> None:
@@ -166,6 +177,9 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
                 file.chmod(0o444)
     write_json(record, attempt / RECORD)
     (attempt / RECORD).chmod(0o444)
+    # If the node is lost from here on, no published run may have an empty record.
+    sync(attempt / RECORD)
+    sync(attempt)
     try:
         # rename(2) refuses a folder that is not empty: of two writers only one can publish.
         os.rename(attempt, folder / RAW)
@@ -173,12 +187,13 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
         if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:
             raise
         raise RunRefusedError(f"{folder / RAW}: another attempt was published; this one stays in {attempt}") from error
+    sync(folder)
     republish(folder)
 
 
 def republish(folder: Path) -> None:
     """Put the record of the published attempt where the workflow waits for it."""
-    write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes())
+    write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes(), durable=True)
 
 
 _NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders"

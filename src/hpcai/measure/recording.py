@@ -3,7 +3,10 @@
 import os
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from hpcai.config.runs import RunPlan
 from hpcai.errors import RecordError
@@ -32,7 +35,26 @@ LOOK_S = 0.5
 def record_attempt(
     plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]
 ) -> RunRecord:
-    """Join the reports of the ranks, what was seen from outside, and what the rules say of it."""
+    """Join the reports of the ranks, what was seen from outside, and what the rules say of it.
+
+    Raises
+    ------
+    RecordError
+        If what the ranks reported and what was seen from outside do not make a record.
+    """
+    try:
+        record = _join(plan, attempt, ending, origin, facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "as a whole"
+        raise RecordError(
+            f"{attempt}: what was reported makes no record ({place}: {first['msg']}), expected reports of the ranks "
+            "that agree with what was seen from outside; the attempt is kept as it is"
+        ) from error
+    return record.model_copy(update={"verdicts": judge(plan, record.facts)})
+
+
+def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, facts: dict[str, str]) -> RunRecord:
     (attempt / "heartbeat").unlink(missing_ok=True)
     complete = ending.verdict == "ended" and ending.exit_status == 0
     training, ranks, problem = _reports(plan, attempt, LATE_S if complete else 0.0)
@@ -40,7 +62,7 @@ def record_attempt(
     outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
     if outcome in FINISHED and len({rank.weights_sha256 for rank in ranks}) > 1:
         outcome, reason = "failed", "the ranks ended with different weights: their results are not one training"
-    record = RunRecord(
+    return RunRecord(
         run_id=plan.run_id,
         plan=plan,
         plan_digest=plan.digest,
@@ -57,7 +79,6 @@ def record_attempt(
         provenance=origin,
         **facts,
     )
-    return record.model_copy(update={"verdicts": judge(plan, record.facts)})
 
 
 def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:
@@ -95,8 +116,13 @@ def _outcome(
 
 
 def _artefacts(attempt: Path) -> tuple[Artefact, ...]:
-    files = sorted(path for path in attempt.rglob("*") if path.is_file())
-    return tuple(
-        Artefact(path=str(file.relative_to(attempt)), bytes=file.stat().st_size, sha256=file_sha256(file))
-        for file in files
-    )
+    found = []
+    for file in sorted(attempt.rglob("*")):
+        # What a network file system only hides until nobody reads it any more (.nfs*) is no file of the run.
+        if file.name.startswith(".nfs"):
+            continue
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                size_bytes, digest = file.stat().st_size, file_sha256(file)
+                found.append(Artefact(path=str(file.relative_to(attempt)), bytes=size_bytes, sha256=digest))
+    return tuple(found)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +18,12 @@ from hpcai.errors import ResultsError, RunRefusedError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
 from hpcai.measure.allocation_use import write_allocation
-from hpcai.measure.attempts import attempt_folder, attempt_name, earlier_attempts, kept, open_attempt
+from hpcai.measure.attempts import adopt_finished, attempt_folder, attempt_name, earlier_attempts, kept, open_attempt
 from hpcai.measure.claim import Claim, claimed
 from hpcai.measure.container import computing_software, contained
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
-from hpcai.measure.interruption import Signals, ended_by_signals
+from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
+from hpcai.measure.last_words import lost_node
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
@@ -69,10 +70,32 @@ class Guard:
 
         return look
 
-    def require_job(self, endings: Sequence[Ending]) -> None:
-        """Interrupt what was interrupted: ranks that Slurm ended with their job are no result."""
-        if any(ending.exit_status != 0 for ending in endings):
+    def require_job(self, endings: Mapping[Path, Ending]) -> None:
+        """Interrupt what was interrupted: ranks that Slurm ended with their job, or lost, are no result.
+
+        Parameters
+        ----------
+        endings
+            How launchers ended, by the folders of their attempts.
+        """
+        for ending in endings.values():
+            if ending.verdict == "stood_still":
+                words = f"the supervisor stood still for {ending.stood_still_s:.0f} s"
+                self.signals.give_up(f"{words}: the times of this run mean nothing")
+        bad = [attempt for attempt, ending in endings.items() if ending.is_bad]
+        lost = next(filter(None, (lost_node(attempt / "output.log") for attempt in bad)), "")
+        if lost:
+            # Slurm may know more, but this is enough.
+            self.signals.interrupt_if_job_ends(ASK_S)
+            self.signals.give_up(f"a node of the run was lost ({lost})")
+        elif bad:
             self.signals.interrupt_if_job_ends()
+
+    def require_nodes(self, endings: Iterable[Ending], silent: Sequence[str]) -> None:
+        """Interrupt what ended badly and left nodes behind that do not answer: Slurm may not have noticed yet."""
+        if silent and any(ending.is_bad for ending in endings):
+            names, do = " and ".join(dict.fromkeys(silent)), "do" if len({*silent}) > 1 else "does"
+            self.signals.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more")
 
 
 def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument = NO_INSTRUMENT) -> RunRecord:
@@ -101,6 +124,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
         results_written(folder),
         claimed(folder, partial(say, plan)) as claim,
     ):
+        adopt_finished(folder, plan)
         record = publish.published(folder, plan)
         if record is not None:
             refuse_other_data(record, inputs.manifest, folder)
@@ -173,11 +197,12 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, guard: 
             started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             with instrument.beside(attempt):
                 ending = watch(command, attempt, plan.limits, environment, look)
-            guard.require_job([ending])
+            guard.require_job({attempt: ending})
             instrument.finish(attempt)
     finally:
         guard.signals.hold_back()
-        clean_nodes(start.launcher, ranks, scratch, attempt.name)
+        silent = clean_nodes(start.launcher, ranks, scratch, attempt.name)
+    guard.require_nodes([ending], silent)
     origin = collect_provenance(plan, command, manifest, pack, page_cache)
     return record_attempt(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
 

@@ -21,21 +21,42 @@ ATTEMPT_VARIABLE = "HPCAI_ATTEMPT"
 POLL_S = 0.2
 GRACE_S = 7.0
 """Time for a launcher to end its ranks: horovodrun takes up to 5 s, and Slurm kills 30 s after its first signal."""
+SEEN_S = 1.0
+"""Of the time between two looks so much counts as silence of the ranks: what is longer was not watched."""
+LATE_S = 5.0
+"""A look that comes so late is noted."""
+STOOD_STILL_S = 30.0
+"""A supervisor that did not look for so long was stopped, as was what it watches (scontrol suspend, a suspended virtual
+machine), and the times of the run hold the pause. On a busy node looks, due every 0.2 s, come late by seconds only."""
 KILLED_S = 3.0
 """Time for killed processes to be gone."""
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
+_ADOPTER = "systemd"
+"""Adopts processes of its user, where it is not process 1, which adopts all others (systemd --user)."""
 logger = logging.getLogger(__name__)
+
+Verdict = Literal["ended", "timed_out", "stalled", "stood_still"]
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How a launcher ended."""
+    """How a launcher ended.
 
-    verdict: Literal["ended", "timed_out", "stalled"]
+    ``stood_still_s`` is the longest time for which nobody watched it [s]; the verdict stood_still says that this was
+    too long, and that it was ended therefore.
+    """
+
+    verdict: Verdict
     exit_status: int
     wall_s: float
     started_monotonic_s: float
+    stood_still_s: float = 0.0
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether the ranks did not end well by themselves."""
+        return self.verdict != "ended" or self.exit_status != 0
 
 
 def watch(
@@ -73,12 +94,12 @@ def watch(
         )
         try:
             with _looking(_Looks(raw / "heartbeat", on_poll)) as looks:
-                verdict = _wait(process, looks, limits)
+                verdict, stood_still_s = _wait(process, looks, limits)
         finally:
             # Also when this process is interrupted: a launcher must not go on without its supervisor.
             _end(process)
             end_marked_processes(environment[ATTEMPT_VARIABLE])
-    return Ending(verdict, process.wait(), time.monotonic() - started, started)
+    return Ending(verdict, process.wait(), time.monotonic() - started, started, stood_still_s)
 
 
 def _end_with(supervisor: int) -> Callable[[], None]:
@@ -101,7 +122,7 @@ class _Looks:
     def __init__(self, heartbeat: Path, on_poll: Callable[[], None]) -> None:
         self._heartbeat, self._on_poll = heartbeat, on_poll
         self.ended = threading.Event()
-        self.beat_s, self._seen_ns = time.monotonic(), 0
+        self.beats, self._seen_ns = 0, 0
         self.error: BaseException | None = None
 
     def go_on(self) -> None:
@@ -121,7 +142,7 @@ class _Looks:
         except OSError:  # not there yet, or its file system does not answer now
             return
         if changed_ns != self._seen_ns:
-            self.beat_s, self._seen_ns = time.monotonic(), changed_ns
+            self.beats, self._seen_ns = self.beats + 1, changed_ns
 
 
 @contextmanager
@@ -135,18 +156,31 @@ def _looking(looks: _Looks) -> Iterator[_Looks]:
         thread.join(timeout=KILLED_S)
 
 
-def _wait(process: subprocess.Popen[bytes], looks: _Looks, limits: Limits) -> Literal["ended", "timed_out", "stalled"]:
+def _wait(process: subprocess.Popen[bytes], looks: _Looks, limits: Limits) -> tuple[Verdict, float]:
+    """Return how the wait ended, and the longest time between two looks [s]."""
     started = time.monotonic()
-    while process.poll() is None:
-        time.sleep(POLL_S)
+    # This clock goes on while the machine is suspended (clock_gettime(2)).
+    looked_s, longest_s = time.clock_gettime(time.CLOCK_BOOTTIME), 0.0
+    silent_s, beats = 0.0, 0
+    while True:
+        has_ended = process.poll() is not None
+        before_s, looked_s = looked_s, time.clock_gettime(time.CLOCK_BOOTTIME)
+        gap_s = looked_s - before_s
+        longest_s = max(longest_s, gap_s)
+        if gap_s > LATE_S:
+            logger.warning("the supervisor stood still for %.0f s", gap_s)
+        if gap_s > STOOD_STILL_S:
+            return "stood_still", longest_s
+        if has_ended:
+            return "ended", longest_s
         if looks.error is not None:
             raise looks.error
-        now = time.monotonic()
-        if now - started > limits.run_s:
-            return "timed_out"
-        if now - looks.beat_s > limits.stall_s:
-            return "stalled"
-    return "ended"
+        if time.monotonic() - started > limits.run_s:
+            return "timed_out", longest_s
+        silent_s, beats = silent_s + min(gap_s, SEEN_S) if looks.beats == beats else 0.0, looks.beats
+        if silent_s > limits.stall_s:
+            return "stalled", longest_s
+        time.sleep(POLL_S)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -180,3 +214,42 @@ def _marked(attempt: str) -> Iterable[psutil.Process]:
                 yield process
         except psutil.Error:
             continue
+
+
+def end_orphans() -> list[int]:
+    """Kill what still runs on this node of runs whose supervisor and launcher are gone; return the process ids.
+
+    To be called while nothing is timed here. Only a run all of whose processes here were adopted by init counts: what
+    has any other parent may belong to a supervisor that lives, here or on another node that shares this one.
+    """
+    runs: dict[str, list[psutil.Process]] = {}
+    for process in psutil.process_iter():
+        attempt = _attempt_of(process)
+        if attempt:
+            runs.setdefault(attempt, []).append(process)
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    ended = []
+    for attempt, processes in sorted(runs.items()):
+        if own.isdisjoint(process.pid for process in processes) and all(map(_is_adopted, processes)):
+            ended += end_marked_processes(attempt)
+    return ended
+
+
+def _attempt_of(process: psutil.Process) -> str:
+    """Return the attempt that a process of this user belongs to; blank if it belongs to none."""
+    try:
+        return process.environ().get(ATTEMPT_VARIABLE, "") if process.uids().real == os.getuid() else ""
+    except psutil.Error:
+        return ""
+
+
+def _is_adopted(process: psutil.Process) -> bool:
+    """Tell whether a process, or the first of those above it in its run, lost its parent."""
+    try:
+        attempt, parent = _attempt_of(process), process.parent()
+        while parent is not None and _attempt_of(parent) == attempt:
+            parent = parent.parent()
+        return parent is not None and (parent.pid == 1 or parent.name() == _ADOPTER)
+    except psutil.Error:
+        # It ended meanwhile: the next run will see.
+        return False

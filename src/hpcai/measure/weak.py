@@ -138,10 +138,11 @@ def _measure_together(
     name = attempt_name()
     with kept([_attempt_of(plan, folder, name) for plan in plans], guard.signals):
         instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
+        silent: list[str] = []
         with ExitStack() as cleaning:
             for instance in instances:
                 write_allocation(instance.attempt)
-                cleaning.callback(clean_nodes, launcher, instance.ranks, instance.scratch, instance.attempt.name)
+                cleaning.callback(_clean, launcher, instance, silent)
             cleaning.callback(guard.signals.hold_back)
             with machine_to_itself(partial(say, first)):
                 together = Ranks(group, sharing_of(first).nodes_needed, 1, 1)
@@ -151,6 +152,7 @@ def _measure_together(
                 commands = [_command(instance, data, launcher, page_cache, folders) for instance in instances]
                 started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 endings = _watch_together(instances, commands, guard)
+        guard.require_nodes(endings, silent)
         # Only now: what digests and compares files would disturb the instances that still train.
         facts = {"data_source": manifest.source, "started_utc": started_utc}
         shared = collect_provenance(first, [], manifest, pack, page_cache)
@@ -161,6 +163,11 @@ def _measure_together(
         ]
         guard.claim.confirm()
         return tuple(_publish(instance, record) for instance, record in zip(instances, records, strict=True))
+
+
+def _clean(launcher: str, instance: _Instance, silent: list[str]) -> None:
+    """Clean the nodes of an instance, and add those that do not answer."""
+    silent += clean_nodes(launcher, instance.ranks, instance.scratch, instance.attempt.name)
 
 
 def _attempt_of(plan: RunPlan, folder: Path, name: str) -> Path:
@@ -208,7 +215,8 @@ def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]
     for future in done:
         future.result()
     endings = [future.result() for future in futures]
-    guard.require_job(endings)
+    attempts = [instance.attempt for instance in instances]
+    guard.require_job(dict(zip(attempts, endings, strict=True)))
     return endings
 
 

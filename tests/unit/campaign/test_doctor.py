@@ -16,7 +16,7 @@ from unit.campaign.result_folders import (
 )
 from unit.campaign.test_surroundings import fake_squeue
 
-from hpcai.campaign import command, live, states
+from hpcai.campaign import command, states
 from hpcai.campaign import doctor as doctor_module
 from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
 from hpcai.campaign.next_step import next_step
@@ -25,22 +25,6 @@ from hpcai.errors import ConfigError
 from hpcai.measure.claim import claimed
 
 START = "snakemake --profile slurm"
-
-
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    """A working folder with data, whose workflow has ended, and a PATH without Slurm."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setattr(live, "POLL_S", 0.01)
-    (tmp_path / "bin").mkdir()
-    results = tmp_path / "results"
-    note_of_dead_controller(results)
-    packed = tmp_path / "data" / "cosmoflow_mini" / "packed"
-    packed.mkdir(parents=True)
-    for file in (packed / "packed.json", packed.parent / "manifest.json"):
-        file.touch()
-    return results
 
 
 def finish_all(results, outcome="converged"):
@@ -287,7 +271,8 @@ def test_wait_for_runs_and_queue(results, capsys):
         fake_squeue(results.parent / "bin", "exit 0")
 
     wait_until_idle(results, say)
-    assert said == ["waits for 1 under way: Slurm job 7 (RUNNING: train)"]
+    what = "waits for 1 under way: Slurm job 7 (RUNNING: train)"
+    assert said == [f"{what}; not to wait, end what is left from before: `scancel --name=run-7`"]
 
 
 def test_wait_for_a_limited_time(results, capsys):

@@ -32,6 +32,24 @@ def test_started_as_a_module(tmp_path):
     assert write(tmp_path, ("/a/site-packages/snakemake/__main__.py", "-n")).command == ("snakemake", "-n")
 
 
+def test_command_without_its_targets(tmp_path):
+    def rest(*words, targets):
+        note = write_note(campaign(), tmp_path, ("snakemake", *words), this_controller(), frozenset(targets))
+        return note.command_with(targets=False)
+
+    assert rest("--profile", "slurm", "a", "b", "-k", targets="ab") == "snakemake --profile slurm -k"
+    assert rest("a", "--until", "a", targets="a") == "snakemake --until a"
+    # Which of them is the target is not sure.
+    assert rest("--until", "a", "-k", "a", targets="a") == "snakemake --until a -k a"
+    assert rest("--profile", "slurm", targets="") == "snakemake --profile slurm"
+
+
+def test_options_come_before_what_is_no_option(tmp_path):
+    note = write(tmp_path, ("snakemake", "--config", "a=b", "--", "measure"))
+    assert note.command_with("--unlock") == "snakemake --config a=b --unlock -- measure"
+    assert write(tmp_path).command_with("--unlock").endswith("'title=two words' --unlock")
+
+
 def test_planned_folders_are_those_of_the_plans(tmp_path):
     study, planned = campaign(), write(tmp_path).planned
     folders = planned_folders(tmp_path, planned.points)

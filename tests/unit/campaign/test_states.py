@@ -121,8 +121,9 @@ def test_damaged_plan_is_removed(tmp_path):
     assert (found.state, found.damages[0].command) == ("damaged", f"rm {folder / 'plan.json'}")
     finished = finish_run(tmp_path, repetition=2)
     (finished / "plan.json").write_text("{")
-    assert look(tmp_path, finished).state == "finished"
-    assert look(tmp_path, finished, check_files=True).state == "damaged"
+    for found in (look(tmp_path, finished), look(tmp_path, finished, check_files=True)):
+        assert (found.state, found.outcome) == ("damaged", "converged")
+        assert [damage.command for damage in found.damages] == [f"rm {finished / 'plan.json'}"]
 
 
 def test_run_that_started_meanwhile_is_under_way(tmp_path):

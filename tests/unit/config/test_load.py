@@ -1,5 +1,6 @@
 """Every mistake in the configuration gives one line: file, dotted key, what was found, what is allowed."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -287,6 +288,19 @@ def test_plans(folder, tmp_path):
     (tmp_path / "plan.json").write_text("{}")
     with pytest.raises(ConfigError, match="no valid run plan"):
         read_plan(tmp_path / "plan.json")
+
+
+def test_a_plan_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
+    plan, path = load_study_file(folder / STUDY).plans()["cosmoflow_tiny/fp32/n1x2/r1"], tmp_path / "plan.json"
+    write_plan(plan, path)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("hpcai.files.os.fdopen", full)
+    with pytest.raises(OSError, match="No space"):
+        write_plan(plan.model_copy(update={"study": "another"}), path)
+    assert read_plan(path) == plan
 
 
 def test_each_kind_of_profile_has_one_run_for_each_variant(folder):

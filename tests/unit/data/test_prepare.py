@@ -1,4 +1,3 @@
-import fcntl
 import hashlib
 import tarfile
 from pathlib import Path
@@ -65,7 +64,7 @@ def test_generates(tmp_path, fake_generator):
     assert read_manifest(path) == manifest
     assert (manifest.source, manifest.origin, manifest.sample_shape) == ("generated", {"seed": 1}, SHAPE)
     verify(manifest, manifest.root(path))
-    assert sorted(file.name for file in path.parent.iterdir()) == [".lock", "manifest.json", "train", "validation"]
+    assert sorted(file.name for file in path.parent.iterdir()) == ["manifest.json", "train", "validation"]
     assert prepare(settings("generate"), tmp_path / "small").digest == manifest.digest
 
 
@@ -95,14 +94,6 @@ def test_a_generator_that_does_not_keep_its_promise(tmp_path, fake_generator):
         prepare(settings("generate", train_samples=5), tmp_path / "small")
     with pytest.raises(DatasetError, match="record 0: feature x"):
         prepare(settings("generate", edge=32), tmp_path / "small")
-
-
-def test_one_process_at_a_time(tmp_path, fake_generator):
-    (tmp_path / "small").mkdir()
-    with (tmp_path / "small" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(DatasetError, match="found another process"):
-            prepare(settings("generate"), tmp_path / "small")
 
 
 @pytest.mark.parametrize("middle", ["validation", "val"])

@@ -11,13 +11,21 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.measure import attempts as module
-from hpcai.measure.attempts import attempt_folder, earlier_attempts, kept, note_interruption, open_attempt
+from hpcai.measure.attempts import (
+    adopt_finished,
+    attempt_folder,
+    earlier_attempts,
+    kept,
+    note_interruption,
+    open_attempt,
+)
 from hpcai.measure.holder import this_process
 from hpcai.measure.interruption import Interruption, Signals
-from hpcai.measure.publish import INTERRUPTED
+from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD, published
 from hpcai.measure.slurm_job import SlurmJob
 from hpcai.measure.watch import ATTEMPT_VARIABLE
-from hpcai.records import Attempt, read_part, write_json
+from hpcai.records import Artefact, Attempt, read_part, read_record, write_json
+from hpcai.weak_records import GROUP
 
 PLAN = make_record().plan
 
@@ -148,3 +156,117 @@ def test_a_full_disk_hides_no_error(folder, monkeypatch):
     with pytest.raises(ValueError, match="the cause"), kept([attempt_folder(folder, "a1")], Signals()):
         raise ValueError("the cause")
     assert earlier_attempts(folder) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [(INTERRUPTED, b""), (RECORD, b'{"schema_version": 0}'), (INTERRUPTED, b"\x80"), (RECORD, b"[")],
+)
+def test_a_verdict_that_cannot_be_read_loses_no_other_attempt(folder, name, content):
+    damaged, _ = open_attempt(folder, PLAN, "a1")
+    write_epochs(damaged, 2)
+    vanish(damaged)
+    (damaged / name).write_bytes(content)
+    open_attempt(folder, PLAN, "a2")
+    open_attempt(folder, PLAN, "a3")
+    first, second = earlier_attempts(folder)
+    assert (first.outcome, first.epochs, first.host, first.slurm_job) == ("interrupted", 2, "n1", "17")
+    assert first.reason == f"its verdict cannot be read: {name}: damaged or of another version"
+    assert second.attempt == "a2"
+
+
+def test_a_verdict_that_the_system_does_not_give_is_one_that_cannot_be_read(folder):
+    (attempt_folder(folder, "a1") / RECORD).mkdir(parents=True)
+    (verdict,) = earlier_attempts(folder)
+    assert verdict.reason == "its verdict cannot be read: record.json: Is a directory"
+
+
+def finish_attempt(folder, name, **changes):
+    """As an attempt looks whose supervisor was killed before it could rename it."""
+    attempt, _ = open_attempt(folder, PLAN, name)
+    (attempt / "output.log").write_text("12345")
+    artefact = Artefact(path="output.log", bytes=5, sha256="0" * 64)
+    record = make_record(record={"attempt": name, "artefacts": (artefact,), **changes})
+    write_json(record, attempt / RECORD)
+    return attempt, record
+
+
+def test_a_finished_attempt_is_published_instead_of_repeated(folder):
+    attempt, record = finish_attempt(folder, "a1")
+    adopt_finished(folder, PLAN)
+    assert published(folder, PLAN) == record
+    assert read_record(folder / RECORD) == record
+    assert not attempt.exists()
+    assert not (folder / RAW / "output.log").stat().st_mode & 0o222
+
+
+def test_of_finished_attempts_the_first_is_published(folder):
+    _, first = finish_attempt(folder, "a1")
+    second, _ = finish_attempt(folder, "a2")
+    for _ in range(2):
+        adopt_finished(folder, PLAN)
+        assert read_record(folder / RECORD) == first
+        assert second.is_dir()
+
+
+def lose(attempt):
+    (attempt / "output.log").unlink()
+
+
+def cut(attempt):
+    (attempt / "output.log").write_text("123")
+
+
+def give_up(attempt):
+    (attempt / INTERRUPTED).touch()
+
+
+def damage(attempt):
+    (attempt / RECORD).write_text("")
+
+
+def break_down(attempt):
+    write_json(make_record("failed"), attempt / RECORD)
+
+
+@pytest.mark.parametrize("harm", [lose, cut, give_up, damage, break_down])
+def test_only_a_whole_finished_attempt_is_published(folder, harm):
+    attempt, _ = finish_attempt(folder, "a1")
+    harm(attempt)
+    adopt_finished(folder, PLAN)
+    assert attempt.is_dir()
+    assert not (folder / RAW).exists()
+
+
+def test_a_finished_attempt_at_another_run_stays_where_it_is(folder):
+    attempt, record = finish_attempt(folder, "a1")
+    adopt_finished(folder, PLAN.model_copy(update={"rule_set": "hpc_2.0.0"}))
+    assert attempt.is_dir()
+    adopt_finished(folder, PLAN.model_copy(update={"seed": None}))  # drawn by the attempt
+    assert read_record(folder / RECORD) == record
+
+
+def break_published(folder):
+    folder.mkdir(parents=True)
+    record = make_record("failed")
+    (folder / RAW).mkdir()
+    write_json(record, folder / RAW / RECORD)
+    for name in (RECORD, CAPTURE):
+        (folder / name).touch()
+    return record
+
+
+def test_a_breakdown_that_is_repeated_leaves_no_record_that_says_otherwise(folder):
+    record = break_published(folder)
+    # The folder of attempts is not there: copies may come without what was empty.
+    open_attempt(folder, PLAN, "a2")
+    assert [path.name for path in folder.iterdir()] == ["attempts"]
+    assert read_record(attempt_folder(folder, "a1") / RECORD) == record
+
+
+def test_an_instance_that_is_repeated_leaves_no_record_of_its_group(tmp_path):
+    folder = tmp_path / "i1"
+    break_published(folder)
+    (tmp_path / GROUP).touch()
+    open_attempt(folder, PLAN, "a2")
+    assert [path.name for path in tmp_path.iterdir()] == ["i1"]

@@ -6,8 +6,10 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.config.load import write_plan
+from hpcai.config.study import Limits
 from hpcai.errors import ConfigError
-from hpcai.measure.publish import DIGEST, RAW, kept_plan, refuse_changed
+from hpcai.measure.publish import CAPTURE, DIGEST, RAW, RECORD, kept_plan, refuse_changed
+from hpcai.weak_records import GROUP
 
 
 class Asked(Mapping):
@@ -63,6 +65,38 @@ def test_the_plan_of_a_measured_run_is_kept_unless_it_asks_for_another_run(tmp_p
     renamed = plan.model_copy(update={"study": "another"})
     assert kept_plan(renamed, path) == renamed  # nothing is measured yet
     (tmp_path / RAW).mkdir()
+    (tmp_path / RECORD).touch()
     assert kept_plan(renamed, path) == plan
     changed = plan.model_copy(update={"rule_set": "hpc_2.0.0"})
     assert kept_plan(changed, path) == changed
+
+
+@pytest.mark.parametrize(
+    ("folder", "record"), [("r1", RECORD), ("r1", CAPTURE), ("i1", f"../{GROUP}")], ids=["run", "profile", "group"]
+)
+def test_what_is_tried_again_has_the_limits_of_now(tmp_path, folder, record):
+    own, plan = tmp_path / folder, make_record().plan
+    (own / RAW).mkdir(parents=True)
+    write_plan(plan, own / "plan.json")
+    longer = plan.model_copy(update={"limits": Limits(run_s=86400)})
+    (own / record).touch()
+    assert kept_plan(longer, own / "plan.json") == plan
+    (own / record).unlink()  # as `hpcai retry` does
+    assert kept_plan(longer, own / "plan.json") == longer
+
+
+def test_the_record_of_one_instance_keeps_no_plan_of_a_group_that_is_repeated(tmp_path):
+    own, plan = tmp_path / "i1", make_record().plan
+    (own / RAW).mkdir(parents=True)
+    write_plan(plan, own / "plan.json")
+    (own / RECORD).touch()
+    renamed = plan.model_copy(update={"study": "another"})
+    assert kept_plan(renamed, own / "plan.json") == renamed
+
+
+def test_a_plan_that_cannot_be_read_is_none(tmp_path):
+    plan = make_record().plan
+    (tmp_path / RAW).mkdir()
+    (tmp_path / RECORD).touch()
+    (tmp_path / "plan.json").write_text('{"run')
+    assert kept_plan(plan, tmp_path / "plan.json") == plan

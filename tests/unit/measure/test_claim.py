@@ -145,7 +145,7 @@ def test_slurm_tells_whether_a_holder_elsewhere_lives(tmp_path, monkeypatch):
     old = time.time() - 1e6
     os.utime(tmp_path / CLAIM, (old, old))
     expected = {
-        ("RUNNING", 1): True, ("SUSPENDED", 1): True, ("COMPLETING", 1): True, ("NODE_FAIL", 1): False,
+        ("RUNNING", 1): True, ("SUSPENDED", 1): True, ("COMPLETING", 1): False, ("NODE_FAIL", 1): False,
         ("CANCELLED", 1): False, ("RUNNING", 2): False, ("PENDING", 2): False,
     }  # fmt: skip
     found = {}
@@ -304,3 +304,45 @@ def test_a_holder_that_is_killed_lets_the_next_one_on(tmp_path):
         assert holder_of(tmp_path).pid == os.getpid()
     killed.wait()
     killed.stdout.close()
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "FAILED", "RUNNING"])
+def test_a_job_that_is_ending_for_ever_is_not_waited_for_for_ever(monkeypatch, state):
+    monkeypatch.setattr(holder, "state_of", lambda _: slurm_job(state))
+    expected = {"COMPLETING": "unknown", "FAILED": "ended", "RUNNING": "alive"}
+    assert holder.life_in_slurm(holder.Holder("elsewhere", 5, 1.0, "17", 0, "")) == expected[state]
+
+
+def test_a_file_server_that_was_away_is_no_silence_of_a_holder(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "SLOW_S", 0.3)
+    write_claim(tmp_path, host="elsewhere")
+    real, looks, returned = module._look, [], []
+
+    def look(path):
+        looks.append(path)
+        if len(looks) == 2:  # the first has found the claim
+            time.sleep(module.STALE_S + 0.1)
+            returned.append(time.monotonic())
+        return real(path)
+
+    monkeypatch.setattr(module, "_look", look)
+    with claimed(tmp_path):
+        # From then on the holder has all of its time once more.
+        assert time.monotonic() - returned[0] >= module.STALE_S
+
+
+def test_the_refresher_has_ended_before_a_claim_is_let_go(tmp_path, monkeypatch):
+    claim, looks, let_go = Claim(tmp_path / CLAIM, ME), threading.Event(), []
+    real = claim._is_held
+
+    def slow():
+        looks.set()
+        time.sleep(0.3)
+        let_go.append("looked")
+        return real()
+
+    monkeypatch.setattr(claim, "_is_held", slow)
+    monkeypatch.setattr(claim, "_let_go", lambda: let_go.append("let go"))
+    with claim.refreshed():
+        assert looks.wait(10)
+    assert let_go[-2:] == ["looked", "let go"]

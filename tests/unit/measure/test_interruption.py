@@ -130,6 +130,33 @@ def test_a_launcher_that_was_ended_with_its_job_is_no_result(slurm, state, ends)
         Signals().interrupt_if_job_ends()
 
 
+def test_a_controller_that_does_not_answer_is_asked_again(slurm, monkeypatch):
+    answers = [None, None, slurm_job("COMPLETING", "NodeDown")]
+    slurm(None, ["n2"])
+    monkeypatch.setattr(module, "ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr(module.shutil, "which", lambda _: "/usr/bin/scontrol")
+    monkeypatch.setattr(module, "state_of", lambda *_: answers.pop(0))
+    with pytest.raises(Interruption, match="because node n2 failed"):
+        Signals().interrupt_if_job_ends()
+    assert answers == []
+
+
+def test_a_controller_that_never_answers_is_not_asked_for_ever(slurm, monkeypatch):
+    slurm(None)
+    monkeypatch.setattr(module, "ASK_AGAIN_S", 0.01)
+    monkeypatch.setattr(module.shutil, "which", lambda _: "/usr/bin/scontrol")
+    Signals().interrupt_if_job_ends(0.05)
+
+
+def test_what_is_given_up_says_why_also_when_signals_are_held_back():
+    signals, noted = Signals(), []
+    signals.call_first(noted.append)
+    signals.hold_back()
+    with pytest.raises(Interruption, match="node n2 does not answer any more"):
+        signals.give_up("node n2 does not answer any more")
+    assert noted == ["node n2 does not answer any more"]
+
+
 def test_outside_of_slurm_nobody_is_asked(monkeypatch):
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     monkeypatch.setattr(module, "state_of", lambda *_: pytest.fail("asked"))

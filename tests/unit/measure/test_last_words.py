@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai.measure.last_words import KILLED, TAIL_BYTES, why
+from hpcai.measure.last_words import KILLED, TAIL_BYTES, lost_node, why
 
 LOST = "3: horovod.common.exceptions.HorovodInternalError: Connection reset by peer"
 CASES = {
@@ -100,3 +100,23 @@ def test_a_killed_launcher_without_words(tmp_path, status):
 def test_of_a_flood_only_the_end_is_read(tmp_path):
     (tmp_path / "output.log").write_bytes(b"ValueError: early\n" + b"x\n" * TAIL_BYTES + b"\xffRuntimeError: late\n")
     assert why(tmp_path / "output.log", 1).endswith("RuntimeError: late")
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        (CASES["node"][0], "srun: error: Node failure on n2"),
+        (
+            "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2026-11-22T04:51:37 DUE TO NODE FAILURE, SEE SLURMCTLD "
+            "LOG FOR DETAILS ***\n",
+            "slurmstepd-n1: error: *** JOB 1 ON n1 CANCELLED AT 2026-11-22T04:51:37 DUE TO NODE FAILURE, SEE SLURMCTLD "
+            "LOG FOR DETAILS",
+        ),
+        (CASES["memory limit"][0], ""),
+        (CASES["rank killed because another failed"][0], ""),
+        ("0: ValueError: what a rank says of a Node failure on n2\n", ""),
+    ],
+)
+def test_only_slurm_says_that_a_node_was_lost(tmp_path, output, line):
+    (tmp_path / "output.log").write_text(output)
+    assert lost_node(tmp_path / "output.log") == line

@@ -1,5 +1,6 @@
 """A run is measured once, whoever asks for it, and whatever ends its supervisor or its file system."""
 
+import dataclasses
 import errno
 import json
 import os
@@ -193,3 +194,61 @@ def test_a_rank_that_slurm_ended_with_its_job_is_no_result(run, monkeypatch):
         run.measure()
     assert is_left(run) == set()
     assert [one.reason for one in earlier_attempts(run.folder)] == [words]
+
+
+def test_a_training_whose_supervisor_was_killed_before_the_rename_is_not_repeated(run, monkeypatch):
+    def broken(*_):
+        raise OSError(errno.EIO, "Input/output error", "raw")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(supervise.publish.os, "rename", broken)
+        with pytest.raises(ResultsError, match="Input/output error"):
+            run.measure()
+    (attempt,) = (run.folder / "attempts").iterdir()
+    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: pytest.fail("it is repeated"))
+    record = run.measure()
+    assert (record.attempt, record.earlier_attempts) == (attempt.name, ())
+    assert read_record(run.folder / "record.json") == record
+
+
+def test_a_damaged_earlier_attempt_costs_no_finished_training(run):
+    (run.folder / "attempts/a1").mkdir(parents=True)
+    (run.folder / "attempts/a1/interrupted.json").touch()
+    record = run.measure()
+    assert record.outcome == "converged"
+    assert "cannot be read" in record.earlier_attempts[0].reason
+
+
+def fails_with(run, words):
+    code = f"import sys; print({words!r}); sys.exit(1)"
+    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+
+
+def test_a_node_that_slurm_lost_is_no_result(run):
+    fails_with(run, "srun: error: Node failure on n2")
+    with pytest.raises(RunInterruptedError, match=r"a node of the run was lost \(srun: error: Node failure on n2\)"):
+        run.measure()
+    assert is_left(run) == set()
+
+
+def test_a_node_that_does_not_answer_any_more_is_no_result(run):
+    fails_with(run, "HorovodInternalError: Connection reset by peer")
+    run.patch.setattr(supervise, "clean_nodes", lambda *_: ("n2",))
+    with pytest.raises(RunInterruptedError, match="node n2 does not answer any more"):
+        run.measure()
+    (interrupted,) = earlier_attempts(run.folder)
+    assert (interrupted.outcome, interrupted.reason) == ("interrupted", "node n2 does not answer any more")
+
+
+def test_a_run_that_ended_well_is_a_result_whatever_its_nodes_do_afterwards(run):
+    run.patch.setattr(supervise, "clean_nodes", lambda *_: ("n2",))
+    assert run.measure().outcome == "converged"
+
+
+def test_a_run_whose_supervisor_stood_still_is_no_result(run):
+    real = supervise.watch
+    still = {"verdict": "stood_still", "stood_still_s": 95.2}
+    run.patch.setattr(supervise, "watch", lambda *arguments: dataclasses.replace(real(*arguments), **still))
+    with pytest.raises(RunInterruptedError, match="stood still for 95 s: the times of this run mean nothing"):
+        run.measure()
+    assert is_left(run) == set()

@@ -126,6 +126,35 @@ def test_data_that_are_gone_and_scratch_that_cannot_be_written_are_said(tmp_path
     assert facts.problem in caplog.text
 
 
+def test_what_broken_runs_left_is_ended_before_a_run_and_said(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(nodes, "end_orphans", lambda: [71, 72])
+    (facts,) = prepare_nodes("srun", HERE, tmp_path / "scratch" / "new", []).nodes
+    assert facts.ended == (71, 72)
+    assert "ended processes (71, 72), which broken runs had left" in caplog.text
+
+
+@pytest.mark.usefixtures("step")
+def test_a_node_that_does_not_answer_when_it_is_cleaned_is_named(tmp_path, monkeypatch):
+    enter_job(monkeypatch, Scontrol("n1", "gone", nodes="all"))
+    assert clean_nodes("srun", RANKS, tmp_path / "scratch" / "mine", "attempt") == ("gone",)
+
+
+@pytest.mark.parametrize("down", [[], ["n2"]])
+def test_a_step_that_reaches_not_even_this_node_accuses_none_but_those_that_slurm_lost(tmp_path, monkeypatch, down):
+    program = tmp_path / "srun"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
+    monkeypatch.setattr(nodes, "down_nodes", lambda names: down if names == "n1,n2" else None)
+    assert clean_nodes("srun", RANKS, tmp_path / "scratch" / "mine", "attempt") == tuple(down)
+
+
+def test_without_slurm_no_node_is_accused(tmp_path):
+    assert clean_nodes("mpirun", RANKS, tmp_path / "mine", "attempt") == ()
+
+
 @pytest.mark.usefixtures("step")
 def test_what_is_left_of_a_run_is_ended_and_removed(tmp_path, monkeypatch, caplog):
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))

@@ -78,6 +78,16 @@ def test_a_full_file_system_leaves_nothing_half_written(tmp_path, record, monkey
     assert read_record(folder / publish.RECORD) == record
 
 
+def test_a_record_is_on_storage_before_it_is_published(tmp_path, record, monkeypatch):
+    folder, done = tmp_path / record.run_id, []
+    attempt, record = attempt_of(folder, record)
+    real = publish.os.rename
+    monkeypatch.setattr(publish, "sync", done.append)
+    monkeypatch.setattr(publish.os, "rename", lambda *paths: (done.append("renamed"), real(*paths)))
+    publish.publish(attempt, folder, record)
+    assert done == [attempt / publish.RECORD, attempt, "renamed", folder]
+
+
 def test_other_settings_are_refused(tmp_path, record):
     folder = tmp_path / record.run_id
     publish_run(folder, record)

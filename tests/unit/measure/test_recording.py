@@ -6,6 +6,7 @@ import time
 import pytest
 from unit.record_factory import make_provenance, make_record
 
+from hpcai.errors import RecordError
 from hpcai.measure import recording
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
@@ -64,3 +65,28 @@ def test_after_a_failure_nothing_is_waited_for(attempt, monkeypatch):
     assert record.reason == (
         "the launcher ended with exit status 137: epoch 1: killed by signal 9 (often: out of memory)"
     )
+
+
+def test_files_that_vanish_or_are_only_hidden_give_up_no_run(attempt, monkeypatch):
+    report(attempt, RECORD.ranks)
+    (attempt / ".nfs000000000001").touch()
+    (attempt / "vanishes").touch()
+    real = recording.file_sha256
+
+    def sha256(path):
+        if path.name == "vanishes":
+            path.unlink()
+        return real(path)
+
+    monkeypatch.setattr(recording, "file_sha256", sha256)
+    record = record_of(attempt)
+    assert record.outcome == "converged"
+    names = {artefact.path for artefact in record.artefacts}
+    assert "output.log" in names
+    assert not names & {"vanishes", ".nfs000000000001"}
+
+
+def test_what_makes_no_record_is_one_sentence(attempt):
+    ending = Ending(verdict="ended", exit_status=137, started_monotonic_s=0.0, wall_s=-1.0)
+    with pytest.raises(RecordError, match=r"what was reported makes no record \(wall_s: Input should be"):
+        record_attempt(RECORD.plan, attempt, ending, make_provenance(), FACTS)

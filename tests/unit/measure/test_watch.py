@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from hpcai.config.study import Limits
-from hpcai.measure.watch import ATTEMPT_VARIABLE, _marked, watch
+from hpcai.measure.watch import ATTEMPT_VARIABLE, _marked, end_orphans, watch
 
 LONG = Limits(run_s=30, stall_s=30)
 
@@ -121,3 +122,78 @@ def test_an_interrupted_supervisor_ends_its_launcher(tmp_path):
         run(tmp_path, "import time; time.sleep(60)", on_poll=interrupt)
     assert time.monotonic() - started < 15
     assert not list(_marked(f"test-{os.getpid()}"))
+
+
+BEATS = "import pathlib, time\nfor i in range(COUNT): pathlib.Path(HEARTBEAT).touch(); time.sleep(0.1)"
+
+
+@pytest.mark.parametrize(("longest_s", "verdict"), [(30.0, "ended"), (1.0, "stood_still")])
+def test_a_supervisor_that_was_stopped_does_not_say_that_its_ranks_were_silent(tmp_path, longest_s, verdict):
+    beats = BEATS.replace("COUNT", "40").replace("HEARTBEAT", repr(str(tmp_path / "heartbeat")))
+    supervisor = (
+        "import pathlib, sys\nfrom hpcai.config.study import Limits\nfrom hpcai.measure import watch\n"
+        f"watch.STOOD_STILL_S = {longest_s}\nraw = pathlib.Path({str(tmp_path)!r})\n"
+        f"ending = watch.watch([sys.executable, '-c', {beats!r}], raw, Limits(run_s=60, stall_s=2), "
+        "{'HPCAI_ATTEMPT': 'of a stopped supervisor'})\n"
+        "(raw / 'verdict').write_text(f'{ending.verdict} {ending.stood_still_s}')"
+    )
+    process = subprocess.Popen([sys.executable, "-c", supervisor])
+    wait_for((tmp_path / "heartbeat").exists)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait() == 0
+    found, stood_still_s = (tmp_path / "verdict").read_text().split()
+    assert found == verdict
+    assert float(stood_still_s) > 2.0
+
+
+ORPHAN = """
+import os, subprocess, sys
+child = subprocess.Popen(["sleep", "60"], env={**os.environ, "HPCAI_ATTEMPT": sys.argv[1]}, start_new_session=True)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_only_what_nobody_watches_any_more_is_ended():
+    ranks = []
+    for attempt in (f"orphan-{os.getpid()}", f"watched-{os.getpid()}"):
+        command = [sys.executable, "-c", ORPHAN, attempt]
+        parent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        ranks.append((parent, psutil.Process(int(parent.stdout.readline()))))
+    (gone, orphan), (_, watched) = ranks
+    try:
+        gone.kill()
+        gone.wait()
+        wait_for(lambda: orphan.ppid() != gone.pid)
+        if orphan.ppid() != 1 and orphan.parent().name() != "systemd":
+            pytest.skip("on this machine orphans are adopted by another process than init")
+        assert orphan.pid in end_orphans()
+        assert not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE
+        assert watched.is_running()
+    finally:
+        for parent, rank in ranks:
+            rank.kill() if rank.is_running() else None
+            parent.communicate()
+
+
+def test_a_run_that_has_one_watched_process_here_is_left_alone(monkeypatch):
+    attempt = f"partly-{os.getpid()}"
+    parents = [
+        subprocess.Popen(
+            [sys.executable, "-c", ORPHAN, attempt], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    ranks = [psutil.Process(int(parent.stdout.readline())) for parent in parents]
+    try:
+        parents[0].kill()
+        parents[0].wait()
+        wait_for(lambda: ranks[0].ppid() != parents[0].pid)
+        assert not {rank.pid for rank in ranks} & {*end_orphans()}
+        assert all(rank.is_running() for rank in ranks)
+    finally:
+        for parent, rank in zip(parents, ranks, strict=True):
+            rank.kill()
+            parent.communicate()

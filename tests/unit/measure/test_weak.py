@@ -238,6 +238,17 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
         assert (earlier.outcome, earlier.reason) == ("interrupted", "ended from outside by SIGTERM")
 
 
+def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatch):
+    group.fail(2)
+    real = weak.clean_nodes
+    monkeypatch.setattr(weak, "clean_nodes", lambda *arguments: real(*arguments) or ("n2",))
+    with pytest.raises(RunInterruptedError, match="node n2 does not answer any more"):
+        group.measure()
+    verdicts = [read_part(Attempt, path) for path in group.folder.glob("i*/attempts/*/interrupted.json")]
+    assert [verdict.reason for verdict in verdicts] == ["node n2 does not answer any more"] * INSTANCES
+    assert not list(group.folder.rglob("record.json"))
+
+
 def test_plans_of_another_group_or_of_too_few_instances_are_named(group):
     inputs = GroupInputs(group.inputs.plans[:2], group.inputs.manifest, None)
     with pytest.raises(ConfigError, match=r"i1 of 3, .*i2 of 3; expected the plans of all instances"):

@@ -1,0 +1,63 @@
+"""Files appear whole or not at all, and those that must survive the loss of a node are on storage."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from hpcai import files
+from hpcai.files import sync, write_atomically
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What is synced and renamed, in order."""
+    done = []
+    real_sync, real_replace = os.fsync, files.Path.replace
+
+    def note_sync(descriptor):
+        mode = os.fstat(descriptor).st_mode
+        done.append("folder" if stat.S_ISDIR(mode) else f"file of {os.fstat(descriptor).st_size}")
+        real_sync(descriptor)
+
+    def note_replace(path, target):
+        done.append("rename")
+        return real_replace(path, target)
+
+    monkeypatch.setattr(files.os, "fsync", note_sync)
+    monkeypatch.setattr(files.Path, "replace", note_replace)
+    return done
+
+
+def test_a_durable_file_is_on_storage_before_it_has_its_name(tmp_path, steps):
+    write_atomically(tmp_path / "a", b"12345", durable=True)
+    assert steps == ["file of 5", "rename", "folder"]
+    assert (tmp_path / "a").read_bytes() == b"12345"
+
+
+def test_other_files_do_not_wait_for_the_storage(tmp_path, steps):
+    write_atomically(tmp_path / "a", b"12345")
+    assert steps == ["rename"]
+
+
+def test_a_file_that_does_not_reach_the_storage_is_not_there(tmp_path, monkeypatch):
+    def fail(_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(files.os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output"):
+        write_atomically(tmp_path / "a", b"12345", durable=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_syncs_no_folders_is_no_error(tmp_path, monkeypatch):
+    (tmp_path / "a").touch()
+
+    def refuse(_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(files.os, "fsync", refuse)
+    sync(tmp_path)
+    with pytest.raises(OSError, match="Invalid"):
+        sync(tmp_path / "a")
