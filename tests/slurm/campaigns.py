@@ -51,6 +51,10 @@ class SlurmCampaign:
         (folder / "home/snakemake").mkdir(parents=True)
         (folder / "home/snakemake/slurm").symlink_to(ROOT / "profiles/slurm")
 
+    def take_data(self, folder):
+        """Take over the data that another campaign has packed."""
+        shutil.copytree(folder / "data", self.folder / "data")
+
     def start(self, *arguments):
         """Start Snakemake; its output goes to a file in the folder."""
         files = ["--profile", "slurm", "--snakefile", ROOT / "Snakefile", "--directory", self.folder]

@@ -35,9 +35,18 @@ def require_nothing_left(campaign):
 
 
 @pytest.fixture(scope="module")
-def hit(cluster, tmp_path_factory):
+def data(cluster, tmp_path_factory):
+    """A folder with the packed data of all campaigns of this file."""
+    campaign = SlurmCampaign(tmp_path_factory.mktemp("data"), cluster, ["slow any 1 1"])
+    assert campaign.run("data/slow/packed/packed.json") == 0, campaign.output
+    return campaign.folder
+
+
+@pytest.fixture(scope="module")
+def hit(cluster, tmp_path_factory, data):
     """A campaign of two runs: one loses a node, the other is cancelled; both are submitted once more."""
     campaign = SlurmCampaign(tmp_path_factory.mktemp("hit"), cluster, ["slow crashed 2 1", "slow cancelled 1 1"])
+    campaign.take_data(data)
     controller = campaign.start(target_of(CRASHED), target_of(CANCELLED))
     crashed, cancelled = campaign.wait_until_training(CRASHED), campaign.wait_until_training(CANCELLED)
     nodes = cluster.run("scontrol", "show", "hostnames", cluster.show(crashed)["NodeList"]).stdout.split()
@@ -77,8 +86,9 @@ def test_what_a_lost_node_kept_goes_with_the_next_run_there(hit):
     require_nothing_left(hit)
 
 
-def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path):
+def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path, data):
     campaign = SlurmCampaign(tmp_path, cluster, ["slow orphan 1 2"])
+    campaign.take_data(data)
     controller = campaign.start(target_of(ORPHAN))
     job = campaign.wait_until_training(ORPHAN)
     kill_controller(controller)
@@ -96,7 +106,7 @@ def test_a_killed_controllers_run_is_waited_for_and_taken(cluster, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def three(cluster, tmp_path_factory):
+def three(cluster, tmp_path_factory, data):
     """Three campaigns at the same time, each with one run that Slurm ends in its own way."""
     campaigns = {}
     for row, options in (
@@ -106,6 +116,7 @@ def three(cluster, tmp_path_factory):
     ):
         benchmark, variant, *_ = row.split()
         campaign = SlurmCampaign(tmp_path_factory.mktemp(variant), cluster, [row])
+        campaign.take_data(data)
         campaign.run_id = f"{benchmark}/{variant}/n1x1"
         campaign.controller = campaign.start(target_of(campaign.run_id), *options)
         campaigns[variant] = campaign
