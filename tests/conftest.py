@@ -1,5 +1,7 @@
 """Fixtures of all tests."""
 
+import signal
+
 import pytest
 from hypothesis import settings
 from workflow_project import Project
@@ -7,6 +9,11 @@ from workflow_project import Project
 # Other work on the machine must not fail a test: none is timed.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# What a script starts in the background inherits ignored signals; the programs under test then leave them ignored.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @pytest.fixture
