@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.errors import ConfigError, ParseError
-from hpcai.measure.allocation_use import duration_in_seconds, size_in_bytes
+from hpcai.measure.slurm_text import duration_in_seconds, resources_of, size_in_bytes
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count
 from hpcai.parsers.power_samples import rows_of
 from hpcai.parsers.reading import Reading
@@ -113,7 +113,7 @@ def _is_header(line: str) -> bool:
 
 
 def _job_row(job: str, fields: Mapping[str, str], tasks: Sequence[int]) -> dict[str, Any]:
-    granted = dict(part.split("=", 1) for part in fields.get("AllocTRES", "").split(",") if "=" in part)
+    granted = resources_of(fields.get("AllocTRES", ""))
     nodes, cores = (_number(to_count(granted.get(name, ""))) for name in ("node", "cpu"))
     elapsed_s = _number(to_count(fields.get("ElapsedRaw", "")))
     minutes = to_count(fields.get("TimelimitRaw", ""))

@@ -1,7 +1,6 @@
 """The Slurm job that this process belongs to, and its nodes."""
 
 import os
-import re
 import socket
 import subprocess
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from functools import cache
 import tenacity
 
 from hpcai.errors import LaunchError
+from hpcai.measure.slurm_text import job_fields
 
 ANSWER_LIMIT_S = 30
 TRIES = 4
@@ -48,12 +48,12 @@ def this_node(environment: Mapping[str, str] = os.environ) -> str:
 
 @cache
 def _read_allocation(job: str) -> Allocation:
-    match = re.search(r"\sNodeList=(\S+)", _scontrol("show", "job", "--oneliner", job))
-    if match is None or match[1] == "(null)":
+    nodes = job_fields(_scontrol("show", "job", "--oneliner", job), job).get("NodeList", "")
+    if nodes in {"", "(null)"}:
         raise LaunchError(
             f"scontrol show job {job}: found no NodeList, expected a job that runs; call this inside a job of Slurm"
         )
-    return Allocation(job, tuple(_scontrol("show", "hostnames", match[1]).split()))
+    return Allocation(job, tuple(_scontrol("show", "hostnames", nodes).split()))
 
 
 @tenacity.retry(

@@ -5,7 +5,6 @@ what is not asked while the job lives is lost. Accounts and names of users are l
 """
 
 import os
-import re
 import subprocess
 from datetime import datetime
 from pathlib import Path
@@ -14,16 +13,13 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.measure.slurm_job import own_job_id
+from hpcai.measure.slurm_text import duration_in_seconds, job_fields, resources_of, size_in_bytes
 from hpcai.records import write_json
 
 ALLOCATION = "allocation.json"
-JOB_VARIABLE = "SLURM_JOB_ID"
 _ASK_S = 10.0
 """A controller that is busy or away must not hold up a run for longer."""
-_FIELD = re.compile(r"(?:^|\s)([A-Z][A-Za-z/:]*)=(\S*)")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
-_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_TIME = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d\d(?:\.\d+)?)")
 
 
 class AllocationUse(BaseModel):
@@ -52,7 +48,7 @@ def write_allocation(raw: Path) -> None:
     raw
         Folder of the attempt.
     """
-    job = os.environ.get(JOB_VARIABLE, "")
+    job = own_job_id()
     write_json(read_slurm_job(_ask_slurm(job), job) if job else _this_machine(), raw / ALLOCATION)
 
 
@@ -66,13 +62,12 @@ def read_slurm_job(text: str, job: str) -> AllocationUse:
     job
         Number of the job.
     """
-    fields = _fields_of(text, job)
+    fields = job_fields(text, job)
     if not fields:
         reason = f"`scontrol show job {job}` told nothing about the job"
         return AllocationUse(source="none", slurm_job=job, reason=reason)
     restarts = _count(fields.get("Restarts", ""))
-    resources = fields.get("AllocTRES") or fields.get("TRES") or ""
-    granted = dict(part.split("=", 1) for part in resources.split(",") if "=" in part)
+    granted = resources_of(fields.get("AllocTRES") or fields.get("TRES") or "")
     values = {
         "nodes": _count(granted.get("node", "")) or _count(fields.get("NumNodes", "").split("-")[0]),
         "cores": _count(granted.get("cpu", "")) or _count(fields.get("NumCPUs", "").split("-")[0]),
@@ -91,29 +86,6 @@ def read_slurm_job(text: str, job: str) -> AllocationUse:
     )
 
 
-def size_in_bytes(text: str, unit: str = "M") -> int | None:
-    """Return a size of Slurm's, such as ``4000M`` or ``1.5G``; its units are powers of 1024.
-
-    Parameters
-    ----------
-    text
-        The size.
-    unit
-        What a number without a unit counts.
-    """
-    match = _SIZE.fullmatch(text.strip())
-    return int(float(match[1]) * 1024 ** _POWERS.get(match[2] or unit, 0)) if match else None
-
-
-def duration_in_seconds(text: str) -> float | None:
-    """Return a time of Slurm's, ``[DAYS-][HH:]MM:SS[.SSS]``; None for UNLIMITED and anything else."""
-    match = _TIME.fullmatch(text.strip())
-    if not match:
-        return None
-    days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
-
-
 def _ask_slurm(job: str) -> str:
     try:
         done = subprocess.run(
@@ -122,16 +94,6 @@ def _ask_slurm(job: str) -> str:
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
     return done.stdout
-
-
-def _fields_of(text: str, job: str) -> dict[str, str]:
-    """Return the fields of one job's line; none if it is not there."""
-    for line in text.splitlines():
-        # The last of a name counts: the job's name, which comes first, may hold anything, as may what follows Command.
-        fields = dict(_FIELD.findall(line.split(" Command=")[0]))
-        if line.split(" ", 1)[0] == f"JobId={job}":
-            return {**fields, "JobId": job}
-    return {}
 
 
 def _queue_wait(fields: dict[str, str]) -> float | None:

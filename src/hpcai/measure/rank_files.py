@@ -17,6 +17,7 @@ import pyarrow.parquet
 from pydantic import RootModel
 
 from hpcai.errors import RecordError
+from hpcai.files import sync
 from hpcai.records import RankReport, read_part, write_json
 
 RANKS = "ranks"
@@ -99,7 +100,7 @@ def _gather_reports(attempt: Path) -> None:
     if not read.keys() <= reports.keys():
         together = {**read, **reports}
         write_json(RankReports(tuple(together[rank] for rank in sorted(together))), attempt / REPORTS)
-        _sync(attempt / REPORTS)
+        sync(attempt / REPORTS)
     _remove(files[rank] for rank in read)
     with suppress(OSError):
         (attempt / RANKS).rmdir()
@@ -126,7 +127,7 @@ def _gather_samples(attempt: Path) -> None:
         written = _write_samples(files, partial)
         if not written:
             return
-        _sync(partial)
+        sync(partial)
         partial.replace(joined)
     finally:
         partial.unlink(missing_ok=True)
@@ -179,12 +180,6 @@ def _files(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
     """Return the files of a folder that belong to a rank, by rank."""
     names = os.listdir(folder) if folder.is_dir() else []  # noqa: PTH208  also refreshes what NFS has cached
     return {int(match[1]): folder / name for name in names if (match := pattern.fullmatch(name))}
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file is on storage."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
 
 
 def _remove(files: Iterable[Path]) -> None:

@@ -1,10 +1,11 @@
 """What Slurm says about a job: asked of the controller, because accounting may not be there (sacct(1))."""
 
 import os
-import re
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+
+from hpcai.measure.slurm_text import duration_in_seconds, job_fields
 
 ASK_S = 10.0
 """Longest wait for an answer; a controller that restarts does not answer for a while."""
@@ -23,8 +24,6 @@ ENDED = frozenset(
     )
 )
 """States in which a job does not run any more (squeue(1), JOB STATE CODES)."""
-_FIELD = re.compile(r"(?:^|\s)([A-Za-z]+(?:/[A-Za-z]+)?)=(\S*)")
-_DURATION = re.compile(r"(?:(?P<days>\d+)-)?(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)")
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ def state_of(job_id: str, ask_s: float = ASK_S) -> SlurmJob | None:
         None if there is no Slurm here, it does not answer, or it does not know the job (any more).
     """
     answer = _ask(["scontrol", "show", "job", "--oneliner", job_id], ask_s)
-    lines = (line for line in answer if line.split(" ", 1)[0] == f"JobId={job_id}")
-    return next((job for job in map(_parse, lines) if job), None)
+    return _job_of(job_fields("\n".join(answer), job_id))
 
 
 def down_nodes(nodes: str, ask_s: float = ASK_S) -> list[str]:
@@ -123,12 +121,11 @@ def _ask(command: list[str], ask_s: float) -> list[str]:
     return [line.strip() for line in answer.stdout.splitlines()]
 
 
-def _parse(line: str) -> SlurmJob | None:
-    # The last of a name counts: a job's name, which comes first, may hold anything.
-    fields = dict(_FIELD.findall(line.split(" Command=", maxsplit=1)[0]))
+def _job_of(fields: dict[str, str]) -> SlurmJob | None:
     if not fields.get("JobState"):
         return None
     restarts, nodes = fields.get("Restarts", ""), fields.get("NodeList", "")
+    limit_s = duration_in_seconds(fields.get("TimeLimit", ""))
     return SlurmJob(
         job_id=fields["JobId"],
         state=fields["JobState"],
@@ -136,19 +133,10 @@ def _parse(line: str) -> SlurmJob | None:
         restarts=int(restarts) if restarts.isdigit() else 0,
         nodes=_told(nodes),
         preempted=_told(fields.get("PreemptTime", "")) != "",
-        time_limit_s=_duration_s(fields.get("TimeLimit", "")),
+        time_limit_s=None if limit_s is None else int(limit_s),
         end_time=_told(fields.get("EndTime", "")),
     )
 
 
 def _told(value: str) -> str:
     return "" if value in {"None", "(null)", "Unknown", "N/A"} else value
-
-
-def _duration_s(text: str) -> int | None:
-    """Turn Slurm's [days-]hours:minutes:seconds into seconds."""
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds

@@ -116,7 +116,7 @@ def test_nothing_is_removed_if_the_joined_files_cannot_be_written(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(rank_files, "write_json", refuse)
-    monkeypatch.setattr(rank_files, "_sync", refuse)
+    monkeypatch.setattr(rank_files, "sync", refuse)
     gather_rank_files(attempt)
     assert names(attempt) == before
 
