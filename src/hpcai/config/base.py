@@ -1,6 +1,6 @@
 """Building blocks of the settings: strict models, names and paths that no shell can misread."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -31,3 +31,5 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 Index = Annotated[int, Field(ge=0, strict=True)]
 Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 Ratio = Annotated[float, Field(ge=0, lt=1)]
+Compression = Literal["none", "fp16"]
+"""Of gradients in the allreduce."""

@@ -1,6 +1,7 @@
 """Read and check a study with all its files, before anything is done; report all errors at once."""
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -23,6 +24,9 @@ from hpcai.files import write_atomically
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
+
+
+FP64_BYTES = 8
 
 
 def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
@@ -66,6 +70,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
+    _check_hpl_tests(checked, machine, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
     _check_rows(campaign, f"{checked.weak_runs}.tsv", weak_rows, problems)
     if not problems.lines and checked.seeds == "derived":
@@ -139,6 +144,18 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
             elif not table.is_file():
                 allowed = f"the results folder of a finished study: {table} must be there"
                 problems.add(file, f"{key}.{number}", name, allowed)
+
+
+def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:
+    for number, test in enumerate(study.predict.hpl_tests):
+        place, processes = f"predict.hpl_tests.{number}", test.process_rows * test.process_columns
+        if processes > machine.cores_per_node:
+            allowed = f"at most {machine.cores_per_node} processes, the cores_per_node of {machine.name!r}"
+            problems.add(file, place, processes, allowed)
+        if FP64_BYTES * test.order**2 > machine.memory_bytes:
+            most = math.isqrt(int(machine.memory_bytes) // FP64_BYTES)
+            allowed = f"at most {most}: the matrix must fit the memory_bytes of {machine.name!r}"
+            problems.add(file, f"{place}.order", test.order, allowed)
 
 
 def _check_rows(

@@ -15,6 +15,8 @@ from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
 from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
 Precision = Literal["fp32", "bf16", "fp16"]
+Topology = Literal["star", "bus", "mesh", "ring", "tree"]
+Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
 class Peak(Settings):
@@ -125,6 +127,26 @@ class Software(Settings):
         return self
 
 
+class HplEfficiencies(Settings):
+    """Which share of the peaks and of the network HPL reaches."""
+
+    blas_ratio: Efficiency = Field(description="Of the library, on processors and accelerators alike.")
+    processor_ratio: Efficiency
+    accelerator_ratio: Efficiency
+    network_ratio: Efficiency
+    source: Text = Field(min_length=1)
+
+
+class HplMachine(Settings):
+    """What the HPL model needs beside nodes, accelerators and `links.network`; absent keys = not declared."""
+
+    processor_peak: Peak | None = Field(default=None, description="fp64, all processors of one node.")
+    accelerator_peak: Peak | None = Field(default=None, description="fp64, one accelerator.")
+    host_link: Link | None = Field(default=None, description="Between processors and accelerators, one direction.")
+    topology: Topology | None = None
+    efficiencies: HplEfficiencies | None = None
+
+
 class Machine(Settings):
     """One machine file."""
 
@@ -144,6 +166,7 @@ class Machine(Settings):
     storage: Storage
     profilers: Profilers = Profilers()
     software: Software | None = Field(default=None, description="Environment modules and image; absent = neither.")
+    hpl: HplMachine | None = Field(default=None, description="For predictions of HPL; absent = not declared.")
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -152,10 +175,11 @@ class Machine(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the software out where none is named: plans stay as they were before there was this key."""
+        """Leave software and HPL out where none is named: plans stay as they were before there were these keys."""
         fields: dict[str, object] = write(self)
-        if self.software is None:
-            fields.pop("software", None)
+        for key in ("software", "hpl"):
+            if getattr(self, key) is None:
+                fields.pop(key, None)
         return fields
 
     @model_validator(mode="after")

@@ -12,12 +12,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from hpcai.config.base import Count, Name, Settings, Text
+from hpcai.config.base import Compression, Count, Name, Settings, Text
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Peak, Precision
 from hpcai.config.printed import Found, Positive, Printed, Sentence
 from hpcai.config.reading import Problems, read_yaml, validate
-from hpcai.config.runs import Compression
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.units import BytesPerSecond, FlopPerSecond, Seconds
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hpcai.config.base import Count, Name, Seed, Settings
+from hpcai.config.base import Compression, Count, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
@@ -14,7 +14,6 @@ from hpcai.units import Bytes, Seconds
 
 PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
 """Key of the machine file's `profilers` that a kind of profile depends on."""
-Compression = Literal["none", "fp16"]
 RunKind = Literal["timed", "profiled", "weak"]
 ProfileKind = Literal["timeline", "kernels", "counters", "io", "power"]
 PROFILES: tuple[ProfileKind, ...] = get_args(ProfileKind)

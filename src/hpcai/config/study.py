@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
+from hpcai.config.prediction import Prediction
 from hpcai.units import Seconds
 
 WARM_STEPS = 2
@@ -68,6 +69,7 @@ class Study(Settings):
         default=(),
         description="Published rounds of MLPerf HPC to show beside our runs: result repositories, folders or archives.",
     )
+    predict: Prediction = Field(default=Prediction(), description="What is predicted, and measured for it.")
     limits: Limits = Limits()
     submission: Submission = Submission()
 

@@ -1,0 +1,77 @@
+"""What of a study is predicted, and what is measured for the predictions."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from hpcai.config.base import Compression, Count, Index, Name, Seed, Settings
+from hpcai.config.machine import Precision
+from hpcai.units import BytesPerSecond, Seconds
+
+ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
+
+
+class HplTest(Settings):
+    """One run of HPL on a grid of process_rows x process_columns processes, each with one core."""
+
+    order: Count = Field(description="Rows of the matrix (N).")
+    block: Count = Field(description="Columns of a panel (NB).")
+    process_rows: Count = 1
+    process_columns: Count = 1
+
+    @model_validator(mode="after")
+    def _holds_a_block(self) -> "HplTest":
+        if self.order < self.block:
+            raise ValueError(f"order {self.order} is less than block {self.block}: expected at least one panel")
+        return self
+
+
+class AssumedLink(Settings):
+    """A link between ranks that was not measured, to ask what it would bring."""
+
+    name: Name
+    bandwidth_bytes_per_s: BytesPerSecond = Field(description='Of one direction, for example "200 Gbit/s".')
+    latency_s: Seconds = Field(description="Of one message from rank to rank.")
+
+
+class Prediction(Settings):
+    """What is asked of the predictors; by default they measure nothing and answer for published machines only."""
+
+    kernel_samples: Index = Field(
+        default=0,
+        description="Random shapes of each kernel that are timed once per machine to train the regressors; fewer than "
+        "1000 say little; 0: none.",
+    )
+    kernel_passes: Count = Field(
+        default=3,
+        description="Times that all shapes are timed; the least disturbed counts, which a shared machine needs.",
+    )
+    kernel_seed: Seed = Field(
+        default=2023, description="Of the random shapes, and of the regressors' training; another measures anew."
+    )
+    reference_networks: tuple[ReferenceNetwork, ...] = Field(
+        default=(), description="Networks whose training steps are timed, to compare the sums of their kernels with."
+    )
+    hpl_tests: tuple[HplTest, ...] = Field(
+        default=(), description="Runs of a real HPL (hpcc) that the model of HPL is compared with."
+    )
+    ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks to predict each variant at.")
+    links: tuple[AssumedLink, ...] = Field(default=(), description="Links to predict the largest measured scale with.")
+    precisions: tuple[Precision, ...] = Field(default=(), description="Precisions to predict each scale with.")
+    compressions: tuple[Compression, ...] = Field(
+        default=(), description="Gradient compressions to predict each scale with."
+    )
+
+    @field_validator("reference_networks", "hpl_tests", "ranks", "precisions", "compressions")
+    @classmethod
+    def _each_once(cls, values: tuple[object, ...]) -> tuple[object, ...]:
+        if len(set(values)) != len(values):
+            raise ValueError("each value once")
+        return values
+
+    @field_validator("links")
+    @classmethod
+    def _names_once(cls, links: tuple[AssumedLink, ...]) -> tuple[AssumedLink, ...]:
+        if len({link.name for link in links}) != len(links):
+            raise ValueError("each name once")
+        return links
