@@ -16,6 +16,7 @@ from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError, RecordError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.measure.publish import ATTEMPTS, INTERRUPTED, RAW, RECORD
+from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores import time_parts, time_shares
 from hpcai.records import FINISHED, Attempt, RunRecord, read_part, read_record
 from hpcai.weak_records import GROUP
@@ -125,10 +126,10 @@ def _run_row(folder: Path, record: RunRecord, held_s: float) -> dict[str, Any]:
         "queue_wait_s": given.queue_wait_s,
         "wall_s": record.wall_s,
         "cpu_time_s": cpu_s,
-        "cpu_used_ratio": _divide(cpu_s, given.cores * record.wall_s),
+        "cpu_used_ratio": divide(cpu_s, given.cores * record.wall_s),
         "node_memory_bytes": node_bytes,
-        "memory_used_ratio": _divide(node_bytes, given.memory_bytes / given.nodes),
-        "time_used_ratio": _divide(record.wall_s, given.time_s),
+        "memory_used_ratio": divide(node_bytes, given.memory_bytes / given.nodes),
+        "time_used_ratio": divide(record.wall_s, given.time_s),
         "overhead_ratio": _overhead(record),
         "node_hours": given.nodes * held_s / HOUR_S,
         "core_hours": given.cores * held_s / HOUR_S,
@@ -158,7 +159,7 @@ def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
     plan = record.plan
     file = folder / RAW / ALLOCATION
     use = read_part(AllocationUse, file) if file.exists() else None
-    job, wait_s = (use.slurm_job, _number(use.queue_wait_s)) if use else ("", _NAN)
+    job, wait_s = (use.slurm_job, number_or_nan(use.queue_wait_s)) if use else ("", _NAN)
     limit_s = use.time_limit_s if use and use.time_limit_s else plan.limits.run_s
     if plan.instances is not None:
         nodes, cores = _own_nodes(plan), plan.point.ranks * plan.machine.cores_per_rank
@@ -166,7 +167,9 @@ def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
         reason = "instances share the memory of their nodes"
         return _Given(told, nodes, float(cores), _NAN, limit_s, wait_s, job), [reason]
     if use is not None and use.nodes and use.cores:
-        given = _Given(use.source, float(use.nodes), float(use.cores), _number(use.memory_bytes), limit_s, wait_s, job)
+        given = _Given(
+            use.source, float(use.nodes), float(use.cores), number_or_nan(use.memory_bytes), limit_s, wait_s, job
+        )
         return given, [use.reason] if use.reason else []
     machine, nodes = plan.machine, float(plan.point.nodes)
     memory_bytes = float(machine.memory_bytes) * nodes
@@ -236,11 +239,3 @@ def _attempt_s(attempt: Path) -> float | None:
     except (RecordError, ValueError):
         return None
     return max((ended - started).total_seconds(), 0.0)
-
-
-def _number(value: float | None) -> float:
-    return _NAN if value is None else float(value)
-
-
-def _divide(above: float, below: float) -> float:
-    return above / below if below > 0 else _NAN

@@ -12,6 +12,7 @@ from typing import Any
 
 from hpcai.errors import ConfigError, ParseError
 from hpcai.measure.slurm_text import duration_in_seconds, resources_of, size_in_bytes
+from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count
 from hpcai.parsers.power_samples import rows_of
 from hpcai.parsers.reading import Reading
@@ -114,11 +115,11 @@ def _is_header(line: str) -> bool:
 
 def _job_row(job: str, fields: Mapping[str, str], tasks: Sequence[int]) -> dict[str, Any]:
     granted = resources_of(fields.get("AllocTRES", ""))
-    nodes, cores = (_number(to_count(granted.get(name, ""))) for name in ("node", "cpu"))
-    elapsed_s = _number(to_count(fields.get("ElapsedRaw", "")))
+    nodes, cores = (number_or_nan(to_count(granted.get(name, ""))) for name in ("node", "cpu"))
+    elapsed_s = number_or_nan(to_count(fields.get("ElapsedRaw", "")))
     minutes = to_count(fields.get("TimelimitRaw", ""))
     limit_s = minutes * 60.0 if minutes else math.nan
-    cpu_s = _number(duration_in_seconds(fields.get("TotalCPU", "")))
+    cpu_s = number_or_nan(duration_in_seconds(fields.get("TotalCPU", "")))
     rule = _RULE.fullmatch(fields.get("Comment", ""))
     return {
         "line": int(fields["line"]),
@@ -127,22 +128,14 @@ def _job_row(job: str, fields: Mapping[str, str], tasks: Sequence[int]) -> dict[
         "state": fields["State"],
         "nodes": nodes,
         "cores": cores,
-        "memory_bytes": _number(size_in_bytes(granted.get("mem", ""))),
+        "memory_bytes": number_or_nan(size_in_bytes(granted.get("mem", ""))),
         "time_limit_s": limit_s,
         "elapsed_s": elapsed_s,
         "cpu_time_s": cpu_s,
-        "cpu_efficiency_ratio": _divide(cpu_s, cores * elapsed_s),
+        "cpu_efficiency_ratio": divide(cpu_s, cores * elapsed_s),
         "task_memory_bytes": float(max(tasks)) if tasks else math.nan,
-        "time_limit_used_ratio": _divide(elapsed_s, limit_s),
+        "time_limit_used_ratio": divide(elapsed_s, limit_s),
         "node_hours": nodes * elapsed_s / 3600,
         "core_hours": cores * elapsed_s / 3600,
         "work_folder": fields.get("WorkDir", ""),
     }
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
-
-
-def _divide(above: float, below: float) -> float:
-    return above / below if below > 0 else math.nan

@@ -132,11 +132,9 @@ def count_work(
     """
     import tensorflow as tf
 
-    from hpcai.training.registry import workload_of
     from hpcai.training.work import computed_flop
 
-    given = {**NEUTRAL_STATISTICS, **(statistics or {})}
-    workload = workload_of(_of_one_rank(plan, samples or min(plan.micro_batch, MOST_SAMPLES)), given)
+    workload = workload_of_one_rank(plan, statistics, samples)
     report = {
         "benchmark": plan.benchmark.name,
         "workload": plan.benchmark.workload,
@@ -164,11 +162,26 @@ def count_work(
 _METHODS: tuple[Method, ...] = ("formula", "formula_sixfold", "hlo")
 
 
-def _of_one_rank(plan: RunPlan, samples: int) -> RunPlan:
-    """Return the plan of one rank with a micro-batch of its own: nothing to exchange, nothing to add up."""
+def workload_of_one_rank(
+    plan: RunPlan, statistics: Statistics | None = None, samples: int | None = None
+) -> "Workload[Any]":
+    """Return what one rank trains on a micro-batch of its own: nothing to exchange, nothing to add up.
+
+    Parameters
+    ----------
+    plan
+        What is trained.
+    statistics
+        Numbers about the training data from the manifest; neutral ones stand in for those that are not given.
+    samples
+        Size of the batch; by default the plan's micro-batch, but at most 8.
+    """
+    from hpcai.training.registry import workload_of
+
     alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1}
-    point = plan.point.model_copy(update={**alone, "global_batch": samples})
-    return plan.model_copy(update={"point": point})
+    batch = samples or min(plan.micro_batch, MOST_SAMPLES)
+    point = plan.point.model_copy(update={**alone, "global_batch": batch})
+    return workload_of(plan.model_copy(update={"point": point}), {**NEUTRAL_STATISTICS, **(statistics or {})})
 
 
 def _formula_counts(layers: Sequence["LayerWork"], samples: int) -> tuple[WorkCount, ...]:
@@ -275,19 +288,25 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     # The processor's compiler is asked in any case, so that the count does not depend on the machine.
     os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    statistics = _statistics(given.manifest) if given.manifest else None
+    statistics = read_statistics(given.manifest)
     report = count_work(read_plan(given.plan), statistics, samples=given.samples, stage=given.stage, keep=given.keep)
-    text = report.model_dump_json(indent=1) + "\n"
-    if given.output:
-        write_atomically(given.output, text.encode())
-    else:
-        print(text, end="")
+    write_report(report, given.output)
 
 
-def _statistics(manifest: Path) -> Statistics:
+def read_statistics(manifest: Path | None) -> Statistics | None:
+    """Return the numbers about the training data of a manifest; None without one."""
     from hpcai.data.manifest import read_manifest
 
-    return read_manifest(manifest).statistics
+    return read_manifest(manifest).statistics if manifest else None
+
+
+def write_report(report: BaseModel, output: Path | None) -> None:
+    """Write a report as JSON, whole or not at all; print it where no file is named."""
+    text = report.model_dump_json(indent=1) + "\n"
+    if output:
+        write_atomically(output, text.encode())
+    else:
+        print(text, end="")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.config.runs import Compression, Point
+from hpcai.config.base import Compression
+from hpcai.config.runs import Point
 
 
 @dataclass(frozen=True)

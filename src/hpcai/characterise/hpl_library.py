@@ -1,0 +1,66 @@
+"""The BLAS library that ``hpcc`` loads: where it lies and what it says about itself."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "Debian package hpcc"
+SONAME = "libblas.so.3"
+
+
+@dataclass(frozen=True)
+class BlasLibrary:
+    """A BLAS library.
+
+    Attributes
+    ----------
+    path
+        The file itself, links resolved; blank if none was found.
+    name
+        Its name and, where it tells, its version.
+    reason
+        Why there is none; blank if there is one.
+    """
+
+    path: str = ""
+    name: str = ""
+    reason: str = ""
+
+
+def find_blas() -> BlasLibrary:
+    """Return the very library that ``hpcc`` would load now, by the dynamic linker's own search."""
+    program = shutil.which("hpcc")
+    if program is None:
+        return BlasLibrary(reason=f"not measured: the program hpcc is not installed; {PACKAGE}")
+    try:
+        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        return BlasLibrary(reason=f"not measured: the libraries of {program} cannot be listed: {error}")
+    path = read_ldd(listed)
+    if not path:
+        return BlasLibrary(reason=f"not measured: {program} does not load {SONAME}, its BLAS is not known")
+    return BlasLibrary(path=path, name=name_library(path))
+
+
+def read_ldd(listed: str) -> str:
+    """Return the resolved path of the BLAS in what ``ldd`` prints; blank if it is not there."""
+    found = re.search(rf"^\s*{re.escape(SONAME)} => (\S.*) \(0x[0-9a-f]+\)$", listed, re.MULTILINE)
+    return str(Path(found[1]).resolve()) if found else ""
+
+
+def name_library(path: str) -> str:
+    """Return the file's name, with the version that OpenBLAS and BLIS tell of themselves."""
+    name = Path(path).name
+    try:
+        library = ctypes.CDLL(path)
+    except OSError:
+        return name
+    for symbol, words in (("openblas_get_config", ""), ("bli_info_get_version_str", "BLIS ")):
+        if hasattr(library, symbol):
+            ask = getattr(library, symbol)
+            ask.restype = ctypes.c_char_p
+            return f"{name} ({words}{ask().decode().strip()})"
+    return name

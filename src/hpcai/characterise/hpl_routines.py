@@ -1,0 +1,228 @@
+"""The three routines of an HPL step, called in the BLAS that ``hpcc`` loads; a measuring process of its own.
+
+Reads one JSON request per line and answers each with one line of times. Several such processes get the same request at
+the same moment, so that a rate holds with as many busy cores as the grid of processes has.
+"""
+
+import ctypes
+import math
+import sys
+import time
+import timeit
+from collections.abc import Callable
+from copy import copy
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict
+
+Routine = Literal["dgemm", "dtrsm", "panel"]
+Matrix = npt.NDArray[np.float64]
+COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
+"""Values of CBLAS."""
+SMALLEST_PANEL = 4
+"""Columns at which HPL ends its recursion, as its input file asks here."""
+REPETITIONS = 5
+MOST_REPETITIONS = 20
+SHORTEST_S = 0.05
+"""A timing repeats calls until it lasts so long: 50 ms against a scheduler's slices of some milliseconds."""
+CPU_RATIO = 0.97
+"""A repetition counts if the process had its core for so much of the wall time."""
+ITEM_BYTES = 8
+PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dger", "dgemm", "dtrsm"))
+
+
+class Request(BaseModel):
+    """What shall be timed: DGEMM (rows x columns, rank block), DTRSM (block x columns) or a panel (rows x block)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    routine: Routine
+    rows: int
+    columns: int
+    block: int
+
+    @property
+    def work_flop(self) -> float:
+        """Work of one call, as the HPL step model counts it [FLOP]."""
+        if self.routine == "dgemm":
+            return 2.0 * self.rows * self.columns * self.block
+        if self.routine == "dtrsm":
+            return float(self.block) ** 2 * self.columns
+        return float(self.block) ** 2 * self.rows - self.block**3 / 3.0
+
+
+class Timings(BaseModel):
+    """Seconds per call of each repetition that had its core to itself, without the time of calling."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    durations_s: tuple[float, ...]
+    cpu_ratio: float
+    """Processor time over wall time of the repetitions counted; of all if none counts."""
+    tried: int
+
+
+class Blas:
+    """The routines of one library, on matrices in column order."""
+
+    def __init__(self, path: str) -> None:
+        self.library: Any = ctypes.CDLL(path)
+        self.library.cblas_idamax.restype = ctypes.c_size_t
+        self.one, self.minus_one = ctypes.c_double(1.0), ctypes.c_double(-1.0)
+
+    def without_work(self) -> "Blas":
+        """Return routines whose calls go to a function that does nothing: what is left is the time of calling."""
+        idle = copy(self)
+        nothing = ctypes.CDLL(None).getpagesize
+        idle.library = SimpleNamespace(**dict.fromkeys(PANEL_CALLS, nothing))
+        return idle
+
+    def update(self, left: Matrix, right: Matrix, result: Matrix) -> None:
+        """Subtract left x right from the result (DGEMM)."""
+        (rows, rank), columns = left.shape, right.shape[1]
+        self._gemm((rows, columns, rank), (_at(left), rows), (_at(right), rank), (_at(result), rows))
+
+    def solve(self, triangle: Matrix, right: Matrix) -> None:
+        """Solve with a unit lower triangle in place (DTRSM)."""
+        block, columns = right.shape
+        self._trsm(block, columns, (_at(triangle), block), (_at(right), block))
+
+    def factorise(self, panel: Matrix) -> list[int]:
+        """Factorise a panel in place with row exchanges; return the row exchanged with each row.
+
+        Recursive and right-looking down to :data:`SMALLEST_PANEL` columns, as HPL does by these settings.
+        """
+        pivots: list[int] = []
+        self._recurse(_at(panel), panel.shape, (0, panel.shape[1]), pivots)
+        return pivots
+
+    def _recurse(self, start: int, shape: tuple[int, ...], part: tuple[int, int], pivots: list[int]) -> None:
+        rows = shape[0]
+        first, count = part
+        if count <= SMALLEST_PANEL:
+            self._eliminate(start, shape, part, pivots)
+            return
+        half = count // 2
+        middle = first + half
+        self._recurse(start, shape, (first, half), pivots)
+        above = _place(start, rows, first, middle)
+        self._trsm(half, count - half, (_place(start, rows, first, first), rows), (above, rows))
+        below = (_place(start, rows, middle, first), rows)
+        self._gemm(
+            (rows - middle, count - half, half), below, (above, rows), (_place(start, rows, middle, middle), rows)
+        )
+        self._recurse(start, shape, (middle, count - half), pivots)
+
+    def _eliminate(self, start: int, shape: tuple[int, ...], part: tuple[int, int], pivots: list[int]) -> None:
+        rows, columns = shape
+        end, library = sum(part), self.library
+        for column in range(part[0], end):
+            here, below = _place(start, rows, column, column), _place(start, rows, column + 1, column)
+            pivot = column + library.cblas_idamax(rows - column, ctypes.c_void_p(here), 1)
+            pivots.append(pivot)
+            if pivot != column:
+                swapped = (ctypes.c_void_p(_place(start, rows, row, 0)) for row in (column, pivot))
+                library.cblas_dswap(columns, next(swapped), rows, next(swapped), rows)
+            inverse = ctypes.c_double(1.0 / ctypes.c_double.from_address(here).value)
+            library.cblas_dscal(rows - column - 1, inverse, ctypes.c_void_p(below), 1)
+            if column + 1 < end:
+                right, corner = (ctypes.c_void_p(_place(start, rows, row, column + 1)) for row in (column, column + 1))
+                size = (rows - column - 1, end - column - 1)
+                library.cblas_dger(
+                    COLUMN_MAJOR, *size, self.minus_one, ctypes.c_void_p(below), 1, right, rows, corner, rows
+                )
+
+    def _gemm(
+        self, size: tuple[int, int, int], left: tuple[int, int], right: tuple[int, int], result: tuple[int, int]
+    ) -> None:
+        operands = (ctypes.c_void_p(left[0]), left[1], ctypes.c_void_p(right[0]), right[1])
+        into = (self.one, ctypes.c_void_p(result[0]), result[1])
+        self.library.cblas_dgemm(COLUMN_MAJOR, AS_IS, AS_IS, *size, self.minus_one, *operands, *into)
+
+    def _trsm(self, block: int, columns: int, triangle: tuple[int, int], right: tuple[int, int]) -> None:
+        operands = (ctypes.c_void_p(triangle[0]), triangle[1], ctypes.c_void_p(right[0]), right[1])
+        self.library.cblas_dtrsm(COLUMN_MAJOR, LEFT, LOWER, AS_IS, UNIT, block, columns, self.one, *operands)
+
+
+def _at(matrix: Matrix) -> int:
+    return int(matrix.ctypes.data)
+
+
+def _place(start: int, rows: int, row: int, column: int) -> int:
+    return start + ITEM_BYTES * (row + column * rows)
+
+
+def time_routine(blas: Blas, request: Request) -> Timings:
+    """Time warm calls; repetitions without the core to themselves are done again, so often as is allowed.
+
+    A panel takes hundreds of calls from Python: the time of calling, measured with calls that do nothing, is taken off.
+    """
+    prepare, call = _make_call(blas, request)
+    prepare()
+    begin = time.perf_counter()
+    call()
+    duration_s = max(time.perf_counter() - begin, 1e-9)
+    # A panel is spoiled by its factorisation: it is restored before every call, outside the timed part.
+    calls = math.ceil(SHORTEST_S / duration_s)
+    kept: list[tuple[float, float]] = []
+    every: list[tuple[float, float]] = []
+    while len(kept) < REPETITIONS and len(every) < MOST_REPETITIONS:
+        wall_s = cpu_s = 0.0
+        for _ in range(calls):
+            prepare()
+            begin, begin_cpu = time.perf_counter(), time.process_time()
+            call()
+            wall_s, cpu_s = wall_s + time.perf_counter() - begin, cpu_s + time.process_time() - begin_cpu
+        every.append((wall_s / calls, cpu_s / calls))
+        if cpu_s >= CPU_RATIO * wall_s:
+            kept.append(every[-1])
+    counted = kept or every
+    ratio = sum(cpu_s for _, cpu_s in counted) / sum(wall_s for wall_s, _ in counted)
+    calling_s = _time_calling(blas, request)
+    durations = tuple(wall_s - calling_s for wall_s, _ in kept if wall_s > calling_s)
+    return Timings(durations_s=durations, cpu_ratio=ratio, tried=len(every))
+
+
+def _time_calling(blas: Blas, request: Request) -> float:
+    """Return the time of calling without work; only a panel is more than one call."""
+    if request.routine != "panel":
+        return 0.0
+    prepare, call = _make_call(blas.without_work(), request)
+    prepare()
+    return min(timeit.repeat(call, number=1, repeat=REPETITIONS))
+
+
+def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return what prepares a call and the call itself, on random matrices whose values stay small."""
+    generator = np.random.default_rng(0)
+
+    def fill(rows: int, columns: int) -> Matrix:
+        return np.asfortranarray(generator.random((rows, columns)) - 0.5)
+
+    if request.routine == "dgemm":
+        left, right = fill(request.rows, request.block), fill(request.block, request.columns)
+        result = fill(request.rows, request.columns)
+        return _nothing, lambda: blas.update(left, right, result)
+    if request.routine == "dtrsm":
+        # Small entries: solving again and again in place must not overflow.
+        triangle, right = fill(request.block, request.block) / request.block**2, fill(request.block, request.columns)
+        return _nothing, lambda: blas.solve(triangle, right)
+    panel = fill(request.rows, request.block)
+    work = panel.copy(order="F")
+    return lambda: np.copyto(work, panel), lambda: blas.factorise(work)
+
+
+def _nothing() -> None:
+    return None
+
+
+def main() -> None:
+    """Answer requests until the input ends; the argument is the library's path."""
+    blas = Blas(sys.argv[1])
+    for line in sys.stdin:
+        print(time_routine(blas, Request.model_validate_json(line)).model_dump_json(), flush=True)
+
+
+if __name__ == "__main__":
+    main()
