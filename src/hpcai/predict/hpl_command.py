@@ -1,0 +1,258 @@
+"""Command line of the HPL model: ``python -m hpcai.predict hpl``."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.errors import ConfigError
+from hpcai.predict.hpl.counts import SECOND_ORDER
+from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network, find_order
+from hpcai.predict.hpl.scenario import VARIANTS, Scenario
+from hpcai.predict.hpl.simulate import simulate, tabulate_steps
+from hpcai.predict.hpl_settings import (
+    EFFICIENCIES,
+    NAMES,
+    NUMBERS,
+    Flags,
+    expand,
+    make_scenario,
+    read_machine,
+    read_sweeps,
+    read_value,
+    settings_of_machine,
+)
+from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Network
+from hpcai.predict.topology import TOPOLOGIES
+from hpcai.units import to_si
+
+Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+_DESCRIPTION = """\
+Predict the time, rate and efficiency of HPL (High-Performance Linpack) on nodes with processors and GPUs, by the step
+model of Hu and Lu 2021 (doi 10.1007/s11227-021-03829-x). All numbers are modelled; each row names the variant and
+the form of its equations. The efficiency is over the peak of the GPUs alone (variant cpu: of the processors).
+"""
+
+_EPILOGUE = """\
+examples:
+  One node with four GPUs, and what its host link does to it:
+    python -m hpcai.predict hpl --order 125000 --block 256 --gpus-per-node 4 --gpu-rate "6.6 TFLOP/s" \\
+      --cpu-rate "2.6624 TFLOP/s" --blas-efficiency 0.9 --gpu-efficiency 0.9 --host-link paper_Gen3 \\
+      --sweep host-link=paper_Gen3,paper_Gen4 --sweep block=128,256,512
+  Which network keeps an efficiency of 55 % on a declared machine:
+    python -m hpcai.predict hpl --machine config/machines/paper_hu_lu_4gpu.yaml --order 176000 --block 128 \\
+      --inverse network --target 0.55
+  The largest order for a memory:
+    python -m hpcai.predict hpl --inverse order --block 256 --memory "128 GiB"
+"""
+
+_HELP = {
+    "order": "N, order of the matrix",
+    "block": "NB, width of a panel; the remainder of N / NB is left out",
+    "nodes": "number of nodes (default 1, or all of the machine file)",
+    "gpus-per-node": "GPUs of one node (default 1)",
+    "gpu-rate": 'fp64 peak of one GPU, such as "6.6 TFLOP/s"; calibrated: its fitted rate',
+    "gpu-multiplier": "GPUs this many times faster (default 1)",
+    "cpu-rate": "fp64 peak of all processors of one node; variant cpu: the rate of the update (DGEMM)",
+    "trsm-rate": "variant cpu: rate of the triangular solve; left out = not counted",
+    "panel-rate": "variant cpu: rate of the panel; left out = not counted",
+    "blas-efficiency": "share of both peaks that the library reaches (default 1, so that rates are effective ones)",
+    "cpu-efficiency": "share of the processors' peak beside it (default 1)",
+    "gpu-efficiency": "share of the GPUs' peak beside it (default 1)",
+    "network-efficiency": "share of the network's rate (default 1)",
+    "host-link": f'rate such as "32 GB/s", or one of {", ".join(HOST_LINKS_BYTES_PER_S)}',
+    "chunks": "variant pipe: parts in which the trailing matrix is moved (default 1)",
+    "network": 'rate such as "100 Gbit/s", or 10GbE (Ethernet frames), SDR to HDR (InfiniBand, 4 lanes), EDR1x',
+    "topology": f"{', '.join(TOPOLOGIES)}; needed with several nodes",
+    "variant": f"{', '.join(VARIANTS)} (default device: matrix in GPU memory)",
+    "form": "corrected (default), or printed: the equations as the paper prints them, for variant pipe",
+}
+
+
+def add_hpl_parser(subparsers: Subparsers) -> argparse.ArgumentParser:
+    """Add the command ``hpl`` and return its parser."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "hpl",
+        help="time and rate of HPL on nodes with processors and GPUs",
+        description=_DESCRIPTION,
+        epilog=_EPILOGUE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--machine", type=Path, metavar="FILE", help="machine file (YAML); options go before what it says"
+    )
+    for name in (*NUMBERS, *NAMES):
+        parser.add_argument(f"--{name}", metavar="VALUE", help=_HELP[name].replace("%", "%%"))
+    parser.add_argument("--trsm", action="store_true", help="add the triangular solve to the time")
+    parser.add_argument(
+        "--a22-both-ways", action="store_true", help="variant balance: the trailing matrix moves both ways"
+    )
+    parser.add_argument(
+        "--flop-count", choices=tuple(SECOND_ORDER), default="hpl", help="reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2"
+    )
+    parser.add_argument(
+        "--sweep",
+        action="append",
+        default=[],
+        metavar="NAME=a,b,c",
+        help="values of one option; several: all combinations",
+    )
+    wanted = parser.add_mutually_exclusive_group()
+    wanted.add_argument("--steps", action="store_true", help="all steps of one scenario")
+    wanted.add_argument(
+        "--inverse", choices=("host-link", "network", "block", "order"), help="ask for the rate, block or order instead"
+    )
+    parser.add_argument(
+        "--target", metavar="RATIO", help="efficiency to keep, 0 to 1, for --inverse host-link and network"
+    )
+    parser.add_argument(
+        "--memory", metavar="SIZE", help='memory that holds the matrix, such as "128 GiB", for --inverse order'
+    )
+    parser.add_argument("--memory-fraction", default="0.9", metavar="RATIO", help="share of it (default 0.9)")
+    parser.add_argument("--output", choices=("table", "json", "csv"), default="table", help="format (default table)")
+    return parser
+
+
+def run_hpl(args: argparse.Namespace) -> int:
+    """Print what was asked; return 0.
+
+    Raises
+    ------
+    ConfigError
+        One sentence for what cannot be computed.
+    """
+    print(_write(_compute(args), args.output), end="")
+    return 0
+
+
+def _compute(args: argparse.Namespace) -> pd.DataFrame:
+    given = {name: getattr(args, name.replace("-", "_")) for name in (*NUMBERS, *NAMES)}
+    settings = {name: read_value(name, text) for name, text in given.items() if text is not None}
+    if args.inverse == "order":
+        return _frame_of(_answer_order(args, settings), settings)
+    machine: Machine | None = read_machine(args.machine) if args.machine else None
+    if machine:
+        settings = settings_of_machine(machine) | settings
+    flags = Flags(args.trsm, args.a22_both_ways, args.flop_count)
+    sweeps = read_sweeps(args.sweep)
+    if not (args.steps or args.inverse):
+        groups = expand(settings, sweeps)
+        return pd.concat([_predict(group, make_scenario(group, flags, machine)) for group in groups], ignore_index=True)
+    if sweeps:
+        raise ConfigError("--sweep goes with predictions only: leave it out with --steps and --inverse")
+    if args.inverse == "block":
+        settings.setdefault("block", 1.0)
+    scenario = make_scenario(settings, flags, machine)
+    if args.steps:
+        return tabulate_steps(scenario)
+    return _frame_of(_answer(args, scenario), settings)
+
+
+def _predict(settings: dict[str, Any], scenario: Scenario) -> pd.DataFrame:
+    result = simulate(scenario)
+    shape = result.time_s.shape or (1,)
+    columns: dict[str, Any] = {
+        "variant": result.variant,
+        "form": result.form,
+        "order": scenario.order,
+        "block": scenario.block,
+        "nodes": scenario.nodes,
+    }
+    shown = (
+        "gpus-per-node",
+        "gpu-multiplier",
+        "gpu-rate",
+        "cpu-rate",
+        *EFFICIENCIES,
+        "host-link",
+        "chunks",
+        "topology",
+    )
+    columns |= {_column(name): settings[name] for name in shown if name in settings}
+    if isinstance(settings.get("network"), Network):
+        columns["network"] = settings["network"].name
+    columns |= {
+        "time_s": result.time_s,
+        "rate_flop_per_s": result.rate_flop_per_s,
+        "peak_flop_per_s": result.peak_flop_per_s,
+        "efficiency_ratio": result.efficiency_ratio,
+        "flop_count": result.flop_count,
+        "method": result.method,
+    }
+    frame = pd.DataFrame({name: np.broadcast_to(np.asarray(value), shape).ravel() for name, value in columns.items()})
+    whole = {name: "int64" for name in ("order", "block", "nodes", "gpus_per_node", "chunks") if name in frame}
+    return frame.astype(whole)
+
+
+def _column(name: str) -> str:
+    suffix = {"host-link": "_bytes_per_s", "gpu-rate": "_flop_per_s", "cpu-rate": "_flop_per_s"}.get(name, "")
+    suffix = "_ratio" if name in EFFICIENCIES else suffix
+    return name.replace("-", "_") + suffix
+
+
+def _answer_order(args: argparse.Namespace, settings: dict[str, Any]) -> Answer:
+    if args.memory is None or "block" not in settings:
+        raise ConfigError("--inverse order needs --memory and --block")
+    block = settings["block"]
+    if block < 1 or block != int(block):
+        raise ConfigError(f"--block: found {block:g}; expected a whole number of 1 or more")
+    memory_bytes = _read(args.memory, "memory", "byte")
+    fraction = _read(args.memory_fraction, "memory-fraction", "")
+    return find_order(memory_bytes, int(block), fraction, str(settings.get("variant", "device")))
+
+
+def _answer(args: argparse.Namespace, scenario: Scenario) -> Answer:
+    if args.inverse == "block":
+        return find_block(scenario)
+    if args.target is None:
+        raise ConfigError(f"--inverse {args.inverse} needs --target, the efficiency to keep (0 to 1)")
+    target = _read(args.target, "target", "")
+    return find_host_link(scenario, target) if args.inverse == "host-link" else find_network(scenario, target)
+
+
+def _read(text: str, name: str, unit: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        if not unit:
+            raise ConfigError(f"--{name} {text!r} is no number") from None
+    try:
+        return to_si(text, unit)
+    except ValueError as error:
+        raise ConfigError(f"--{name} {text!r}: {error}") from None
+
+
+def _frame_of(answer: Answer, settings: dict[str, Any]) -> pd.DataFrame:
+    known: dict[str, Any] = {name: settings[name] for name in ("order", "block") if name in settings}
+    row: dict[str, Any] = {
+        **known,
+        "answer": answer.value,
+        "unit": answer.unit,
+        "variant": answer.variant,
+        "form": answer.form,
+    }
+    row |= {"reason": answer.reason, "method": answer.method}
+    return pd.DataFrame({name: [value] for name, value in row.items()})
+
+
+def _write(frame: pd.DataFrame, output: str) -> str:
+    if output == "json":
+        rows = json.loads(frame.to_json(orient="records", double_precision=15))
+        return json.dumps(rows, indent=1) + "\n"
+    if output == "csv":
+        return frame.to_csv(index=False)
+    # A column that says the same in every row is said once, above the table.
+    same = [str(name) for name in frame if len(frame[name].unique()) == 1]
+    head = "".join(f"{name}: {_show(frame[name].iloc[0])}\n" for name in same)
+    if len(frame) == 1:
+        return head
+    return f"{head}{frame.drop(columns=same).to_string(index=False, float_format=_show)}\n"
+
+
+def _show(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)

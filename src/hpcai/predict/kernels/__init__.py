@@ -1,0 +1,1 @@
+"""Kernel regressors: the time of one operation from its sizes."""

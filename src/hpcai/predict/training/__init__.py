@@ -1,0 +1,1 @@
+"""Data-parallel training of convolutional networks: layers, costs, communication, step time."""

@@ -1,0 +1,148 @@
+"""Options of ``python -m hpcai.predict training`` that are numbers: text with its unit to the fields of scenarios."""
+
+import argparse
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.errors import ConfigError
+from hpcai.predict.training.presets import Cluster
+from hpcai.units import to_si
+
+MOST_SCENARIOS = 10_000
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """An option that is a number of the scenario.
+
+    Attributes
+    ----------
+    parameter
+        Field of `Scenario`, whose unit is SI.
+    unit
+        In which the text is read; empty for plain numbers.
+    example
+        For messages.
+    factor
+        From the unit to that of the field.
+    whole
+        Whether only whole numbers make sense.
+    """
+
+    parameter: str
+    unit: str
+    example: str
+    help: str
+    factor: float = 1.0
+    whole: bool = False
+
+    def read(self, option: str, text: str) -> float:
+        """Return a text as a number of the field's unit, or raise ConfigError."""
+        try:
+            value = to_si(text, self.unit) * self.factor if self.unit else float(text)
+        except ValueError as error:
+            raise ConfigError(f"--{option} {text!r} is not understood, write for example {self.example!r}") from error
+        if not math.isfinite(value):
+            raise ConfigError(f"--{option} {text!r} is no finite number, write for example {self.example!r}")
+        if self.whole and not value.is_integer():
+            raise ConfigError(f"--{option} {text!r} is no whole number, write for example {self.example!r}")
+        return value
+
+
+QUANTITIES = {
+    "peak": Quantity("peak_flop_per_s", "FLOP/s", "19.5 TFLOP/s", "what a process computes at best"),
+    "memory": Quantity("memory_bytes_per_s", "byte/s", "1555 GB/s", "what a process moves to and from memory at best"),
+    "link": Quantity("link_bit_per_s", "byte/s", "200 Gbit/s", "one direction of a link of the ring", factor=8.0),
+    "latency": Quantity("latency_s", "s", "1 us", "of one hop of the ring"),
+    "nodes": Quantity("ranks", "", "100", "processes that train together", whole=True),
+    "batch": Quantity("batch", "", "128", "samples of one process and step", whole=True),
+    "precision-bytes": Quantity("precision_bytes", "", "4", "bytes of one number"),
+    "compression": Quantity("compression_ratio", "", "0.5", "bytes sent over bytes of the gradients"),
+    "input": Quantity("input_s_per_sample", "s", "0.2 ms", "time of a process to prepare one sample"),
+}
+NEEDED = ("peak", "memory", "link", "latency", "nodes", "batch")
+DEFAULTS = {"precision-bytes": 4.0, "compression": 1.0, "input": 0.0}
+
+
+def read_sweeps(texts: Iterable[str]) -> dict[str, list[float]]:
+    """Return the values of each swept option.
+
+    Parameters
+    ----------
+    texts
+        As ``--sweep`` has them, for example ``"nodes=1,8,64"``.
+
+    Raises
+    ------
+    ConfigError
+        If an option is unknown or given twice, a value is not understood, or there are too many combinations.
+    """
+    sweeps: dict[str, list[float]] = {}
+    for text in texts:
+        option, _, values = text.partition("=")
+        if option not in QUANTITIES or not values:
+            raise ConfigError(f"--sweep {text!r}: expected NAME=A,B,C with a name of {', '.join(QUANTITIES)}")
+        if option in sweeps:
+            raise ConfigError(f"--sweep {option} is given twice: give all its values at once")
+        sweeps[option] = [QUANTITIES[option].read(option, value.strip()) for value in values.split(",")]
+    number = math.prod(map(len, sweeps.values()))
+    if number > MOST_SCENARIOS:
+        raise ConfigError(f"{number} scenarios, expected at most {MOST_SCENARIOS}: sweep over fewer values")
+    return sweeps
+
+
+def read_quantities(
+    args: argparse.Namespace, cluster: Cluster | None, sweeps: Mapping[str, object]
+) -> dict[str, float]:
+    """Return the value of each option that is not swept: its own, or the preset's, or a default.
+
+    Parameters
+    ----------
+    args
+        Of the command line.
+    cluster
+        The preset, if there is one.
+    sweeps
+        Options that are swept.
+
+    Raises
+    ------
+    ConfigError
+        If a value is not understood, or one that is needed is missing.
+    """
+    values: dict[str, float] = {}
+    for option, quantity in QUANTITIES.items():
+        text = getattr(args, option.replace("-", "_"))
+        if option in sweeps:
+            if text is not None:
+                raise ConfigError(f"--{option} and --sweep {option} are both given: give one of them")
+            continue
+        preset = getattr(cluster, quantity.parameter, None)
+        value = quantity.read(option, text) if text is not None else DEFAULTS.get(option) if preset is None else preset
+        if value is not None:
+            values[option] = value
+    missing = [f"--{option}" for option in NEEDED if option not in values and option not in sweeps]
+    if missing:
+        raise ConfigError(f"{', '.join(missing)} missing: give {'it' if len(missing) == 1 else 'them'}, or a --preset")
+    return values
+
+
+def combine(values: Mapping[str, float], sweeps: Mapping[str, list[float]]) -> dict[str, NDArray[np.float64]]:
+    """Return the fields of all scenarios: every combination of the swept values."""
+    points = np.array(list(product(*sweeps.values())), dtype=float)
+    fixed = {QUANTITIES[option].parameter: np.full(len(points), value) for option, value in values.items()}
+    return fixed | {QUANTITIES[option].parameter: points[:, column] for column, option in enumerate(sweeps)}
+
+
+def read_samples(text: str | None, default: int | None) -> int | None:
+    """Return the samples of an epoch: of the option, or a default if it is not given."""
+    if text is None:
+        return default
+    if not (text.isdecimal() and int(text) > 0):
+        raise ConfigError(f"--samples {text!r}: expected a whole number of at least 1")
+    return int(text)

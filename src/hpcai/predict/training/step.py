@@ -1,0 +1,302 @@
+"""Time of one training step: computing, exchanging gradients, updating weights and waiting for input.
+
+Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after the other. Overlap,
+optimizers other than SGD with momentum, and input are additions.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from hpcai.errors import ConfigError
+from hpcai.predict.training.allreduce import (
+    AllreduceForm,
+    AllreduceKind,
+    Ring,
+    count_message_parameters,
+    ring_allreduce_s,
+)
+from hpcai.predict.training.layers import Layer, LayerList, count_parameters
+from hpcai.predict.training.roofline_cost import COST_MODELS, CostModel, LayerTimes, count_work, time_layers
+
+Floats = NDArray[np.float64]
+Optimizer = Literal["none", "sgd", "momentum", "adam"]
+
+OPTIMIZER_PASSES: dict[str, float] = {"none": 0.0, "sgd": 3.0, "momentum": 4.0, "adam": 7.0}
+"""Numbers moved for each parameter. Momentum has the source's 4 (assumed); SGD reads weight and gradient and writes the
+weight; Adam also reads and writes two moments. Counted in the same way, momentum would have 5."""
+_CHOICES: dict[str, tuple[str | None, ...]] = {
+    "cost_model": COST_MODELS,
+    "allreduce": get_args(AllreduceKind),
+    "form": get_args(AllreduceForm),
+    "optimizer": (*OPTIMIZER_PASSES, None),
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Machine and batch; numbers or arrays that broadcast.
+
+    Attributes
+    ----------
+    peak_flop_per_s, memory_bytes_per_s
+        gamma and mu, of one process.
+    link_bit_per_s, latency_s
+        beta and alpha: one direction of a link of the ring, and one hop.
+    ranks
+        P, processes that train together.
+    batch
+        b, samples of one process and step.
+    precision_bytes
+        delta, of one element of weights, activations and gradients.
+    compression_ratio
+        Bytes sent over bytes of the gradients.
+    input_s_per_sample
+        Time that one process needs to prepare a sample.
+    """
+
+    peak_flop_per_s: ArrayLike
+    memory_bytes_per_s: ArrayLike
+    link_bit_per_s: ArrayLike
+    latency_s: ArrayLike
+    ranks: ArrayLike
+    batch: ArrayLike
+    precision_bytes: ArrayLike = 4.0
+    compression_ratio: ArrayLike = 1.0
+    input_s_per_sample: ArrayLike = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse rates, sizes and numbers that no machine has; NaN is kept: it says that something is not known."""
+        for name in ("peak_flop_per_s", "memory_bytes_per_s", "link_bit_per_s", "precision_bytes", "compression_ratio"):
+            _expect(name, getattr(self, name), 0.0, "above 0")
+        for name in ("latency_s", "input_s_per_sample"):
+            _expect(name, getattr(self, name), -math.ulp(0), "at least 0")
+        for name in ("ranks", "batch"):
+            _expect(name, getattr(self, name), math.nextafter(1, 0), "at least 1")
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """Which of the equations to use.
+
+    Attributes
+    ----------
+    cost_model
+        Variant of the roofline.
+    allreduce
+        One message for each layer, or one for all.
+    form
+        Of eq. 1; ``printed`` gives numbers that are no time.
+    batch_norm_messages
+        Whether parameters of normalisations are exchanged.
+    overlap
+        Whether messages travel while earlier layers compute their gradients.
+    optimizer
+        Whose update is counted, by its passes. None: ``momentum`` with the cost model ``full``, which has element-wise
+        work, and ``none`` with the others.
+    input_overlap
+        Whether samples are prepared while the step before is computed.
+    adding_in_link
+        Whether the link's rate contains the time to add gradients, as a rate from measured allreduces does.
+    """
+
+    cost_model: CostModel = "gemm"
+    allreduce: AllreduceKind = "per-layer"
+    form: AllreduceForm = "corrected"
+    batch_norm_messages: bool = True
+    overlap: bool = False
+    optimizer: Optimizer | None = None
+    input_overlap: bool = False
+    adding_in_link: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse equations that do not exist: they would silently be others."""
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ConfigError(f"{name} is {getattr(self, name)!r}, choose from {', '.join(map(str, choices))}")
+
+    @property
+    def update_passes(self) -> float:
+        """Return the numbers moved for each parameter in an update."""
+        return OPTIMIZER_PASSES[self.optimizer or ("momentum" if self.cost_model == "full" else "none")]
+
+    def describe(self, computing: str = "") -> str:
+        """Return the choices in words, for the method of a table; blank computing is the roofline."""
+        exchange = f"{self.allreduce} ring allreduce ({self.form} eq. 1)"
+        unit = "; printed form: communication is no time" if self.form == "printed" else ""
+        computing = computing or f"roofline {self.cost_model}"
+        return f"modelled: {computing}, {exchange}, {'overlap' if self.overlap else 'no overlap'}{unit}"
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Where the time of a step goes [s]; arrays of the scenario's shape.
+
+    Attributes
+    ----------
+    forward_s, input_gradient_s, weight_gradient_s
+        Linear layers.
+    elementwise_s, update_s
+        Element-wise layers both ways, and the optimizer.
+    compute_s
+        Sum of the five above.
+    communication_s
+        Sum of all messages.
+    exposed_communication_s
+        What communication adds to computing: all of it without overlap.
+    input_s
+        Preparing the samples of a step.
+    step_s
+        All together.
+    ranks, batch
+        Of the scenario.
+    method
+        The equations used.
+    """
+
+    forward_s: Floats
+    input_gradient_s: Floats
+    weight_gradient_s: Floats
+    elementwise_s: Floats
+    update_s: Floats
+    compute_s: Floats
+    communication_s: Floats
+    exposed_communication_s: Floats
+    input_s: Floats
+    step_s: Floats
+    ranks: Floats
+    batch: Floats
+    method: str
+
+    @property
+    def communication_share_ratio(self) -> Floats:
+        """Return the part of the step that waits for messages."""
+        return self.exposed_communication_s / self.step_s
+
+    @property
+    def rate_samples_per_s(self) -> Floats:
+        """Return the samples of all processes over the time of a step."""
+        return self.ranks * self.batch / self.step_s
+
+    def epoch_s(self, samples: ArrayLike) -> Floats:
+        """Return the time of an epoch of so many samples: whole steps, the last may be partly filled."""
+        return np.asarray(np.ceil(np.asarray(samples, float) / (self.ranks * self.batch)) * self.step_s)
+
+
+def predict_step(network: LayerList, scenario: Scenario, model: StepModel = StepModel()) -> StepTime:
+    """Predict the time of a training step by the roofline and eq. 1, in any number of scenarios at once.
+
+    Parameters
+    ----------
+    network
+        Layers.
+    scenario
+        Machine and batch, as numbers or as arrays that broadcast.
+    model
+        Equations to use.
+    """
+    times = time_layers(
+        count_work(network.layers, model.cost_model),
+        scenario.batch,
+        scenario.peak_flop_per_s,
+        scenario.memory_bytes_per_s,
+        scenario.precision_bytes,
+    )
+    return combine_step(network, times, scenario, model)
+
+
+def combine_step(
+    network: LayerList,
+    times: LayerTimes,
+    scenario: Scenario,
+    model: StepModel = StepModel(),
+    update_s: ArrayLike | None = None,
+    computing: str = "",
+) -> StepTime:
+    """Combine times of layers, from the roofline or from anything else, with messages, update and input to a step.
+
+    Parameters
+    ----------
+    network
+        Layers.
+    times
+        Of each layer, in the order of the network.
+    scenario
+        Machine and batch; its processor is used for the update and for adding gradients only.
+    model
+        Equations to use for messages, update, overlap and input.
+    update_s
+        Time of the update if it is known from elsewhere; None: the optimizer's passes at memory speed.
+    computing
+        Where the times come from, in words; blank: the roofline.
+    """
+    messages_s = time_messages(network.layers, scenario, model)
+    if update_s is None:
+        byte_s = np.asarray(scenario.precision_bytes, float) / np.asarray(scenario.memory_bytes_per_s, float)
+        update_s = model.update_passes * count_parameters(network) * byte_s
+    gradients_s = times.all_forward_s.sum(-1) + times.all_backward_s.sum(-1)
+    # One message for all waits for the last gradient: nothing overlaps.
+    queued = model.overlap and model.allreduce == "per-layer"
+    waiting_s = _find_waiting(times, gradients_s, messages_s) if queued else messages_s.sum(-1)
+    compute_s, input_s = gradients_s + update_s, np.asarray(scenario.batch, float) * scenario.input_s_per_sample
+    busy_s = compute_s + waiting_s
+    step_s = np.maximum(busy_s, input_s) if model.input_overlap else busy_s + input_s
+    parts = {
+        "forward_s": times.forward_s.sum(-1),
+        "input_gradient_s": times.input_gradient_s.sum(-1),
+        "weight_gradient_s": times.weight_gradient_s.sum(-1),
+        "elementwise_s": (times.elementwise_forward_s + times.elementwise_backward_s).sum(-1),
+        "update_s": np.asarray(update_s, float),
+        "compute_s": compute_s,
+        "communication_s": messages_s.sum(-1),
+        "exposed_communication_s": waiting_s,
+        "input_s": input_s,
+        "step_s": step_s,
+        "ranks": np.asarray(scenario.ranks, float),
+        "batch": np.asarray(scenario.batch, float),
+    }
+    broadcast = np.broadcast_arrays(*parts.values())
+    return StepTime(**dict(zip(parts, broadcast, strict=True)), method=model.describe(computing))
+
+
+def time_messages(layers: tuple[Layer, ...], scenario: Scenario, model: StepModel = StepModel()) -> Floats:
+    """Return the time of the messages of each layer [s]; the last axis is the layer, or of length 1 if fused."""
+    repeats = np.array([layer.repeats for layer in layers], dtype=float)
+    parameters = count_message_parameters(layers, batch_norm=model.batch_norm_messages)
+    if model.allreduce == "fused":
+        parameters, repeats = np.array([parameters @ repeats]), np.ones(1)
+    per_layer = {
+        name: np.asarray(getattr(scenario, name), float)[..., np.newaxis]
+        for name in ("ranks", "latency_s", "link_bit_per_s", "peak_flop_per_s", "precision_bytes", "compression_ratio")
+    }
+    peak = math.inf if model.adding_in_link else per_layer["peak_flop_per_s"]
+    ring = Ring(per_layer["ranks"], per_layer["latency_s"], per_layer["link_bit_per_s"], peak)
+    precision_bytes, compression = per_layer["precision_bytes"], per_layer["compression_ratio"]
+    message_s = ring_allreduce_s(parameters * precision_bytes, ring, precision_bytes, compression, model.form)
+    return np.asarray(np.where(parameters > 0, message_s, 0.0) * repeats)
+
+
+def _find_waiting(times: LayerTimes, gradients_s: Floats, messages_s: Floats) -> Floats:
+    """Return by how much the last message arrives after the last gradient [s].
+
+    Messages go one after the other in backward order, each as soon as the gradients of its layer are there and the
+    link is free. The last one arrives at the largest, over all layers, of the time when the layer is ready plus its
+    own and all later messages.
+    """
+    backward_s = times.all_backward_s[..., ::-1]
+    ready_s = times.all_forward_s.sum(-1)[..., np.newaxis] + np.cumsum(backward_s, -1)
+    # In forward order the messages that follow are those of the layers before.
+    following_s = np.cumsum(messages_s, -1)[..., ::-1]
+    arrival_s = (ready_s + following_s).max(-1)
+    return np.asarray(np.maximum(arrival_s - gradients_s, 0.0))
+
+
+def _expect(name: str, value: ArrayLike, above: float, words: str) -> None:
+    """Raise ConfigError if a number is not above some value; NaN passes."""
+    numbers = np.atleast_1d(np.asarray(value, float))
+    wrong = numbers[numbers <= above]
+    if wrong.size:
+        raise ConfigError(f"{name} is {wrong.flat[0]:g}, expected {words}")

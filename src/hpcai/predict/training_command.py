@@ -1,0 +1,287 @@
+"""``python -m hpcai.predict training``: step times of a network on a machine, as a table, JSON or CSV."""
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from pydantic import ValidationError
+
+from hpcai.errors import ConfigError
+from hpcai.predict.kernels.layer_times import time_layers_by_kernels
+from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
+from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
+from hpcai.predict.training.networks import IMAGES, NETWORKS, build_network
+from hpcai.predict.training.options import (
+    NEEDED,
+    QUANTITIES,
+    combine,
+    read_quantities,
+    read_samples,
+    read_sweeps,
+)
+from hpcai.predict.training.presets import PRESETS, Cluster
+from hpcai.predict.training.roofline_cost import COST_MODELS, LayerTimes, count_work, time_layers
+from hpcai.predict.training.step import OPTIMIZER_PASSES, Scenario, StepModel, combine_step, predict_step, time_messages
+from hpcai.predict.training.sweeps import describe_step
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+
+EXAMPLE = """\
+examples:
+  python -m hpcai.predict training --network resnet50 --data imagenet --preset hypothetical --cost-model full
+  python -m hpcai.predict training --layers results/characterise/layers/resnet50.json --batch 32 --nodes 64 \\
+      --peak "15.7 TFLOP/s" --memory "900 GB/s" --link "100 Gbit/s" --latency "5 us" \\
+      --sweep nodes=1,8,64,512 --sweep "link=10 Gbit/s,100 Gbit/s" --overlap --output csv
+"""
+
+Regressors = Mapping[str, KernelRegressor]
+KERNELS = "kernel regressors"
+PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
+RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
+"""Columns of a printed table of several scenarios, after those that tell them apart."""
+
+
+def add_training_parser(subparsers: "Subparsers") -> argparse.ArgumentParser:
+    """Add the command to those of ``python -m hpcai.predict`` and return its parser."""
+    parser = subparsers.add_parser(
+        "training",
+        help="time of a data-parallel training step",
+        description="Model the time of a data-parallel training step: layers by the roofline, gradients by a ring "
+        "allreduce (Barrachina et al. 2023, doi 10.1007/s00607-021-00997-9). All times are modelled.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    network = parser.add_argument_group("network")
+    network.add_argument("--network", metavar="NAME", help=f"one of {', '.join(NETWORKS)}")
+    network.add_argument("--data", metavar="NAME", help=f"its images: {', '.join(IMAGES)}")
+    network.add_argument(
+        "--layers", type=Path, metavar="FILE", help="layers of a benchmark (JSON), instead of --network"
+    )
+    network.add_argument("--samples", metavar="N", help="of an epoch; default: as the network's data have")
+    machine = parser.add_argument_group("machine and batch", "Rates and times with their units. Without --preset "
+                                        f"needed: {', '.join('--' + name for name in NEEDED)}.")  # fmt: skip
+    machine.add_argument("--preset", metavar="NAME", help=f"a cluster of the source: {', '.join(PRESETS)}")
+    for option, quantity in QUANTITIES.items():
+        machine.add_argument(f"--{option}", metavar="VALUE", help=f"{quantity.help}, for example {quantity.example!r}")
+    _add_model_arguments(parser)
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--sweep", action="append", default=[], metavar="NAME=A,B,C", help="values of an option above; may be repeated"
+    )
+    output.add_argument("--per-layer", action="store_true", help="a row for each layer")
+    output.add_argument("--output", choices=("table", "json", "csv"), default="table")
+    return parser
+
+
+def run_training(args: argparse.Namespace) -> int:
+    """Print what `add_training_parser` was asked for; return 0.
+
+    Raises
+    ------
+    ConfigError
+        If an option has no sensible value, or is missing.
+    """
+    network, cluster = _choose_network(args), _choose_cluster(args)
+    model = StepModel(
+        cost_model=args.cost_model,
+        allreduce=args.allreduce,
+        form=args.form,
+        batch_norm_messages=args.batch_norm_messages,
+        overlap=args.overlap,
+        optimizer=args.optimizer,
+        input_overlap=args.input_overlap,
+    )
+    sweeps = read_sweeps(args.sweep)
+    columns = combine(read_quantities(args, cluster, sweeps), sweeps)
+    scenario = Scenario(**columns)
+    regressors = _read_regressors(args.regressors) if args.regressors else None
+    if args.per_layer:
+        frame = _tabulate_layers(network, scenario, model, sweeps, regressors)
+    else:
+        samples = read_samples(args.samples, network.samples_per_epoch)
+        frame = _tabulate_steps(network, scenario, model, samples, regressors)
+    facts = {
+        "network": network.title,
+        "parameters": count_parameters(network),
+        "source": network.source,
+        "method": model.describe(KERNELS if regressors else ""),
+        "cost_model": KERNELS if regressors else model.cost_model,
+        "allreduce": model.allreduce,
+        "form": model.form,
+        "overlap": model.overlap,
+        "optimizer_passes": model.update_passes,
+        "not_modelled": list(name_layers_without_cost(network)),
+        "origins": _find_origins(args, cluster, sweeps),
+    }
+    print(_write(frame, facts, "layers" if args.per_layer else "scenarios", args.output))
+    return 0
+
+
+def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    model = parser.add_argument_group("equations")
+    model.add_argument("--cost-model", choices=COST_MODELS, default="gemm", help="default: %(default)s")
+    model.add_argument(
+        "--regressors",
+        type=Path,
+        metavar="FILE",
+        help="times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
+        "roofline; --peak and --memory then serve messages only",
+    )
+    model.add_argument("--allreduce", choices=("per-layer", "fused"), default="per-layer", help="default: %(default)s")
+    model.add_argument(
+        "--form",
+        choices=("corrected", "printed"),
+        default="corrected",
+        help="of the ring allreduce; what the printed form gives is no time (default: %(default)s)",
+    )
+    model.add_argument("--overlap", action="store_true", help="messages travel while earlier layers are computed")
+    model.add_argument("--input-overlap", action="store_true", help="samples are prepared during the step before")
+    model.add_argument(
+        "--no-batch-norm-messages",
+        dest="batch_norm_messages",
+        action="store_false",
+        help="do not exchange the parameters of normalisations",
+    )
+    model.add_argument(
+        "--optimizer",
+        choices=tuple(OPTIMIZER_PASSES),
+        help="whose update is counted; default: momentum with the cost model full, none with the others",
+    )
+
+
+def _choose_network(args: argparse.Namespace) -> LayerList:
+    if args.layers and (args.network or args.data):
+        raise ConfigError("--layers is given together with --network or --data: give one of them")
+    if args.layers:
+        return _read_layers(args.layers)
+    if not (args.network and args.data):
+        raise ConfigError("no network: give --network and --data, or --layers with a file")
+    return build_network(args.network, args.data)
+
+
+def _read_layers(path: Path) -> LayerList:
+    try:
+        return LayerList.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of layers") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ConfigError(f"{path}: {where}: {first['msg']}: expected layers as a study writes them") from error
+
+
+def _choose_cluster(args: argparse.Namespace) -> Cluster | None:
+    if args.preset is None:
+        return None
+    if args.preset not in PRESETS:
+        raise ConfigError(f"--preset {args.preset!r} is unknown: choose from {', '.join(PRESETS)}")
+    return PRESETS[args.preset]
+
+
+def _read_regressors(path: Path) -> Regressors:
+    try:
+        found = KernelRegressors.model_validate_json(path.read_bytes()).regressors
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of regressors") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path}: no regressors: {error.errors()[0]['msg']}: expected what a study writes") from error
+    if not found:
+        raise ConfigError(f"{path}: no regressor: measure kernels first (study key predict.kernel_samples)")
+    return found
+
+
+def _tabulate_steps(
+    network: LayerList, scenario: Scenario, model: StepModel, samples: int | None, regressors: Regressors | None
+) -> pd.DataFrame:
+    given = {quantity.parameter: getattr(scenario, quantity.parameter) for quantity in QUANTITIES.values()}
+    if regressors is None:
+        step = predict_step(network, scenario, model)
+    else:
+        times, update_s = time_layers_by_kernels(network, scenario.batch, regressors)
+        step = combine_step(network, times, scenario, model, update_s, KERNELS)
+    return pd.DataFrame({**given, **describe_step(step, samples)})
+
+
+def _tabulate_layers(
+    network: LayerList,
+    scenario: Scenario,
+    model: StepModel,
+    sweeps: Mapping[str, object],
+    regressors: Regressors | None,
+) -> pd.DataFrame:
+    if sweeps:
+        raise ConfigError("--per-layer and --sweep are both given: layers are shown for one scenario")
+    times = _time_layers(network, scenario, model, regressors)
+    messages_s = time_messages(network.layers, scenario, model)[0]
+    shapes = [layer.output_shape for layer in network.layers]
+    frame = pd.DataFrame(
+        {
+            "layer": [layer.name for layer in network.layers],
+            "kind": [layer.kind for layer in network.layers],
+            "repeats": [layer.repeats for layer in network.layers],
+            "output": ["x".join(map(str, shape)) for shape in shapes],
+            "parameters": [layer.parameters for layer in network.layers],
+            "forward_s": times.forward_s[0],
+            "input_gradient_s": times.input_gradient_s[0],
+            "weight_gradient_s": times.weight_gradient_s[0],
+            "elementwise_s": times.elementwise_forward_s[0] + times.elementwise_backward_s[0],
+            "communication_s": messages_s if model.allreduce == "per-layer" else math.nan,
+        }
+    )
+    if model.allreduce == "fused":
+        frame = frame.assign(reason="one message for all layers")
+    return frame.assign(method=model.describe(KERNELS if regressors else ""))
+
+
+def _time_layers(network: LayerList, scenario: Scenario, model: StepModel, regressors: Regressors | None) -> LayerTimes:
+    if regressors is not None:
+        return time_layers_by_kernels(network, scenario.batch, regressors)[0]
+    work = count_work(network.layers, model.cost_model)
+    return time_layers(
+        work, scenario.batch, scenario.peak_flop_per_s, scenario.memory_bytes_per_s, scenario.precision_bytes
+    )
+
+
+def _find_origins(args: argparse.Namespace, cluster: Cluster | None, sweeps: Mapping[str, object]) -> dict[str, str]:
+    """Return where the numbers of a preset come from, of those that no option replaces."""
+    if cluster is None:
+        return {}
+    own = {
+        quantity.parameter
+        for option, quantity in QUANTITIES.items()
+        if option in sweeps or getattr(args, option.replace("-", "_")) is not None
+    }
+    return {name: words for name, words in cluster.origins.items() if name not in own}
+
+
+def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str) -> str:
+    """Return what is printed: a frame with its facts."""
+    if output == "csv":
+        return frame.to_csv(index=False).rstrip("\n")
+    if output == "json":
+        # NaN is no JSON.
+        records = [
+            {name: None if pd.isna(value) else value for name, value in record.items()}
+            for record in frame.drop(columns="method").to_dict("records")
+        ]
+        return json.dumps({**facts, rows: records}, indent=2, allow_nan=False)
+    lines = [f"{facts['network']}: {facts['parameters']:,} parameters ({facts['source']})", str(facts["method"])]
+    lines += [f"{name}: {words}" for name, words in facts["origins"].items()]
+    lines += [f"not modelled: {sentence}" for sentence in facts["not_modelled"]]
+    return "\n".join([*lines, "", _format(frame)])
+
+
+def _format(frame: pd.DataFrame) -> str:
+    """Return a table for reading: one scenario stands upright, of several only what tells them apart and the result."""
+    shown = frame.drop(columns="method")
+    if "layer" in shown:
+        return shown.to_string(index=False, float_format="{:.4g}".format, na_rep="")
+    if len(shown) == 1:
+        return shown.T.to_string(header=False, float_format="{:.5g}".format, na_rep="unknown")
+    swept = [name for name in PARAMETERS if len(set(shown[name])) > 1]
+    return shown[[*swept, *RESULTS]].to_string(index=False, float_format="{:.4g}".format, na_rep="unknown")

@@ -1,0 +1,144 @@
+"""What if: the answers to a study's questions, each with where it starts from and what it takes for granted."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hpcai.config.prediction import Prediction
+from hpcai.predict.what_if.accuracy import COMPRESSION, FEWER, MORE, PRECISION
+from hpcai.predict.what_if.hardware import Exchange, assumed_exchange
+from hpcai.predict.what_if.intervals import ErrorInterval
+from hpcai.predict.what_if.measured import MeasuredStudy, Point
+from hpcai.predict.what_if.outcome import complete_row
+from hpcai.predict.what_if.published_epochs import PublishedEpochs
+from hpcai.predict.what_if.step_model import Setting, at_ranks
+
+Question = Literal["scale", "link", "precision", "compression"]
+PREDICTION_COLUMNS = (
+    "benchmark", "variant", "from_scale", "scale_words", "nodes", "ranks", "link", "precision", "compression",
+    "global_batch_samples", "regime", "question", "step_s", "step_low_s", "step_high_s", "compute_s",
+    "communication_s", "communication_share_ratio", "calibration_ratio", "rate_samples_per_s",
+    "rate_low_samples_per_s", "rate_high_samples_per_s", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio",
+    "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "baseline", "baseline_ranks",
+    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
+    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "valid_rate_reason", "time_to_train_s",
+    "time_to_train_low_s", "time_to_train_high_s", "time_to_train_reason", "epochs", "epochs_basis",
+    "interval_basis", "interval_n", "assumed", "extrapolated", "method", "source", "reason",
+)  # fmt: skip
+NO_LINK_COMPARED = "no interval: no point was measured over another link"
+UNDETERMINED = "one measured number of ranks shows no regime: the global batch is assumed to stay"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to predict.
+
+    Attributes
+    ----------
+    start
+        Measured point that the model is scaled to.
+    setting
+        What is wanted.
+    exchange
+        Over which links.
+    interval
+        Of predictions of this kind.
+    regime
+        ``strong`` or ``weak``: what happens to the batch.
+    assumed
+        What is taken for granted besides what all predictions do.
+    """
+
+    question: Question
+    start: Point
+    setting: Setting
+    exchange: Exchange
+    interval: ErrorInterval
+    regime: str
+    assumed: tuple[str, ...] = ()
+
+
+def answer_questions(
+    study: MeasuredStudy,
+    asked: Prediction,
+    intervals: Mapping[str, ErrorInterval],
+    curves: Mapping[str, PublishedEpochs],
+) -> list[dict[str, Any]]:
+    """Return a row of `PREDICTION_COLUMNS` for each question and answer.
+
+    Parameters
+    ----------
+    study
+        Measured points and models.
+    asked
+        Ranks (those measured are left out), links (for the largest measured scale), precisions and compressions (for
+        each measured scale).
+    intervals
+        Of `hpcai.predict.what_if.accuracy.find_intervals`.
+    curves
+        Epochs over batch by benchmark.
+    """
+    rows = []
+    for points in study.series():
+        regime, words = _regime(points)
+        for case in _cases(study, points, asked, intervals):
+            assumed = (*case.assumed, *([words] if words and case.question == "scale" else []))
+            rows.append(complete_row(study, replace(case, regime=regime, assumed=assumed), points, curves))
+    return rows
+
+
+def _cases(
+    study: MeasuredStudy, points: Sequence[Point], asked: Prediction, intervals: Mapping[str, ErrorInterval]
+) -> Iterator[Case]:
+    yield from _scales(study, points, asked, intervals)
+    yield from _links(study, points[-1], asked)
+    for start in points:
+        exchange = study.exchange(start.setting.nodes)
+        for precision in asked.precisions:
+            if precision != start.setting.precision:
+                setting = replace(start.setting, precision=precision)
+                yield Case("precision", start, setting, exchange, intervals[PRECISION], "", (FASTER_ROOFS,))
+        for compression in asked.compressions:
+            if compression != start.setting.compression and start.setting.ranks > 1:
+                setting = replace(start.setting, compression=compression)
+                yield Case("compression", start, setting, exchange, intervals[COMPRESSION], "", (FREE_CONVERSION,))
+
+
+FASTER_ROOFS = "all of computing changes as the measured roofs do; gradients and weights stay float32"
+FREE_CONVERSION = "converting messages takes no time"
+
+
+def _scales(
+    study: MeasuredStudy, points: Sequence[Point], asked: Prediction, intervals: Mapping[str, ErrorInterval]
+) -> Iterator[Case]:
+    """Yield the numbers of ranks that were not measured, each from the measured one that is nearest in octaves."""
+    regime, _ = _regime(points)
+    measured = {point.setting.ranks for point in points}
+    for ranks in asked.ranks:
+        if ranks in measured:
+            continue
+        start = min(points, key=lambda one: (abs(math.log2(ranks / one.setting.ranks)), -one.setting.ranks))
+        setting = at_ranks(start.setting, ranks, study.machine.ranks_per_node, regime)
+        kind = MORE if ranks > start.setting.ranks else FEWER
+        yield Case("scale", start, setting, study.exchange(setting.nodes), intervals[kind], regime)
+
+
+def _links(study: MeasuredStudy, start: Point, asked: Prediction) -> Iterator[Case]:
+    """Yield the largest measured scale over each assumed link."""
+    measured = study.exchange(start.setting.nodes)
+    interval = ErrorInterval(math.nan, math.nan, 0, NO_LINK_COMPARED)
+    for link in asked.links:
+        yield Case("link", start, start.setting, assumed_exchange(link, measured), interval, "")
+
+
+def _regime(points: Sequence[Point]) -> tuple[str, str]:
+    """Return what the measured points keep, the global batch or that of a rank, and what had to be assumed."""
+    settings = [point.setting for point in points]
+    if len({setting.ranks for setting in settings}) < 2:
+        return "strong", UNDETERMINED
+    if len({setting.global_batch for setting in settings}) == 1:
+        return "strong", ""
+    if len({setting.global_batch / setting.ranks for setting in settings}) == 1:
+        return "weak", ""
+    return "strong", "the measured scales keep neither the global batch nor that of a rank: the former is assumed"

@@ -1,0 +1,197 @@
+"""What one rank of the measured machine computes, moves and exchanges, from the tables of ceilings and of links."""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hpcai.config.prediction import AssumedLink
+from hpcai.metrics.link import CALL, TRANSFER, LinkFit
+from hpcai.predict.training.allreduce import Ring, RingLink, derive_ring_link, ring_allreduce_s
+from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_forward_flop
+
+NAN = math.nan
+GRADIENT_BYTES = 4.0
+"""Variables and their gradients are float32 in every precision."""
+COMPRESSION_RATIOS = {"none": 1.0, "fp16": 0.5}
+PRECISION_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
+MEASURED_LINK = "measured"
+
+
+@dataclass(frozen=True)
+class RankRates:
+    """The roofs of one rank in one precision, measured.
+
+    Attributes
+    ----------
+    peak_flop_per_s, memory_bytes_per_s
+        Highest measured rates with the threads of a rank; NaN if there are none.
+    source
+        Raw files.
+    reason
+        Why a rate is NaN; blank if none is.
+    """
+
+    peak_flop_per_s: float
+    memory_bytes_per_s: float
+    source: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What an allreduce of gradients costs.
+
+    Attributes
+    ----------
+    name
+        ``measured``, or the name of an assumed link.
+    latency_s, link_bit_per_s
+        Of one hop of the ring, and of one direction of its links.
+    coordination_s
+        What a call waits for besides the transfer, whatever the size and the number of ranks: the difference of the
+        latencies of the lines fitted to calls and to transfers.
+    assumed
+        What was not measured; blank if nothing.
+    reason
+        Why numbers are NaN; blank if none is.
+    """
+
+    name: str
+    latency_s: float
+    link_bit_per_s: float
+    coordination_s: float
+    source: str
+    assumed: str = ""
+    reason: str = ""
+
+
+def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: LayerList) -> RankRates:
+    """Return the roofs of a rank that computes a network in a precision.
+
+    Parameters
+    ----------
+    ceilings
+        Table ``ceilings``. A ceiling without a number of threads is that of an accelerator.
+    threads
+        Of one rank.
+    precision
+        ``fp32``, ``bf16`` or ``fp16``.
+    network
+        Most of its operations decide whether convolutions or matrix products make the peak.
+    """
+    own = ceilings[(ceilings["threads"] == threads) | ceilings["threads"].isna()]
+    kinds = ("convolution", "gemm") if _is_convolutional(network) else ("gemm", "convolution")
+    peaks = next((rows for kind in kinds if len(rows := _known(own, kind, precision))), own.iloc[:0])
+    memory = _known(own, "memory", "")
+    missing = [words for words, rows in ((f"peak in {precision}", peaks), ("memory bandwidth", memory)) if rows.empty]
+    reason = f"no measured {' and no '.join(missing)} of a rank with {threads} threads" if missing else ""
+    sources = dict.fromkeys([*peaks["source"].astype(str), *memory["source"].astype(str)])
+    return RankRates(_highest(peaks), _highest(memory), ", ".join(sources), reason)
+
+
+def measured_exchange(link_fits: pd.DataFrame, nodes: int) -> Exchange:
+    """Return what the measured allreduces say of a ring over some nodes.
+
+    Parameters
+    ----------
+    link_fits
+        Table ``link_fits``: lines over message sizes, of calls and of transfers, inside a node and between nodes.
+    nodes
+        Of the ring. Where the links between nodes were not measured, those inside a node are *assumed*.
+    """
+    wanted = "node" if nodes == 1 else "network"
+    known = link_fits[link_fits["latency_s"].notna() & (link_fits["ranks"] > 1)]
+    rows = known[known["scope"] == wanted]
+    assumed = ""
+    if rows.empty and nodes > 1 and len(known):
+        rows, assumed = known, "links between nodes were not measured: those inside a node are assumed"
+    if rows.empty:
+        return Exchange(MEASURED_LINK, NAN, NAN, NAN, "", reason="no allreduce was measured")
+    transfer, call = (_widest(rows[rows["what"] == what]) for what in (TRANSFER, CALL))
+    line = transfer if transfer is not None else call
+    assert line is not None
+    ring = _ring(line)
+    waiting_s = 0.0
+    if transfer is not None and call is not None:
+        waiting_s = max(float(call["latency_s"]) - float(transfer["latency_s"]), 0.0)
+    return Exchange(
+        MEASURED_LINK, ring.latency_s, ring.link_bit_per_s, waiting_s, str(line["source"]), assumed, ring.reason
+    )
+
+
+def assumed_exchange(link: AssumedLink, measured: Exchange) -> Exchange:
+    """Return an exchange over an assumed link; what a call waits for besides stays as measured."""
+    waiting_s = 0.0 if math.isnan(measured.coordination_s) else measured.coordination_s
+    return Exchange(
+        name=link.name,
+        latency_s=link.latency_s,
+        link_bit_per_s=8 * link.bandwidth_bytes_per_s,
+        coordination_s=waiting_s,
+        source=measured.source,
+        assumed=f"{8 * link.bandwidth_bytes_per_s / 1e9:g} Gbit/s and {link.latency_s:g} s per hop; "
+        f"coordination of {waiting_s * 1e3:.3g} ms per message as measured",
+    )
+
+
+def exchange_s(
+    parameters: float, exchange: Exchange, ranks: int, compression: str, fusion_bytes: float | None
+) -> float:
+    """Return the time of exchanging the gradients of a step [s]: ring allreduces (Barrachina et al. 2023, eq. 1).
+
+    Parameters
+    ----------
+    parameters
+        Numbers that are exchanged.
+    exchange
+        Links; the time that ranks add numbers is in their rate.
+    ranks
+        One rank exchanges nothing.
+    compression
+        Of the messages; the time to convert is not modelled.
+    fusion_bytes
+        Largest message; None: all gradients in one.
+    """
+    if ranks == 1:
+        return 0.0
+    messages = count_messages(parameters, fusion_bytes)
+    ring = Ring(ranks, exchange.latency_s, exchange.link_bit_per_s)
+    ratio = COMPRESSION_RATIOS[compression]
+    message_s = float(ring_allreduce_s(parameters * GRADIENT_BYTES / messages, ring, GRADIENT_BYTES, ratio))
+    return messages * (exchange.coordination_s + message_s)
+
+
+def count_messages(parameters: float, fusion_bytes: float | None) -> int:
+    """Return how many messages of at most so many bytes the gradients make; one if there is no limit."""
+    return 1 if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
+
+
+def _is_convolutional(network: LayerList) -> bool:
+    flop = [(layer.kind in CONVOLUTIONS, count_forward_flop(layer)) for layer in network.layers]
+    return sum(count for convolution, count in flop if convolution) > sum(count for _, count in flop) / 2
+
+
+def _known(ceilings: pd.DataFrame, kind: str, precision: str) -> pd.DataFrame:
+    return ceilings[(ceilings["kind"] == kind) & (ceilings["precision"] == precision) & ceilings["value"].notna()]
+
+
+def _highest(rows: pd.DataFrame) -> float:
+    return float(rows["value"].max()) if len(rows) else NAN
+
+
+def _widest(rows: pd.DataFrame) -> "pd.Series | None":
+    """Return the fit over the most ranks."""
+    return rows.sort_values("ranks").iloc[-1] if len(rows) else None
+
+
+def _ring(row: "pd.Series") -> RingLink:
+    fit = LinkFit(
+        latency_s=float(row["latency_s"]),
+        latency_error_s=float(row["latency_error_s"]),
+        bandwidth_bytes_per_s=float(row["bandwidth_bytes_per_s"]),
+        bandwidth_error_bytes_per_s=float(row["bandwidth_error_bytes_per_s"]),
+        n=int(row["n"]),
+        misfit_ratio=float(row["misfit_ratio"]),
+        reason=str(row["reason"]),
+    )
+    return derive_ring_link(fit, int(row["ranks"]))

@@ -1,0 +1,69 @@
+"""Intervals of predictions from the errors that the model itself made where it could be compared with measurements."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+FEWEST_ERRORS = 3
+"""Mean and standard deviation of two numbers say nothing of a third."""
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class ErrorInterval:
+    """Between which factors of a prediction the measurement is expected.
+
+    Attributes
+    ----------
+    low_ratio, high_ratio
+        Measured over predicted; NaN without an interval.
+    n
+        Held-out points.
+    basis
+        What the interval stands on, or why there is none.
+    """
+
+    low_ratio: float
+    high_ratio: float
+    n: int
+    basis: str
+
+    def around(self, predicted: float) -> tuple[float, float]:
+        """Return the bounds around a prediction."""
+        return predicted * self.low_ratio, predicted * self.high_ratio
+
+
+def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: str) -> ErrorInterval:
+    """Return the interval of a further prediction of the same kind.
+
+    Parameters
+    ----------
+    measured, predicted
+        Held-out points, which the model was not scaled to.
+    kind
+        What was predicted from what, in words.
+
+    Returns
+    -------
+    ErrorInterval
+        The t interval of a new observation of log(measured / predicted), ``mean +- t s sqrt(1 + 1 / n)`` at 95 %;
+        widened, where it is narrower, to hold every error that was seen and the prediction itself.
+    """
+    errors = np.log(np.asarray(measured, float) / np.asarray(predicted, float))
+    errors = errors[np.isfinite(errors)]
+    n = len(errors)
+    if n < FEWEST_ERRORS:
+        return ErrorInterval(
+            math.nan, math.nan, n, f"no interval: {n} held-out points of {kind}, expected {FEWEST_ERRORS}"
+        )
+    reach = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * errors.std(ddof=1) * math.sqrt(1 + 1 / n)
+    low = min(errors.mean() - reach, errors.min(), 0.0)
+    high = max(errors.mean() + reach, errors.max(), 0.0)
+    basis = (
+        f"t interval (95 %) of log(measured / predicted) over {n} held-out points of {kind}; those of one "
+        "variant share measurements"
+    )
+    return ErrorInterval(math.exp(low), math.exp(high), n, basis)

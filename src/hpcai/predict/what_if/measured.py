@@ -1,0 +1,128 @@
+"""What a study measured, as the predictions start from it: points with a step time, and models of their steps."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.predict.training.layers import LayerList
+from hpcai.predict.training.roofline_cost import CostModel
+from hpcai.predict.what_if.hardware import PRECISION_BYTES, Exchange, RankRates, measured_exchange, rank_rates
+from hpcai.predict.what_if.step_model import Setting, StepModel, roofline_model, setting_of
+
+COST_MODEL: CostModel = "full"
+STEP_SOURCE = "results/tables/scales.parquet"
+
+
+@dataclass(frozen=True)
+class StudyTables:
+    """Tables of a study by their names.
+
+    Attributes
+    ----------
+    scales, scores, runs, link_fits, ceilings
+        As in ``results/tables``.
+    """
+
+    scales: pd.DataFrame
+    scores: pd.DataFrame
+    runs: pd.DataFrame
+    link_fits: pd.DataFrame
+    ceilings: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measured scale of a benchmark and variant.
+
+    Attributes
+    ----------
+    row
+        Of the table of scales.
+    setting
+        How its runs trained.
+    step_s
+        Median step of its runs.
+    """
+
+    row: Mapping[Any, Any]
+    setting: Setting
+    step_s: float
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return str(self.row["benchmark"])
+
+    @property
+    def variant(self) -> str:
+        """Name of the variant."""
+        return str(self.row["variant"])
+
+    @property
+    def scale(self) -> str:
+        """Nodes x ranks per node."""
+        return str(self.row["scale"])
+
+
+@dataclass(frozen=True)
+class MeasuredStudy:
+    """Points of a study and models of their steps.
+
+    Attributes
+    ----------
+    points
+        Scales with a step time and a list of layers, in the order of the table.
+    overlap
+        Whether gradients are exchanged while others are computed.
+    """
+
+    tables: StudyTables
+    layers: Mapping[str, LayerList]
+    machine: Machine
+    points: tuple[Point, ...]
+    overlap: bool = False
+
+    @classmethod
+    def of(
+        cls, tables: StudyTables, layers: Mapping[str, LayerList], machine: Machine, *, overlap: bool = False
+    ) -> "MeasuredStudy":
+        """Take the points that a prediction can start from out of the tables."""
+        known = tables.scales[(tables.scales["step_time_median_s"] > 0) & tables.scales["benchmark"].isin(list(layers))]
+        points = tuple(
+            Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records")
+        )
+        return cls(tables, layers, machine, points, overlap)
+
+    def series(self) -> Iterator[tuple[Point, ...]]:
+        """Yield the points of each benchmark and variant, fewest ranks first."""
+        groups: dict[tuple[str, str], list[Point]] = {}
+        for point in self.points:
+            groups.setdefault((point.benchmark, point.variant), []).append(point)
+        for points in groups.values():
+            yield tuple(sorted(points, key=lambda point: point.setting.ranks))
+
+    def exchange(self, nodes: int) -> Exchange:
+        """Return the measured exchange inside a node (1) or between nodes (more)."""
+        return measured_exchange(self.tables.link_fits, nodes)
+
+    def rates(self, benchmark: str) -> dict[str, RankRates]:
+        """Return the measured roofs of a rank by precision."""
+        network = self.layers[benchmark]
+        return {
+            precision: rank_rates(self.tables.ceilings, self.machine.cores_per_rank, precision, network)
+            for precision in PRECISION_BYTES
+        }
+
+    def model(self, benchmark: str, cost_model: CostModel = COST_MODEL) -> StepModel:
+        """Return the model of a benchmark's step by the roofline."""
+        model = roofline_model(self.layers[benchmark], self.rates(benchmark), cost_model)
+        return replace(model, overlap=self.overlap)
+
+    def sources(self, benchmark: str, exchange: Exchange) -> str:
+        """Return the raw files that a step of a benchmark is predicted from."""
+        files = [STEP_SOURCE, f"results/characterise/layers/{benchmark}.json"]
+        rates = self.rates(benchmark)["fp32"].source
+        return ", ".join(dict.fromkeys(filter(None, [*files, *rates.split(", "), exchange.source])))

@@ -1,0 +1,200 @@
+"""From a predicted step to a row: rate, speedup, valid rate and time to train, with their intervals."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from hpcai.predict.what_if.measured import MeasuredStudy, Point
+from hpcai.predict.what_if.published_epochs import PublishedEpochs
+from hpcai.predict.what_if.step_model import NO_STEP, StepModel
+from hpcai.predict.what_if.training_time import epochs_at, measure_parts
+
+if TYPE_CHECKING:
+    from hpcai.predict.what_if.answers import Case
+
+NO_OVERLAP = "computing and exchange one after the other (no overlap)"
+OVERLAP = "messages travel one after the other while gradients are computed, ready at equal intervals (overlap)"
+GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
+BOUNDS = ("", "low_", "high_")
+NO_TRAINING = "no run of the scale that one starts from reached its target"
+NO_QUALITY = "no quality coefficient was measured: the suite has no exponent, or no run reached a quality"
+
+
+def complete_row(
+    study: MeasuredStudy, case: "Case", points: Sequence[Point], curves: Mapping[str, PublishedEpochs]
+) -> dict[str, Any]:
+    """Return the row of one prediction; without a step it has its reason and no numbers.
+
+    Parameters
+    ----------
+    study
+        Measured points and models.
+    case
+        What is predicted.
+    points
+        All measured points of the variant.
+    curves
+        Epochs over batch by benchmark.
+    """
+    start = case.start
+    model = study.model(start.benchmark)
+    measured = study.exchange(start.setting.nodes)
+    factor, reason = model.calibrate(start.setting, measured, start.step_s)
+    step = replace(NO_STEP, reason=reason)
+    if not reason:
+        step = model.estimate(case.setting, case.exchange, factor)
+    row = {**_head(study, case, points), "reason": _why_not(study, case) or step.reason}
+    if row["reason"]:
+        return row
+    low_s, high_s = case.interval.around(step.step_s)
+    steps = dict(zip(BOUNDS, (step.step_s, low_s, high_s), strict=True))
+    parts = {
+        "compute_s": step.compute_s,
+        "communication_s": step.communication_s,
+        "communication_share_ratio": step.exposed_s / step.step_s,
+        "calibration_ratio": factor,
+        "interval_basis": case.interval.basis,
+        "interval_n": case.interval.n,
+    }
+    rates = _rates(case, steps)
+    outcome = {**_named("step_{}s", steps), **_named("rate_{}samples_per_s", rates), **_speedups(case, points, rates)}
+    scores, words = _score(study, case, rates)
+    times, more = _times(study, case, steps, curves)
+    assumed = "; ".join(
+        filter(None, (*_taken_for_granted(case, model, factor), case.exchange.assumed, *case.assumed, words, more))
+    )
+    return {**row, **parts, **outcome, **scores, **times, "assumed": assumed}
+
+
+def _taken_for_granted(case: "Case", model: StepModel, factor: float) -> tuple[str, ...]:
+    start = case.start
+    return (
+        f"computing takes {factor:.3g} times what the {model.words} says, as at {start.scale}: input, loss and "
+        "contention between ranks are in the factor",
+        OVERLAP if model.overlap else NO_OVERLAP,
+        GROUPS if start.row["batchnorm_group"] > 1 else "",
+    )
+
+
+def _head(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> dict[str, Any]:
+    setting, start = case.setting, case.start
+    base = _baseline(start, points)
+    return {
+        "benchmark": start.benchmark,
+        "variant": start.variant,
+        "from_scale": start.scale,
+        "scale_words": setting.scale,
+        "nodes": setting.nodes,
+        "ranks": setting.ranks,
+        "link": case.exchange.name,
+        "precision": setting.precision,
+        "compression": setting.compression,
+        "global_batch_samples": setting.global_batch,
+        "regime": case.regime,
+        "question": case.question,
+        "baseline": base.scale,
+        "baseline_ranks": base.setting.ranks,
+        "extrapolated": _extrapolated(study, case, points),
+        "method": "modelled",
+        "source": study.sources(start.benchmark, case.exchange),
+    }
+
+
+def _why_not(study: MeasuredStudy, case: "Case") -> str:
+    """Return why there is no such training; blank if there could be one."""
+    setting, most = case.setting, study.machine.ranks_per_node
+    if setting.ranks % setting.nodes:
+        return f"{setting.ranks} ranks cannot be divided evenly among {setting.nodes} nodes with at most {most} each"
+    if case.question == "link" and setting.ranks == 1:
+        return "one rank exchanges nothing: no scale with more ranks was measured"
+    return setting.why_impossible
+
+
+def _baseline(start: Point, points: Sequence[Point]) -> Point:
+    """Return the point that the study compares with, else that of the fewest ranks."""
+    named = str(start.row.get("baseline") or "")
+    return next((point for point in points if point.scale == named), points[0])
+
+
+def _extrapolated(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> str:
+    """Return in words how far a prediction is from what was measured; blank if it is not."""
+    largest = max(point.setting.ranks for point in points)
+    smallest = min(point.setting.micro_batch for point in points)
+    ranks, batch, nodes = case.setting.ranks, case.setting.micro_batch, study.machine.nodes
+    words = []
+    if ranks > largest:
+        words.append(f"{ranks} ranks are {ranks / largest:g} times the largest measured scale ({largest})")
+    if 1 <= batch < smallest:
+        words.append(f"{batch:g} samples of a rank are fewer than were measured ({smallest:g})")
+    if case.setting.nodes > nodes:
+        words.append(f"{case.setting.nodes} nodes are more than the machine has ({nodes})")
+    return "; ".join(words)
+
+
+def _rates(case: "Case", steps: Mapping[str, float]) -> dict[str, float]:
+    """Return samples per second: the measured rate where one starts from, times the predicted change."""
+    start = case.start
+    by_steps = start.setting.global_batch / start.step_s
+    measured = float(start.row["train_rate_mean_samples_per_s"])
+    scale = measured / by_steps if measured > 0 else 1.0
+    return _inverse({bound: scale * case.setting.global_batch / value for bound, value in steps.items()})
+
+
+def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float]) -> dict[str, float]:
+    base = _baseline(case.start, points)
+    compared = float(base.row["train_rate_mean_samples_per_s"])
+    if not compared > 0:
+        return {}
+    speedups = {bound: rate / compared for bound, rate in rates.items()}
+    more = case.setting.ranks / base.setting.ranks
+    efficiencies = {bound: value / more for bound, value in speedups.items()}
+    return {**_named("speedup_{}ratio", speedups), **_named("efficiency_{}ratio", efficiencies)}
+
+
+def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:
+    """Return operations per second and those that count at the measured quality, and what they assume."""
+    scores, start = study.tables.scores, case.start
+    own = (scores["benchmark"] == start.benchmark) & (scores["variant"] == start.variant)
+    rows = scores[own & (scores["scale"] == start.scale)]
+    if rows.empty:
+        return {"valid_rate_reason": "the scale that one starts from has no score"}, ""
+    score = rows.iloc[0]
+    flop, coefficient = float(score["flop_per_sample"]), float(score["quality_coefficient_ratio"])
+    found: dict[str, Any] = _named("rate_{}flop_per_s", {bound: rate * flop for bound, rate in rates.items()})
+    if not coefficient > 0:
+        return {**found, "valid_rate_reason": NO_QUALITY}, ""
+    valid = {bound: rate * flop * coefficient for bound, rate in rates.items()}
+    return {**found, **_named("valid_rate_{}flop_per_s", valid)}, f"quality as measured at {start.scale}"
+
+
+def _times(
+    study: MeasuredStudy, case: "Case", steps: Mapping[str, float], curves: Mapping[str, PublishedEpochs]
+) -> tuple[dict[str, Any], str]:
+    """Return the time to train, and what it assumes."""
+    start = case.start
+    parts = measure_parts(study.tables.runs, start.benchmark, start.variant, start.scale)
+    if parts is None:
+        return {"time_to_train_reason": NO_TRAINING, "epochs_basis": NO_TRAINING}, ""
+    batches = (start.setting.global_batch, case.setting.global_batch)
+    epochs = epochs_at(parts, batches, start.benchmark, curves)
+    found: dict[str, Any] = {"epochs": epochs.number, "epochs_basis": epochs.basis}
+    if math.isnan(epochs.number):
+        return {**found, "time_to_train_reason": epochs.basis}, ""
+    fewer_steps = batches[0] / batches[1]
+    times = {
+        bound: parts.time_to_train_s(epochs.number, fewer_steps * value / start.step_s)
+        for bound, value in steps.items()
+    }
+    words = f"staging, the evaluations of an epoch and the rest of a training take as long as at {start.scale}"
+    scatter = "the interval holds the error of the step, not the scatter of the epochs"
+    return {**found, **_named("time_to_train_{}s", times)}, f"{words}; {scatter}"
+
+
+def _named(pattern: str, values: Mapping[str, float]) -> dict[str, float]:
+    return {pattern.format(bound): value for bound, value in values.items()}
+
+
+def _inverse(values: Mapping[str, float]) -> dict[str, float]:
+    """Return bounds of what falls as its cause rises: low and high change places."""
+    return {"": values[""], "low_": values["high_"], "high_": values["low_"]}

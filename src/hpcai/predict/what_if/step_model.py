@@ -1,0 +1,230 @@
+"""The time of a step of a measured training at another scale, link, precision or compression.
+
+Computing is the roofline of the layers (or kernel regressors) times one factor, by which the model meets the measured
+step at the scale that one starts from. Exchanging gradients is a ring allreduce over measured or assumed links, after
+computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
+become ready at equal intervals of the backward pass and travel one after the other.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import pandas as pd
+from scipy.optimize import brentq
+
+from hpcai.predict.training.layers import LayerList, count_parameters
+from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
+from hpcai.predict.training.step import OPTIMIZER_PASSES
+from hpcai.predict.what_if.hardware import (
+    GRADIENT_BYTES,
+    PRECISION_BYTES,
+    Exchange,
+    RankRates,
+    count_messages,
+    exchange_s,
+)
+
+Row = Mapping[Any, Any]
+
+
+class ComputeTime(NamedTuple):
+    """Time of one micro-batch forward and backward, and of one update of the weights [s]."""
+
+    forward_s: float
+    backward_s: float
+    update_s: float
+
+
+Compute = Callable[[float, str], ComputeTime]
+"""Time to compute from samples and precision; NaN where it is not known."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a training runs.
+
+    Attributes
+    ----------
+    nodes, ranks
+        Where.
+    global_batch
+        Samples of a step over all ranks.
+    fusion_bytes
+        Largest message of gradients; None: all in one.
+    """
+
+    nodes: int
+    ranks: int
+    global_batch: int
+    precision: str
+    compression: str
+    accumulation: int = 1
+    fusion_bytes: float | None = None
+
+    @property
+    def micro_batch(self) -> float:
+        """Samples that a rank computes at once; below 1 or broken: it cannot run."""
+        return self.global_batch / self.ranks / self.accumulation
+
+    @property
+    def why_impossible(self) -> str:
+        """Return why a training cannot run like this; blank if it can."""
+        if self.micro_batch >= 1 and self.micro_batch == int(self.micro_batch):
+            return ""
+        parts = f"{self.ranks} ranks" + (
+            f" with {self.accumulation} micro-batches each" if self.accumulation > 1 else ""
+        )
+        return f"a global batch of {self.global_batch} samples cannot be divided evenly among {parts}"
+
+    @property
+    def scale(self) -> str:
+        """Nodes x ranks per node."""
+        return f"n{self.nodes}x{self.ranks // self.nodes}"
+
+
+@dataclass(frozen=True)
+class PredictedStep:
+    """Parts of a step [s]; NaN with a reason where it could not be predicted.
+
+    Attributes
+    ----------
+    compute_s, communication_s
+        All of computing, and all messages.
+    exposed_s
+        What communication adds to computing: all of it without overlap.
+    """
+
+    compute_s: float
+    communication_s: float
+    exposed_s: float
+    reason: str = ""
+
+    @property
+    def step_s(self) -> float:
+        """Computing, and what of the exchange does not happen meanwhile."""
+        return self.compute_s + self.exposed_s
+
+
+NO_STEP = PredictedStep(math.nan, math.nan, math.nan)
+
+
+@dataclass(frozen=True)
+class StepModel:
+    """The model of one benchmark's step, before it is scaled to a measurement.
+
+    Attributes
+    ----------
+    compute
+        Time to compute.
+    parameters
+        Numbers that are exchanged.
+    words
+        The model of computing, for the method of tables.
+    overlap
+        Whether messages travel during the backward pass.
+    """
+
+    compute: Compute
+    parameters: int
+    words: str
+    overlap: bool = False
+
+    def estimate(self, setting: Setting, exchange: Exchange, factor: float = 1.0) -> PredictedStep:
+        """Return the parts of a step.
+
+        Parameters
+        ----------
+        setting
+            How the training runs.
+        exchange
+            Links between its ranks.
+        factor
+            Measured over modelled time to compute, where one starts from.
+        """
+        if setting.why_impossible:
+            return replace(NO_STEP, reason=setting.why_impossible)
+        times = self.compute(setting.micro_batch, setting.precision)
+        compute_s = factor * (setting.accumulation * (times.forward_s + times.backward_s) + times.update_s)
+        communication_s = exchange_s(
+            self.parameters, exchange, setting.ranks, setting.compression, setting.fusion_bytes
+        )
+        exposed_s = communication_s
+        if self.overlap:
+            messages = count_messages(self.parameters, setting.fusion_bytes)
+            # The last message waits for the last gradient; all of them cannot end before the first has waited.
+            hidden_s = factor * times.backward_s * (1 - 1 / messages)
+            exposed_s = max(communication_s / messages, communication_s - hidden_s)
+        reason = "" if math.isfinite(compute_s) else f"no model of computing in {setting.precision} ({self.words})"
+        reason = reason or _why_unknown(communication_s, exchange)
+        return PredictedStep(compute_s, communication_s, exposed_s, reason)
+
+    def calibrate(self, setting: Setting, exchange: Exchange, measured_s: float) -> tuple[float, str]:
+        """Return the factor by which the model meets a measured step, or NaN and why there is none."""
+        raw = replace(self, overlap=False).estimate(setting, exchange)
+        if raw.reason:
+            return math.nan, raw.reason
+        factor = (measured_s - raw.communication_s) / raw.compute_s
+        if self.overlap:
+            # The step grows with the factor: the smallest one that meets the measurement lies between these two.
+            factor = _solve(
+                lambda one: self.estimate(setting, exchange, one).step_s - measured_s, measured_s / raw.compute_s
+            )
+        if not factor > 0:
+            return math.nan, (
+                f"the modelled exchange at {setting.scale} takes {raw.communication_s:.3g} s, not less than the "
+                f"measured step of {measured_s:.3g} s"
+            )
+        return factor, ""
+
+
+def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_model: CostModel = "full") -> StepModel:
+    """Return the step of a network by the roofline with the rates of each precision.
+
+    With ``full`` the update is gradient descent with momentum on float32 weights; the others have none.
+    """
+    work, parameters = count_work(network.layers, cost_model), count_parameters(network)
+    passes = OPTIMIZER_PASSES["momentum" if cost_model == "full" else "none"]
+
+    def compute(samples: float, precision: str) -> ComputeTime:
+        roofs = rates.get(precision)
+        if roofs is None or roofs.reason:
+            return ComputeTime(math.nan, math.nan, math.nan)
+        memory = roofs.memory_bytes_per_s
+        times = time_layers(work, samples, roofs.peak_flop_per_s, memory, PRECISION_BYTES[precision])
+        update_s = passes * parameters * GRADIENT_BYTES / memory
+        return ComputeTime(float(times.all_forward_s.sum()), float(times.all_backward_s.sum()), update_s)
+
+    return StepModel(compute, parameters, f"roofline {cost_model}")
+
+
+def setting_of(row: Row) -> Setting:
+    """Return how the runs of a row of the table of scales trained."""
+    fusion = row["fusion_bytes"]
+    return Setting(
+        nodes=int(row["nodes"]),
+        ranks=int(row["ranks"]),
+        global_batch=int(row["global_batch_samples"]),
+        precision=str(row["precision"]),
+        compression=str(row["compression"]),
+        accumulation=int(row["accumulation"]),
+        fusion_bytes=None if pd.isna(fusion) else float(fusion),
+    )
+
+
+def at_ranks(base: Setting, ranks: int, ranks_per_node: int, regime: str) -> Setting:
+    """Return a setting at another number of ranks: the same global batch (strong), or batch per rank (weak)."""
+    nodes = math.ceil(ranks / ranks_per_node)
+    batch = base.global_batch if regime == "strong" else base.global_batch * ranks // base.ranks
+    return replace(base, nodes=nodes, ranks=ranks, global_batch=batch)
+
+
+def _solve(excess: Callable[[float], float], most: float) -> float:
+    """Return the factor at which a step meets its measurement, or NaN if even the smallest takes longer."""
+    least = most * 1e-9
+    return float(brentq(excess, least, most)) if excess(least) < 0 <= excess(most) else math.nan
+
+
+def _why_unknown(communication_s: float, exchange: Exchange) -> str:
+    return "" if math.isfinite(communication_s) else exchange.reason or "the time of the exchange is not known"

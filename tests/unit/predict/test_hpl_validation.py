@@ -1,0 +1,120 @@
+"""Predictions of own HPL runs from measured rates, against sums written out here and published measurements."""
+
+from collections.abc import Hashable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpcai.predict.hpl_validation import average_rates, predict_time_s, validate_hpl
+
+GEMM, TRSM, PANEL = 56.4e9, 42e9, 39.6e9
+
+
+def rates(**changes: float) -> pd.DataFrame:
+    """Rates of a test of N = 8000, NB = 192, the same for all orders unless changed."""
+    values = {"dgemm": GEMM, "dtrsm": TRSM, "panel": PANEL, **changes}
+    return pd.DataFrame(
+        [
+            {
+                "routine": routine,
+                "remaining_order": order,
+                "block": 192,
+                "process_rows": rows,
+                "process_columns": columns,
+                "rate_flop_per_s": rate,
+            }
+            for routine, rate in values.items()
+            for order in (1000, 8000)
+            for rows, columns in ((1, 1), (1, 2), (2, 1))
+        ]
+    )
+
+
+def run(**changes: object) -> pd.DataFrame:
+    row: dict[str, object] = {
+        "order": 8000, "block": 192, "process_rows": 1, "process_columns": 1, "attempt": 1, "measured_time_s": 6.295,
+        "measured_rate_flop_per_s": 5.4e10, "residual": 0.002, "threshold": 16.0, "verdict": "passed",
+        "cpu_ratio": 0.995, "steal_ratio": 0.0, "accepted": True, "reason": "", "source": "hpl_run.json",
+    }  # fmt: skip
+    return pd.DataFrame([{**row, **changes}])
+
+
+def predicted(process_rows: int, process_columns: int, table: pd.DataFrame) -> dict[str, float]:
+    found = validate_hpl(run(process_rows=process_rows, process_columns=process_columns), table)
+    return dict(zip(found["model"], found["predicted_time_s"], strict=True))
+
+
+def test_one_process_gives_the_golden_times() -> None:
+    times = predicted(1, 1, rates())
+    assert times["GEMM only"] == pytest.approx(5.835883, abs=1e-6)
+    assert times["three rates"] == pytest.approx(6.135010, abs=1e-6)
+    assert times["credited / GEMM rate"] == pytest.approx((2 / 3 * 8000**3 + 1.5 * 8000**2) / GEMM, rel=1e-12)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (2, 1)])
+def test_grids_share_the_solve_by_columns_and_the_panel_by_rows(rows: int, columns: int) -> None:
+    expected = 0.0
+    for step in range(1, 8000 // 192 + 1):
+        m = 8000 - step * 192
+        expected += 2 * 192 * m**2 / (rows * columns * GEMM)
+        expected += 192**2 * m / (columns * TRSM)
+        expected += (192**2 * (m + 192) - 192**3 / 3) / (rows * PANEL)
+    assert predicted(rows, columns, rates())["three rates"] == pytest.approx(expected, rel=1e-9)
+
+
+def test_rates_are_interpolated_over_the_order() -> None:
+    table = rates()
+    slow = (table["routine"] == "dgemm") & (table["remaining_order"] == 1000)
+    table.loc[slow, "rate_flop_per_s"] = GEMM / 2
+    m = 8000.0 - 192 * np.arange(1, 42)
+    rate = np.where(m < 1000, GEMM / 2, GEMM / 2 + GEMM / 2 * (m - 1000) / 7000)
+    expected = float((2 * 192 * m**2).sum() / (2 * 192 * m**2 / rate).sum())
+    assert average_rates(8000, 192, 1, 1, table).gemm == pytest.approx(expected, rel=1e-12)
+    assert average_rates(8000, 192, 1, 1, table).trsm == pytest.approx(TRSM)
+
+
+def test_error_and_goal_are_stated_for_every_run_and_model() -> None:
+    found = validate_hpl(run(), rates())
+    assert list(found["model"]) == ["three rates", "GEMM only", "credited / GEMM rate"]
+    assert list(found["error_ratio"]) == pytest.approx([-0.0254, -0.0729, -0.0384], abs=1e-3)
+    assert list(found["within_goal"]) == [True, True, True]
+    assert list(validate_hpl(run(), rates(), goal_ratio=0.05)["within_goal"]) == [True, False, True]
+    assert found["method"].str.startswith("modelled").all()
+
+
+def test_a_run_that_is_not_accepted_has_no_verdict() -> None:
+    found = validate_hpl(run(accepted=False, reason="the cores were shared"), rates())
+    assert found["within_goal"].isna().all()
+    assert set(found["reason"]) == {"the cores were shared"}
+    assert found["error_ratio"].notna().all()
+
+
+def test_unknown_rates_predict_nothing_and_say_so() -> None:
+    three, update, _ = validate_hpl(run(), rates(panel=float("nan"))).to_dict("records")
+    assert np.isnan(three["predicted_time_s"])
+    assert "rates it needs were not measured" in three["reason"]
+    assert update["predicted_time_s"] == pytest.approx(5.835883, abs=1e-6)
+    other_block = validate_hpl(run(block=128), rates())
+    assert other_block["predicted_time_s"].isna().all()
+    assert other_block["within_goal"].isna().all()
+
+
+def test_a_run_that_failed_to_start_keeps_its_reason() -> None:
+    missing = run(measured_time_s=float("nan"), accepted=False, reason="not measured: no hpcc", verdict="not measured")
+    found = validate_hpl(missing, rates())
+    assert found["error_ratio"].isna().all()
+    assert set(found["reason"]) == {"not measured: no hpcc"}
+
+
+def test_nothing_measured_gives_an_empty_table_with_its_columns() -> None:
+    found = validate_hpl(run().iloc[:0], rates().iloc[:0])
+    assert found.empty
+    assert {"model", "predicted_time_s", "within_goal"} <= set(found.columns)
+
+
+def test_the_remainder_of_the_order_is_left_out() -> None:
+    shape: dict[Hashable, int] = {"order": 8000, "block": 192, "process_rows": 1, "process_columns": 1}
+    average = average_rates(8000, 192, 1, 1, rates())
+    shorter = predict_time_s("GEMM only", shape, average)
+    assert shorter == pytest.approx(sum(2 * 192 * (8000 - k * 192) ** 2 for k in range(1, 42)) / GEMM, rel=1e-9)

@@ -1,0 +1,134 @@
+"""Intervals, overlap, messages and published epochs by themselves."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from unit.predict.what_if import studies
+
+from hpcai.predict.what_if import PublishedEpochs, fit_published_epochs
+from hpcai.predict.what_if.hardware import exchange_s, measured_exchange, rank_rates
+from hpcai.predict.what_if.intervals import interval_from
+from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel
+from hpcai.predict.what_if.training_time import TrainingParts, epochs_at
+
+PARTS = TrainingParts(1.0, 2.0, 0.5, 0.25, 10.0, 3)
+
+
+def test_interval_is_never_narrower_than_what_was_seen() -> None:
+    seen = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 5.0]
+    interval = interval_from(seen, [1.0] * 10, "a test")
+    assert interval.high_ratio == pytest.approx(5)
+    assert interval.low_ratio <= 1
+
+
+def test_interval_holds_the_prediction_even_if_all_errors_have_one_sign() -> None:
+    interval = interval_from([2.0, 2.01, 1.99], [1.0] * 3, "a test")
+    assert interval.low_ratio == 1
+    assert interval.around(3.0)[0] == 3.0
+
+
+def test_interval_of_two_errors_is_none() -> None:
+    interval = interval_from([2.0, 1.0], [1.0, 1.0], "a test")
+    assert math.isnan(interval.low_ratio)
+    assert interval.basis == "no interval: 2 held-out points of a test, expected 3"
+
+
+def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
+    exchange = measured_exchange(studies.link_fits(), 1)
+    whole, parts = (exchange_s(1000, exchange, 2, "none", size) for size in (None, 1000.0))
+    assert parts - whole == pytest.approx(3 * (studies.LATENCY_S + studies.WAITING_S))
+
+
+def test_network_is_used_between_nodes_and_assumed_only_where_it_was_not_measured() -> None:
+    fast = studies.link_fits("network").assign(bandwidth_bytes_per_s=5e9, source="network.json")
+    both = pd.concat([studies.link_fits(), fast])
+    assert measured_exchange(both, 2).link_bit_per_s == pytest.approx(8 * 5e9)
+    assert measured_exchange(both, 2).assumed == ""
+    assert "assumed" in measured_exchange(studies.link_fits(), 2).assumed
+
+
+def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
+    one = rank_rates(studies.ceilings(), 1, "fp32", studies.LAYERS)
+    assert (one.peak_flop_per_s, one.memory_bytes_per_s, one.reason) == (studies.PEAK, studies.MEMORY, "")
+    none = rank_rates(studies.ceilings(), 4, "fp32", studies.LAYERS)
+    assert none.reason == "no measured peak in fp32 and no memory bandwidth of a rank with 4 threads"
+    assert math.isnan(none.peak_flop_per_s)
+
+
+def _step(overlap: bool, fusion_bytes: float | None) -> float:
+    model = StepModel(lambda batch, precision: ComputeTime(0.1 * batch, 0.2 * batch, 0.01), 1000, "a test", overlap)
+    exchange = measured_exchange(studies.link_fits(), 1)
+    setting = Setting(1, 2, 4, "fp32", "none", fusion_bytes=fusion_bytes)
+    return model.estimate(setting, exchange).step_s
+
+
+def test_overlap_hides_all_but_the_last_message() -> None:
+    exchange = measured_exchange(studies.link_fits(), 1)
+    last = exchange_s(250, exchange, 2, "none", None)
+    assert _step(True, 1000.0) == pytest.approx(0.61 + last)
+    assert _step(False, 1000.0) == pytest.approx(0.61 + 4 * last)
+    assert _step(True, None) == _step(False, None)
+
+
+@pytest.mark.parametrize("measured_s", [0.5, 0.02])
+def test_factor_meets_the_measured_step_with_and_without_overlap(measured_s: float) -> None:
+    exchange = measured_exchange(studies.link_fits(), 1)
+    setting = Setting(1, 2, 4, "fp32", "none", accumulation=2, fusion_bytes=1000.0)
+    for overlap in (False, True):
+        model = StepModel(lambda batch, precision: ComputeTime(0.1, 0.2, 0.01), 1000, "a test", overlap)
+        factor, reason = model.calibrate(setting, exchange, measured_s)
+        assert reason == ""
+        assert model.estimate(setting, exchange, factor).step_s == pytest.approx(measured_s)
+
+
+def _published() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rows = [
+        {
+            "origin": "v3.0", "method": method, "submission": f"s{place}", "org": "A", "benchmark": "cosmoflow",
+            "system": f"x{place}", "scaling": "strong", "global_batch_samples": batch, "train_samples": 524288.0,
+            "epochs": epochs, "epochs_std": 0.1, "kept": 8, "run_s": 100.0 + place, "epoch_s": 1.0, "units": 8,
+            "compute_s": 90.0, "staging_share_ratio": 0.0, "evaluations": epochs,
+        }
+        for place, (method, batch, epochs) in enumerate(
+            [("published", 256, 10.0), ("published", 1024, 20.0), ("published", 4096, 40.0), ("measured", 16, 900.0)]
+        )
+    ]  # fmt: skip
+    results = pd.DataFrame(rows)
+    return results, results[["origin", "submission"]].assign(family="F")
+
+
+def _curve() -> PublishedEpochs:
+    references = pd.DataFrame(columns=["benchmark", "org", "train_samples", "global_batch_samples", "epochs", "kept"])
+    scales = pd.DataFrame({"benchmark": ["small"], "workload": ["cosmoflow"]})
+    return fit_published_epochs(*_published(), references, scales)["small"]
+
+
+def test_epochs_change_as_those_of_published_rounds() -> None:
+    curve = _curve()
+    same = epochs_at(PARTS, (16, 16), "small", {"small": curve})
+    assert same.number == 10
+    other = epochs_at(PARTS, (256, 1024), "small", {"small": curve})
+    assert 13 < other.number < 22
+    assert "published rounds of cosmoflow (524288 samples, 3 submissions)" in other.basis
+    assert "extrapolated" not in other.basis
+    assert "extrapolated" in epochs_at(PARTS, (16, 64), "small", {"small": curve}).basis
+    unknown = epochs_at(PARTS, (16, 64), "small", {})
+    assert math.isnan(unknown.number)
+    assert "16 samples were measured" in unknown.basis
+
+
+def test_curve_is_reproducible_and_needs_submissions() -> None:
+    assert _curve().change_ratio(256, 512) == _curve().change_ratio(256, 512)
+    assert _curve().change_ratio(256, 256) == pytest.approx(1)
+    results, systems = _published()
+    few = results[results["global_batch_samples"].isin([256, 16])]
+    scales = pd.DataFrame({"benchmark": ["small"], "workload": ["cosmoflow"]})
+    references = pd.DataFrame(columns=["benchmark", "train_samples", "global_batch_samples"])
+    assert fit_published_epochs(few, systems, references, scales) == {}
+
+
+def test_time_to_train_scales_only_its_steps() -> None:
+    times = PARTS.time_to_train_s(10, 1.0), PARTS.time_to_train_s(10, 0.5), PARTS.time_to_train_s(20, 1.0)
+    assert np.allclose(times, (1 + 25 + 0.25, 1 + 15 + 0.25, 1 + 50 + 0.25))

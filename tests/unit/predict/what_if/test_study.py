@@ -1,0 +1,230 @@
+"""Predictions of a study against the equations by hand: steps, rates, times to train, reasons and accuracy."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from unit.predict.kernels.made_regressors import make_constant_regressor
+from unit.predict.what_if import studies
+
+from hpcai.config.prediction import Prediction
+from hpcai.predict.kernels.step_estimate import estimate_step
+from hpcai.predict.what_if import StudyModels, predict_study
+
+CLOSE = 2e-3
+"""Element-wise layers and the update have a small part, which scales differently."""
+
+
+def predict(tables: Any, machine: Any = None, **asked: Any) -> dict[str, pd.DataFrame]:
+    models = StudyModels({"small": studies.LAYERS}, machine or studies.machine())
+    return predict_study(tables, models, Prediction.model_validate(asked))
+
+
+def only(frame: pd.DataFrame, **wanted: Any) -> "pd.Series[Any]":
+    for name, value in wanted.items():
+        frame = frame[frame[name] == value]
+    assert len(frame) == 1
+    return frame.iloc[0]
+
+
+def test_other_scale_by_hand() -> None:
+    found = predict(studies.tables(*studies.exact(1, 2)), ranks=[1, 2, 4])["predictions"]
+    row = only(found, question="scale")
+    expected = studies.compute_s(4) + studies.exchange_s(4)
+    assert (row["scale_words"], row["from_scale"], row["regime"]) == ("n2x2", "n1x2", "strong")
+    assert row["step_s"] == pytest.approx(expected, rel=CLOSE)
+    assert row["communication_s"] == pytest.approx(studies.exchange_s(4))
+    assert row["communication_share_ratio"] == pytest.approx(studies.exchange_s(4) / expected, rel=CLOSE)
+    assert row["calibration_ratio"] == pytest.approx(studies.FACTOR, rel=CLOSE)
+    base = studies.compute_s(16)
+    assert row["speedup_ratio"] == pytest.approx(base / expected, rel=CLOSE)
+    assert row["efficiency_ratio"] == pytest.approx(base / expected / 4, rel=CLOSE)
+    assert row["rate_flop_per_s"] == pytest.approx(16 / expected * 1e6, rel=CLOSE)
+    assert row["valid_rate_flop_per_s"] == pytest.approx(8 / expected * 1e6, rel=CLOSE)
+    assert row["time_to_train_s"] == pytest.approx(1 + 4 * (4 * expected + 0.5) + 0.25, rel=CLOSE)
+    assert row["epochs"] == 4
+    assert row["method"] == "modelled"
+    assert "links between nodes were not measured" in row["assumed"]
+    assert "4 ranks are 2 times the largest measured scale (2)" in row["extrapolated"]
+    assert "2 nodes are more than the machine has (1)" in row["extrapolated"]
+    assert {"memory.json", "gemm.json", "links.json"} <= set(row["source"].split(", "))
+
+
+def test_measured_rate_and_its_change() -> None:
+    rows = studies.exact(1, 2)
+    rows[1]["train_rate_mean_samples_per_s"] *= 0.5
+    row = only(predict(studies.tables(*rows), ranks=[4])["predictions"], question="scale")
+    expected = studies.compute_s(4) + studies.exchange_s(4)
+    assert row["rate_samples_per_s"] == pytest.approx(0.5 * 16 / expected, rel=CLOSE)
+
+
+def test_weak_regime_keeps_the_batch_of_a_rank_and_needs_epochs() -> None:
+    rows = [studies.scale(n, 8 * n, studies.compute_s(8) + studies.exchange_s(n)) for n in (1, 2)]
+    row = only(predict(studies.tables(*rows), ranks=[4])["predictions"], question="scale")
+    assert (row["regime"], row["global_batch_samples"]) == ("weak", 32)
+    assert row["step_s"] == pytest.approx(studies.compute_s(8) + studies.exchange_s(4), rel=CLOSE)
+    assert math.isnan(row["epochs"])
+    assert math.isnan(row["time_to_train_s"])
+    assert "no curve of published rounds" in row["time_to_train_reason"]
+
+
+def test_what_cannot_run_is_a_row_with_a_reason() -> None:
+    found = predict(studies.tables(*studies.exact(1, 2)), ranks=[32, 3])["predictions"]
+    many, odd = only(found, ranks=32), only(found, ranks=3)
+    assert many["reason"] == "a global batch of 16 samples cannot be divided evenly among 32 ranks"
+    assert odd["reason"] == "3 ranks cannot be divided evenly among 2 nodes with at most 2 each"
+    numbers = [name for name in found if name.endswith(("_s", "_ratio"))]
+    assert found[numbers].isna().all(axis=None)
+
+
+def test_other_link_changes_the_exchange_alone() -> None:
+    link = {"name": "fast", "bandwidth_bytes_per_s": "80 Gbit/s", "latency_s": 1e-6}
+    found = predict(studies.tables(*studies.exact(1, 2)), links=[link])["predictions"]
+    row = only(found, question="link")
+    exchange = studies.WAITING_S + 2 * 1e-6 + 4 * studies.PARAMETERS / 1e10
+    assert (row["link"], row["from_scale"], row["scale_words"]) == ("fast", "n1x2", "n1x2")
+    assert row["communication_s"] == pytest.approx(exchange)
+    assert row["compute_s"] == pytest.approx(studies.compute_s(8), rel=CLOSE)
+    assert math.isnan(row["step_low_s"])
+    assert row["interval_basis"] == "no interval: no point was measured over another link"
+    assert "coordination of 1 ms" in row["assumed"]
+
+
+def test_other_precision_and_compression() -> None:
+    found = predict(studies.tables(*studies.exact(1, 2)), precisions=["fp32", "bf16", "fp16"], compressions=["fp16"])
+    rows = found["predictions"]
+    half = only(rows, question="precision", precision="bf16", from_scale="n1x1")
+    assert half["compute_s"] == pytest.approx(studies.compute_s(16) / 4, rel=5e-3)
+    missing = only(rows, question="precision", precision="fp16", from_scale="n1x1")
+    assert missing["reason"] == "no model of computing in fp16 (roofline full)"
+    assert not (rows["precision"] == "fp32").loc[rows["question"] == "precision"].any()
+    small = only(rows, question="compression")
+    assert small["from_scale"] == "n1x2"
+    assert small["communication_s"] == pytest.approx(studies.exchange_s(2, 0.5))
+
+
+def test_accuracy_of_held_out_points_and_the_interval_they_make() -> None:
+    errors = (1.2, 0.9, 1.5, 1.1)
+    scales = []
+    for place, error in enumerate(errors):
+        one, two = studies.exact(1, 2)
+        scales += [one | {"variant": f"v{place}"}, two | {"variant": f"v{place}"}]
+        scales[-1]["step_time_median_s"] *= error
+    found = predict(studies.tables(*scales), ranks=[4])
+    accuracy = found["prediction_accuracy"]
+    more = accuracy[(accuracy["question"] == "more ranks")]
+    assert len(accuracy) == 2 * len(more) == 8
+    assert (1 / (1 + more["relative_error_ratio"])).tolist() == pytest.approx(errors, rel=CLOSE)
+    assert accuracy["used_for_interval"].all()
+    row = found["predictions"].iloc[0]
+    logs = np.log(errors)
+    reach = 3.182446305 * logs.std(ddof=1) * math.sqrt(1.25)
+    assert row["step_high_s"] / row["step_s"] == pytest.approx(math.exp(logs.mean() + reach), rel=CLOSE)
+    assert row["step_low_s"] / row["step_s"] == pytest.approx(math.exp(logs.mean() - reach), rel=CLOSE)
+    assert row["interval_n"] == 4
+    assert row["speedup_low_ratio"] < row["speedup_ratio"] < row["speedup_high_ratio"]
+    assert row["time_to_train_low_s"] < row["time_to_train_s"] < row["time_to_train_high_s"]
+
+
+def test_two_points_make_no_interval() -> None:
+    row = predict(studies.tables(*studies.exact(1, 2)), ranks=[4])["predictions"].iloc[0]
+    assert math.isnan(row["step_low_s"])
+    assert "1 held-out points of the step at more ranks" in row["interval_basis"]
+    assert row["interval_n"] == 1
+
+
+def test_variants_are_predicted_from_plainer_ones_that_differ_in_one_thing() -> None:
+    plain = studies.exact(2)[0]
+    packed = plain | {"variant": "packed", "compression": "fp16"}
+    both = plain | {"variant": "both", "compression": "fp16", "precision": "bf16"}
+    accuracy = predict(studies.tables(plain, packed, both))["prediction_accuracy"]
+    pairs = accuracy[["variant", "basis", "question"]].to_records(index=False).tolist()
+    assert pairs == [
+        ("packed", "n1x2 of variant fp32: the step with another compression", "compression"),
+        ("both", "n1x2 of variant packed: the step in another precision", "precision"),
+    ]
+    packed_row = only(accuracy, variant="packed")
+    assert packed_row["predicted_step_s"] == pytest.approx(studies.compute_s(8) + studies.exchange_s(2, 0.5), rel=CLOSE)
+
+
+def test_own_steps_against_the_roofline_without_a_factor() -> None:
+    steps = predict(studies.tables(*studies.exact(1, 2)))["own_steps"]
+    row = only(steps, scale="n1x2", cost_model="gemm", stage="step")
+    estimated = studies.compute_s(8) / studies.FACTOR + studies.exchange_s(2)
+    assert row["estimated_s"] == pytest.approx(estimated, rel=CLOSE)
+    assert row["relative_error_ratio"] == pytest.approx(estimated / row["measured_s"] - 1)
+    assert (row["origin"], row["batch"], row["overhead"]) == ("own run", 8, "none")
+    assert pd.isna(row["within_goal"])
+    alone = only(steps, scale="n1x1", cost_model="full", stage="communication")
+    assert alone["estimated_s"] == 0
+    assert math.isnan(alone["measured_s"])
+
+
+def test_step_shorter_than_its_modelled_exchange_has_a_reason() -> None:
+    rows = [studies.scale(2, 16, 0.5 * studies.exchange_s(2), baseline="n1x2")]
+    row = predict(studies.tables(*rows), ranks=[4])["predictions"].iloc[0]
+    assert "not less than the measured step" in row["reason"]
+    assert math.isnan(row["step_s"])
+
+
+def test_no_allreduce_measured() -> None:
+    found = predict(studies.tables(*studies.exact(1), fits=studies.link_fits().iloc[:0]), ranks=[2])["predictions"]
+    assert found.iloc[0]["reason"] == "no allreduce was measured"
+
+
+def test_no_training_that_converged_has_a_step_but_no_time_to_train() -> None:
+    rows = studies.exact(1, 2)
+    runs = [studies.run(2, 0.1, outcome="not converged")]
+    row = predict(studies.tables(*rows, runs=runs, scores=[studies.score(2, math.nan)]), ranks=[4])["predictions"].iloc[
+        0
+    ]
+    assert row["step_s"] > 0
+    assert math.isnan(row["time_to_train_s"])
+    assert row["time_to_train_reason"] == "no run of the scale that one starts from reached its target"
+    assert math.isnan(row["valid_rate_flop_per_s"])
+    assert "no quality coefficient" in row["valid_rate_reason"]
+    assert row["rate_flop_per_s"] > 0
+
+
+def test_staging_before_the_clock_is_not_counted() -> None:
+    rows = studies.exact(1, 2)
+    step = rows[1]["step_time_median_s"]
+    runs = [studies.run(2, step, time_staging=False, time_to_train_s=4 * (4 * step + 0.5) + 0.25)]
+    row = predict(studies.tables(*rows, runs=runs), ranks=[4])["predictions"].iloc[0]
+    expected = studies.compute_s(4) + studies.exchange_s(4)
+    assert row["time_to_train_s"] == pytest.approx(4 * (4 * expected + 0.5) + 0.25, rel=CLOSE)
+
+
+def test_nothing_asked_and_nothing_measured_keep_the_columns() -> None:
+    full, empty = (
+        predict(studies.tables(*studies.exact(1, 2)), ranks=[4]),
+        predict(studies.tables(*studies.exact(1, 2))),
+    )
+    assert full["predictions"].dtypes.equals(empty["predictions"].dtypes)
+    assert empty["predictions"].empty
+
+
+def test_regressors_are_compared_but_make_no_interval() -> None:
+    kernels = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
+    regressors = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in kernels}
+    models = StudyModels({"small": studies.LAYERS}, studies.machine(), regressors)
+    bf16 = studies.exact(2)[0] | {"variant": "bf16", "precision": "bf16"}
+    found = predict_study(studies.tables(*studies.exact(1, 2), bf16), models, Prediction())
+    steps = found["own_steps"]
+    row = only(steps, cost_model="regressors", scale="n1x2", variant="fp32", stage="step")
+    kernels_s = estimate_step(studies.LAYERS, 8, regressors).step_s
+    assert kernels_s >= 5e-3
+    assert row["estimated_s"] == pytest.approx(kernels_s + studies.exchange_s(2))
+    assert row["goal_ratio"] == 0.3
+    assert bool(row["within_goal"]) == (abs(row["relative_error_ratio"]) <= 0.3)
+    assert 0 < row["covered_ratio"] <= 1
+    other = only(steps, cost_model="regressors", variant="bf16", stage="step")
+    assert math.isnan(other["estimated_s"])
+    assert "kernels were measured in fp32 only" in other["reason"]
+    accuracy = found["prediction_accuracy"]
+    summed = accuracy[accuracy["cost_model"] == "regressors"]
+    assert len(summed) == 2
+    assert not summed["used_for_interval"].any()
+    assert summed["predicted_step_s"].notna().all()
