@@ -20,6 +20,16 @@ def number_of(row: Mapping[Any, Any], name: str) -> float:
     return math.nan if value is None or pd.isna(value) else float(value)
 
 
+def number_or_nan(value: float | None) -> float:
+    """Return a number that may be absent; NaN where it is."""
+    return math.nan if value is None else float(value)
+
+
+def divide(above: float, below: float) -> float:
+    """Return a rate or a ratio; NaN where there was no time or nothing to divide by."""
+    return above / below if below > 0 else math.nan
+
+
 def text_of(value: object) -> str:
     """Return a cell as text, empty where it is empty."""
     return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)

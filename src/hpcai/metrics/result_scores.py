@@ -11,7 +11,7 @@ import pandas as pd
 
 from hpcai.config.machine import Machine, Precision
 from hpcai.metrics.best_results import best_of, choosing_measures, say_why_chosen
-from hpcai.metrics.cells import records_of
+from hpcai.metrics.cells import divide, records_of
 from hpcai.metrics.roofs import TOLERANCE_RATIO
 from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
@@ -222,11 +222,11 @@ def _scores(trials: pd.DataFrame) -> dict[str, Any]:
         "n_scored": len(kept),
         "rate_variation_ratio": variation_ratio(complete["rate_flop_per_s"]),
         "valid_rate_variation_ratio": variation_ratio(complete["valid_rate_flop_per_s"]),
-        "quality_coefficient_ratio": _divide(valid, rate),
-        "quality_coefficient_capped_ratio": _divide(row["valid_rate_capped_flop_per_s"], rate),
+        "quality_coefficient_ratio": divide(valid, rate),
+        "quality_coefficient_capped_ratio": divide(row["valid_rate_capped_flop_per_s"], rate),
         "power_method": next((method for method in kept["power_method"] if method), ""),
-        "flop_per_j": _divide(rate, row["mean_power_w"]),
-        "valid_flop_per_j": _divide(valid, row["mean_power_w"]),
+        "flop_per_j": divide(rate, row["mean_power_w"]),
+        "valid_flop_per_j": divide(valid, row["mean_power_w"]),
         "score_method": _procedure(trials, complete, kept),
     }
 
@@ -292,7 +292,3 @@ def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, An
 def _reasons(trials: pd.DataFrame) -> list[str]:
     complete = trials[trials["outcome"].isin(COMPLETE)]
     return split_reasons((trials if complete.empty else complete)["reason"])
-
-
-def _divide(above: float, below: float) -> float:
-    return above / below if below > 0 else _NAN

@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
+from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.statistics import median
 from hpcai.records import FINISHED, RunRecord, TrainingReport, reaches
 
@@ -79,29 +80,29 @@ def score_run(record: RunRecord) -> RunScore:
         return RunScore()
     epochs, staging = report.epochs, report.staging
     evaluated = [epoch for epoch in epochs if epoch.evaluation_s is not None and epoch.evaluation_samples is not None]
-    train_s, evaluation_s = _number(record.train_s), _number(record.evaluation_s)
-    epoch_s = _divide(train_s + evaluation_s, len(epochs))
+    train_s, evaluation_s = number_or_nan(record.train_s), number_or_nan(record.evaluation_s)
+    epoch_s = divide(train_s + evaluation_s, len(epochs))
     qualities = [epoch.quality for epoch in epochs if epoch.quality is not None and math.isfinite(epoch.quality)]
     best = max if report.higher_is_better else min
     staged_s = staging.staging_s if staging.place == "node_local" else 0.0
     return RunScore(
-        time_to_train_s=_number(record.time_to_train_s),
+        time_to_train_s=number_or_nan(record.time_to_train_s),
         run_s=report.run_s,
         epochs_to_target=_epochs_to_target(report) if record.outcome == "converged" else _NAN,
         best_quality=best(qualities, default=_NAN),
         last_quality=qualities[-1] if qualities else _NAN,
-        train_rate_samples_per_s=_divide(sum(epoch.samples for epoch in epochs), train_s),
-        evaluation_rate_samples_per_s=_divide(
+        train_rate_samples_per_s=divide(sum(epoch.samples for epoch in epochs), train_s),
+        evaluation_rate_samples_per_s=divide(
             sum(epoch.evaluation_samples or 0 for epoch in evaluated),
             math.fsum(epoch.evaluation_s or 0.0 for epoch in evaluated),
         ),
         epoch_s=epoch_s,
-        step_time_median_s=median(_number(epoch.step_time_median_s) for epoch in epochs),
-        staging_read_rate_bytes_per_s=_divide(staging.packed_bytes, staged_s),
-        staging_write_rate_bytes_per_s=_divide(staging.content_bytes, staged_s),
-        staging_epoch_ratio=_divide(staged_s, epoch_s) if staged_s else _NAN,
-        staging_compression_ratio=_number(staging.compression_ratio),
-        overhead_s=_number(record.overhead_s),
+        step_time_median_s=median(number_or_nan(epoch.step_time_median_s) for epoch in epochs),
+        staging_read_rate_bytes_per_s=divide(staging.packed_bytes, staged_s),
+        staging_write_rate_bytes_per_s=divide(staging.content_bytes, staged_s),
+        staging_epoch_ratio=divide(staged_s, epoch_s) if staged_s else _NAN,
+        staging_compression_ratio=number_or_nan(staging.compression_ratio),
+        overhead_s=number_or_nan(record.overhead_s),
     )
 
 
@@ -115,12 +116,12 @@ def time_parts(record: RunRecord) -> TimeParts:
     if record.outcome not in FINISHED or report is None:
         return TimeParts()
     known = (
-        _number(record.launch_s),
+        number_or_nan(record.launch_s),
         report.import_s,
         report.init_s,
         report.staging.staging_s,
-        _number(record.train_s),
-        _number(record.evaluation_s),
+        number_or_nan(record.train_s),
+        number_or_nan(record.evaluation_s),
     )
     covered = math.fsum(part for part in known if not math.isnan(part))
     if covered > record.wall_s * (1 + OVERLAP_ALLOWED):
@@ -132,7 +133,7 @@ def time_shares(parts: TimeParts) -> TimeShares:
     """Return the parts as shares of their sum, the wall time."""
     times = [getattr(parts, field.name) for field in fields(parts)]
     total = math.fsum(time for time in times if not math.isnan(time))
-    return TimeShares(*(_divide(time, total) for time in times))
+    return TimeShares(*(divide(time, total) for time in times))
 
 
 def _epochs_to_target(report: TrainingReport) -> float:
@@ -141,12 +142,3 @@ def _epochs_to_target(report: TrainingReport) -> float:
         if reaches(epoch.quality, report.quality_target, higher_is_better=report.higher_is_better):
             return float(epoch.epoch)
     return _NAN
-
-
-def _number(value: float | None) -> float:
-    return _NAN if value is None else float(value)
-
-
-def _divide(above: float, below: float) -> float:
-    """Return a rate or a ratio; NaN where there was no time or nothing to divide by."""
-    return above / below if below > 0 else _NAN

@@ -22,7 +22,7 @@ CHARTS: dict[str, ChartSpec] = {
     "roofline": ChartSpec(draw_roofline, ("roofline_points", "roofline_ceilings", "roofline_moves")),
     "memory_roofline": ChartSpec(draw_memory_roofline, ("roofline_points", "roofline_ceilings")),
     "published_roofline": ChartSpec(draw_roofline, ("published_points", "published_ceilings", "published_moves")),
-    "scaling": ChartSpec(draw_scaling, ("scaling", "scaling_details", "scaling_curves")),
+    "scaling": ChartSpec(draw_scaling, ("scaling", "scaling_details", "scaling_curves", "predictions")),
 }
 """By topic, the name of the chart's files and of its caption."""
 

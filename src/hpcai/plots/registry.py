@@ -11,6 +11,9 @@ from hpcai.plots.communication import plot_phases
 from hpcai.plots.comparison import plot_comparison
 from hpcai.plots.curves import plot_loss, plot_quality, plot_step_times
 from hpcai.plots.history import plot_history
+from hpcai.plots.hpl import plot_hpl_efficiency, plot_hpl_host_link, plot_hpl_network
+from hpcai.plots.hpl_validation import plot_hpl_validation
+from hpcai.plots.kernel_accuracy import plot_kernel_errors
 from hpcai.plots.kernels import plot_kernels
 from hpcai.plots.lanes import plot_lanes
 from hpcai.plots.messages import plot_links, plot_messages
@@ -22,9 +25,13 @@ from hpcai.plots.mlperf_weak import plot_mlperf_weak
 from hpcai.plots.ranking import plot_ranking
 from hpcai.plots.rates import plot_staging, plot_throughput
 from hpcai.plots.scores import plot_scores
+from hpcai.plots.step_accuracy import plot_step_accuracy
 from hpcai.plots.storage import plot_io
 from hpcai.plots.times import plot_time_shares, plot_time_to_train
+from hpcai.plots.training_batch import plot_training_batch
+from hpcai.plots.training_model import plot_training_hardware
 from hpcai.plots.variant_effects import plot_variant_effects
+from hpcai.plots.what_if import plot_what_if
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,19 @@ ROUND_FIGURES: dict[str, FigureSpec] = {
     ),
 }
 """What published rounds of MLPerf HPC show, with our own runs beside them."""
-FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES, **SCORE_FIGURES, **ROUND_FIGURES}
+PREDICTION_FIGURES: dict[str, FigureSpec] = {
+    "what_if": FigureSpec(plot_what_if, ("predictions", "scales")),
+    "training_hardware": FigureSpec(plot_training_hardware, ("training_sweeps",)),
+    "training_batch": FigureSpec(plot_training_batch, ("training_sweeps",)),
+    "kernel_errors": FigureSpec(plot_kernel_errors, ("kernel_errors", "kernel_accuracy")),
+    "step_accuracy": FigureSpec(plot_step_accuracy, ("step_accuracy",)),
+    "hpl_efficiency": FigureSpec(plot_hpl_efficiency, ("hpl_sweeps",)),
+    "hpl_host_link": FigureSpec(plot_hpl_host_link, ("hpl_sweeps",)),
+    "hpl_network": FigureSpec(plot_hpl_network, ("hpl_sweeps",)),
+    "hpl_validation": FigureSpec(plot_hpl_validation, ("hpl_validation", "hpl_published")),
+}
+"""What models say, and how far they are off."""
+FIGURES = {**STUDY_FIGURES, **CHARACTERISATION_FIGURES, **SCORE_FIGURES, **ROUND_FIGURES, **PREDICTION_FIGURES}
 """By topic, the name of the figure's file and of its caption."""
 
 

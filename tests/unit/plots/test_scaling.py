@@ -33,14 +33,14 @@ def make_tables(records: list[Any], folder: Path) -> tuple[pd.DataFrame, pd.Data
 
 
 def draw(records: list[Any], folder: Path) -> dict[str, Any]:
-    return to_spec(draw_scaling(*make_tables(records, folder)))
+    return to_spec(draw_scaling(*make_tables(records, folder), NOTHING))
 
 
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.filterwarnings("error")
 def test_chart_holds_all_points_and_chosen_laws(name: str, tmp_path: Path) -> None:
     scaling, details, curves = make_tables(STUDIES[name](), tmp_path)
-    spec = to_spec(draw_scaling(scaling, details, curves))
+    spec = to_spec(draw_scaling(scaling, details, curves, NOTHING))
     data = spec["datasets"]
     rates = scaling[scaling["measure"] == "train_rate"]
     assert len(data["points"]) == len(rates)
@@ -91,7 +91,7 @@ def test_empty_panels_say_why(tmp_path: Path) -> None:
 
 def test_equal_tables_give_equal_charts(tmp_path: Path) -> None:
     tables = make_tables(STUDIES["variants"](), tmp_path)
-    assert json.dumps(to_spec(draw_scaling(*tables))) == json.dumps(to_spec(draw_scaling(*tables)))
+    assert json.dumps(to_spec(draw_scaling(*tables, NOTHING))) == json.dumps(to_spec(draw_scaling(*tables, NOTHING)))
 
 
 def test_variants_are_toggled_by_the_legend(tmp_path: Path) -> None:
