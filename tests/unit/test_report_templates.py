@@ -19,7 +19,8 @@ from unit.record_factory import (
 
 from hpcai.plots import FIGURES, SHOWN_COLUMNS
 from hpcai.records import RunRecord
-from hpcai.report.sections import SECTIONS, FigureSpec
+from hpcai.report.section_specs import FigureSpec
+from hpcai.report.sections import SECTIONS
 from hpcai.tables import collect_runs, summarise_scales, summarise_study
 
 REPORTS = Path(__file__).parents[2] / "reports"

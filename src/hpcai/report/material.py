@@ -119,12 +119,12 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
 
 
 def _read_summary(folder: Path) -> dict[str, Any] | None:
-    """Return the summary as captions read it: with views and scores beside the results."""
+    """Return the summary as captions read it: with views, scores and predictions beside the results."""
     summary = read_json(folder / "summary.json")
     if summary is None:
         return None
-    characterisation = read_json(folder / "characterisation.json")
-    return {**summary, "characterisation": characterisation, "scoring": read_json(folder / "scoring.json")}
+    parts = ("characterisation", "scoring", "prediction")
+    return {**summary, **{name: read_json(folder / f"{name}.json") for name in parts}}
 
 
 def _read_table(path: Path) -> pd.DataFrame:

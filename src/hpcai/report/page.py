@@ -20,7 +20,8 @@ from hpcai.report.figures import Figure, make_figure
 from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE
 from hpcai.report.material import Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
-from hpcai.report.sections import ROUND_SECTIONS, SECTIONS, FigureSpec, SectionSpec
+from hpcai.report.section_specs import FigureSpec, SectionSpec
+from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table
 
 KEY_FIGURES = ("scores", "roofline", "scaling")
@@ -52,7 +53,8 @@ def write_report(results: Path, sources: Path, output: Path) -> None:
     ----------
     results
         Folder with ``tables/*.parquet``, ``figures/*.svg`` and ``*.json``, ``summary.json``, ``characterisation.json``,
-        ``scoring.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as they were made.
+        ``scoring.json``, ``prediction.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as they
+        were made.
     sources
         The project's ``reports/`` folder: ``page/``, ``captions/`` and ``definitions.yaml``.
     output

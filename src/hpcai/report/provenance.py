@@ -16,6 +16,7 @@ FOLDERS = (
     ("runs", "timed runs: record.json, plan.json and raw/ (mllog.txt, output.log, steps.csv, epochs.jsonl, resources)"),
     ("profiles", "profiled runs, never used as timed runs: capture.json and raw/"),
     ("characterise", "measured ceilings of the machine, and counted work"),
+    ("predict", "measured once per machine for predictions: kernels, reference steps, HPL and its routines"),
     ("tables", "all tables as Parquet and CSV"),
     ("figures", "all figures as SVG; interactive charts also as Vega-Lite JSON"),
     ("hpc_ai500", "the report documents of HPC AI500 V2.0, each a folder to hand in"),

@@ -1,44 +1,10 @@
 """The sections of the page in their order: which figures and tables stand where, and what each section answers."""
 
-from dataclasses import dataclass
-
 from hpcai.report import columns
+from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
+from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.tables import TableSpec
-
-
-@dataclass(frozen=True)
-class FigureSpec:
-    """One figure: the name of its file, its heading, and the tables it was made from."""
-
-    name: str
-    title: str
-    tables: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SectionSpec:
-    """One section of the page.
-
-    Attributes
-    ----------
-    anchor, title, question
-        Its id, its heading, and the question it answers.
-    parts
-        Its figures and tables in their order.
-    level
-        2, or 3 for a part of the section before.
-    absent
-        What it says instead of its parts if none of its tables has rows; each part says so itself where this is empty.
-    """
-
-    anchor: str
-    title: str
-    question: str
-    parts: tuple[FigureSpec | TableSpec, ...]
-    level: int = 2
-    absent: str = ""
-
 
 STUDY_SECTIONS = (
     SectionSpec(
@@ -117,7 +83,9 @@ STUDY_SECTIONS = (
         "Scaling",
         "What more ranks bring, what they cost, and what a law fitted to the scales says about larger ones.",
         (
-            FigureSpec("scaling", "Speed-up and efficiency", ("scaling", "scaling_details", "scaling_curves")),
+            FigureSpec(
+                "scaling", "Speed-up and efficiency", ("scaling", "scaling_details", "scaling_curves", "predictions")
+            ),
             TableSpec("scaling_details", "Every scale in detail", columns.SCALING_DETAILS),
             TableSpec("scaling", "Speed-up and efficiency", columns.SCALING),
             TableSpec("scaling_fits", "Fitted laws", columns.SCALING_FITS),
@@ -270,5 +238,5 @@ ROUND_SECTIONS = (
     ),
 )
 """What published rounds and our own runs of MLPerf HPC show."""
-SECTIONS = (*STUDY_SECTIONS, *ROUND_SECTIONS)
+SECTIONS = (*STUDY_SECTIONS, *PREDICTION_SECTIONS, *ROUND_SECTIONS)
 """Sections of figures and tables alone; the page adds its summary, the runs, provenance and definitions."""

@@ -176,7 +176,7 @@ def _draw(folder: Path, tables: Tables) -> None:
         "roofline": draw_roofline(*roofline, tables["roofline_moves"]),
         "published_roofline": draw_roofline(*(tables[f"published_{name}"] for name in ("points", "ceilings", "moves"))),
         "memory_roofline": draw_memory_roofline(*roofline),
-        "scaling": draw_scaling(tables["scaling"], tables["scaling_details"], tables["scaling_curves"]),
+        "scaling": draw_scaling(tables["scaling"], tables["scaling_details"], tables["scaling_curves"], pd.DataFrame()),
     }
     for name, chart in charts.items():
         specification = to_spec(chart)

@@ -20,6 +20,7 @@ from unit.record_factory import (
     make_study,
     make_two_suites,
 )
+from unit.report.prediction_tables import make_tables
 from unit.report.result_factory import make_campaign, write_results
 
 from hpcai.compare.changes import CHANGE_COLUMNS
@@ -31,7 +32,8 @@ from hpcai.records import RunRecord
 from hpcai.report import columns
 from hpcai.report.cells import POINT, RAW
 from hpcai.report.page import KEY_FIGURES, write_report
-from hpcai.report.sections import SECTIONS, FigureSpec
+from hpcai.report.section_specs import FigureSpec
+from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
 
 SOURCES = Path(__file__).parents[3] / "reports"
@@ -297,6 +299,7 @@ def test_columns_of_the_page_are_those_of_the_tables(full: Path) -> None:
     known |= {"comparison": COMPARISON_COLUMNS, "changes": CHANGE_COLUMNS, "history": HISTORY_COLUMNS}
     rounds = analyse_tables(source_tables([]))
     known |= {name: tuple(table.columns) for name, table in rounds.items()}
+    known |= {name: tuple(table.columns) for name, table in make_tables(make_machine()).items()}
     specs = [part for section in SECTIONS for part in section.parts if isinstance(part, TableSpec)]
     specs += [TableSpec("runs", "", columns.RUNS), TableSpec("captures", "", columns.CAPTURES)]
     for spec in specs:

@@ -1,0 +1,68 @@
+"""Captions of the HPL figures, rendered as Snakemake renders them; any complaint of docutils is a failure."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from docutils.core import publish_parts
+from jinja2 import Environment
+
+FOLDER = Path(__file__).parents[2] / "reports" / "captions"
+NAMES = ("hpl_efficiency", "hpl_host_link", "hpl_network", "hpl_validation")
+NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> a_ [1]_ {{ 7 }} Ü #1)"
+RUN = {
+    "order": 4000, "block": 128, "process_rows": 1, "process_columns": 2, "attempt": 1, "measured_time_s": 0.813,
+    "model": "three rates", "error_ratio": -0.058, "goal_ratio": 0.1, "within_goal": True, "accepted": True,
+    "reason": "", "source": "results/characterise/hpl_run.json",
+}  # fmt: skip
+ROWS = [
+    {"row": row, "assumption_set": name, "variant": "device", "fitted": name == "S5", "error_to_estimate_ratio": error}
+    for name, error in (("S1", 0.2), ("S5", -0.01), ("S6", None))
+    for row in range(1, 9)
+]
+
+
+def render(name: str, prediction: dict[str, Any] | None, *, analysed: bool = True) -> str:
+    summary = {"notice": "not a valid_result", "prediction": prediction}
+    snakemake = SimpleNamespace(config={"summary": summary} if analysed else {}, wildcards=SimpleNamespace())
+    environment = Environment(trim_blocks=True, lstrip_blocks=True)
+    source = environment.from_string((FOLDER / f"{name}.rst").read_text()).render(snakemake=snakemake)
+    settings = {"halt_level": 2, "report_level": 2}
+    return " ".join(str(publish_parts(source, writer="html", settings_overrides=settings)["html_body"]).split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_caption_renders(name: str) -> None:
+    predictions: tuple[dict[str, Any] | None, ...] = (None, {}, {"hpl_validation": [], "hpl_published": []})
+    for prediction in predictions:
+        page = render(name, prediction)
+        assert "not a valid_result" in page
+        assert "None" not in page
+    assert "Nothing has been analysed yet" in render(name, None, analysed=False)
+
+
+@pytest.mark.parametrize("name", NAMES[:3])
+def test_model_figures_say_that_nothing_is_measured(name: str) -> None:
+    assert "Nothing here is measured" in render(name, {})
+
+
+def test_caption_states_each_run_and_each_set() -> None:
+    rejected = {**RUN, "accepted": False, "within_goal": None, "reason": NASTY}
+    missing = {
+        **RUN,
+        "measured_time_s": None,
+        "error_ratio": None,
+        "accepted": False,
+        "reason": "not measured: no hpcc",
+    }
+    far = {**RUN, "error_ratio": -0.2, "within_goal": False}
+    page = render("hpl_validation", {"hpl_validation": [RUN, rejected, missing, far], "hpl_published": ROWS})
+    assert "three rates -5.8 %, within the goal of 10 %" in page
+    assert "-20.0 %, <strong>not</strong> within the goal" in page
+    assert "not accepted: *bold" in page
+    assert "not measured: no hpcc" in page
+    assert "S1 (device), to the published estimate: one node +20.0 % to +20.0 %; two nodes +20.0 % to +20.0 %" in page
+    assert "S5 (device, fitted)" in page
+    assert "S6" not in page
+    assert "<script>" not in page
