@@ -1,7 +1,11 @@
 """Calls Snakemake as a user does, in a folder of the test's own."""
 
+import functools
+import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import yaml
@@ -20,10 +24,7 @@ class Project:
         settings = [f"config_dir={self.study.parent}", *config]
         files = ["--snakefile", self.root / "Snakefile", "--directory", self.directory]
         profile = ["--workflow-profile", self.root / "profiles/default"]
-        command = [Path(sys.executable).parent / "snakemake", *arguments, *files, *profile]
-        command += ["--configfile", self.study, "--config", *settings]
-        text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.run([str(part) for part in command], check=False, **text)
+        return call_snakemake(*arguments, *files, *profile, "--configfile", self.study, "--config", *settings)
 
     def dry_run(self, *arguments, config=()):
         """Return how often each rule would run."""
@@ -36,6 +37,37 @@ class Project:
         table = lines[lines.index("Job stats:") + 3 :]
         rows = (line.split() for line in table[: table.index("")])
         return {name: int(count) for name, count in rows if name != "total"}
+
+
+def call_snakemake(*arguments):
+    """Call Snakemake; return the finished process with everything it printed in stdout."""
+    words = [str(argument) for argument in arguments]
+    # What starts no job goes to a Snakemake that is there already.
+    if {"--dry-run", "--lint"} & set(words):
+        return _call_warm(words)
+    text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run([Path(sys.executable).parent / "snakemake", *words], check=False, **text)
+
+
+@functools.cache
+def _start_warm():
+    """Start the program that makes calls without a start of their own; it ends with this process."""
+    program = Path(__file__).with_name("warm_snakemake.py")
+    return subprocess.Popen([sys.executable, "-P", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _call_warm(arguments):
+    server = _start_warm()
+    with tempfile.NamedTemporaryFile("r") as output:
+        call = {"arguments": arguments, "environment": dict(os.environ), "folder": str(Path.cwd())}
+        try:
+            print(json.dumps(call | {"output": output.name}), file=server.stdin, flush=True)
+            status = int(server.stdout.readline())
+        except BaseException:  # a test that timed out, for example: the next one must not get its answer
+            server.kill()
+            _start_warm.cache_clear()
+            raise
+        return subprocess.CompletedProcess(["snakemake", *arguments], status, output.read())
 
 
 def edit_yaml(path, **changes):

@@ -21,7 +21,10 @@ def test_job_counts_follow_the_run_table(project):
     assert counts["measure_ceiling"] == 3
     assert counts["measure_storage"] == counts["measure_allreduce"] == counts["count_work"] == 1
     assert sum(name.startswith("read_") for name in counts) == len(PROFILES)
-    assert sum(name.startswith("plot_") for name in counts) == FIGURES
+    assert counts["measure_kernels"] == 5
+    assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
+    # All figures of predictions are one job.
+    assert sum(name.startswith("plot_") for name in counts) == FIGURES + 1
     assert sum(name.startswith("draw_") for name in counts) == CHARTS
     assert counts["score_study"] == counts["place_rooflines"] == counts["report"] == counts["workflow_report"] == 1
     assert "write_document" not in counts  # no benchmark of HPC AI500
@@ -36,6 +39,7 @@ def test_job_counts_follow_the_run_table(project):
         ("characterise", {"profile_run", "measure_ceiling", "count_work"}, {"train", "collect_runs"}),
         ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_run"}),
         ("scores", {"score_study", "rank_results", "compare_studies", "profile_run"}, {"report", "plot_loss"}),
+        ("predict", {"measure_kernels", "run_hpl", "fit_kernels", "list_layers", "plot_predictions"}, {"report"}),
         ("report", {"train", "report", "profile_run", "collect_views", "score_study"}, {"workflow_report"}),
     ],
 )

@@ -1,15 +1,11 @@
 """Profiles: where it runs changes what a job asks for, and nothing else."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import yaml
-from workflow_project import ROOT, Project, edit_yaml
+from workflow_project import ROOT, Project, call_snakemake, edit_yaml
 
 PROFILES = sorted(path.parent.name for path in (ROOT / "profiles").glob("*/config.yaml"))
 SLURM = ("site", "slurm", "slurm-gpu")
@@ -27,14 +23,10 @@ def cluster_study(tmp_path):
     return Project(tmp_path, study=tmp_path / "config/tiny.yaml")
 
 
-def resources_of(project, rule, *arguments, environment=None):
+def resources_of(project, rule, *arguments):
     """Resources that a rule's job would ask for, as a dry run prints them."""
-    command = [Path(sys.executable).parent / "snakemake", "--dry-run", TRAIN, *arguments]
-    command += ["--snakefile", ROOT / "Snakefile", "--directory", project.directory, "--configfile", project.study]
-    command += ["--config", f"config_dir={project.study.parent}"]
-    done = subprocess.run(
-        command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    )
+    files = ["--snakefile", ROOT / "Snakefile", "--directory", project.directory, "--configfile", project.study]
+    done = call_snakemake("--dry-run", TRAIN, *arguments, *files, "--config", f"config_dir={project.study.parent}")
     assert done.returncode == 0, done.stdout
     block = re.search(rf"rule {rule}:\n(.*?)\n\n?\[|rule {rule}:\n(.*?)Job stats", done.stdout, re.DOTALL)
     listed = re.search(r"resources: (.*)", block[0])[1]
@@ -91,9 +83,9 @@ def test_packing_is_an_ordinary_job(cluster_study):
     assert int(asked["runtime"]) > 60
 
 
-def test_a_profile_is_found_by_its_bare_name(cluster_study, tmp_path):
+def test_a_profile_is_found_by_its_bare_name(cluster_study, tmp_path, monkeypatch):
     folder = tmp_path / "home/snakemake"
     folder.mkdir(parents=True)
     (folder / "slurm").symlink_to(ROOT / "profiles/slurm")
-    environment = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "home")}
-    assert resources_of(cluster_study, "train", "--profile", "slurm", environment=environment)["nodes"] == "2"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
+    assert resources_of(cluster_study, "train", "--profile", "slurm")["nodes"] == "2"

@@ -41,7 +41,6 @@ rule collect_runs:
         verdicts="results/tables/verdicts.parquet",
     log:
         "logs/collect_runs.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -60,7 +59,6 @@ rule summarise_scales:
         scaling="results/tables/scaling.parquet",
     log:
         "logs/summarise_scales.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -77,7 +75,6 @@ rule compare_use:
         parquet="results/tables/efficiency.parquet",
     log:
         "logs/compare_use.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -95,7 +92,6 @@ rule summarise_study:
         summary="results/summary.json",
     log:
         "logs/summarise_study.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -117,7 +113,6 @@ rule show_runs:
         ),
     log:
         "logs/show_runs.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -199,7 +194,6 @@ rule plot_time_to_train:
         ),
     log:
         "logs/plot_time_to_train.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

@@ -179,6 +179,53 @@ ROUND_FIGURES = [
 ]
 
 
+# Which tables each rule of the stage `predict` writes.
+PREDICTION_TABLES = {
+    "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
+    "predict_published": [
+        *["hpl_sweeps", "hpl_published", "hpl_answers"],
+        *["training_networks", "training_sweeps", "prediction_findings"],
+    ],
+    "validate_hpl": ["hpl_rates", "hpl_validation"],
+    "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
+    "judge_steps": ["step_accuracy", "step_stages"],
+}
+# Figures of the predictors, with what the list of Snakemake's report calls them.
+PREDICTION_FIGURES = {
+    "what_if": "What if",
+    "training_hardware": "Training model over the hardware",
+    "training_batch": "Training model over the batch",
+    "kernel_errors": "Errors of kernel regressors",
+    "step_accuracy": "Predicted and measured steps",
+    "hpl_efficiency": "HPL: efficiency",
+    "hpl_host_link": "HPL: PCIe rate for a target",
+    "hpl_network": "HPL: rate over the network",
+    "hpl_validation": "HPL: predicted and measured",
+}
+
+
+def prediction_tables(rule):
+    """Files of the tables that a rule of the stage `predict` writes."""
+    return expand(
+        "results/tables/{table}.{kind}",
+        table=PREDICTION_TABLES[rule],
+        kind=["csv", "parquet"],
+    )
+
+
+def prediction_figures():
+    """Figures of the predictors with their captions, by topic."""
+    return {
+        topic: report(
+            f"results/figures/{topic}.svg",
+            caption=f"../../reports/captions/{topic}.rst",
+            category="Predictions",
+            labels={"figure": label},
+        )
+        for topic, label in PREDICTION_FIGURES.items()
+    }
+
+
 def round_pages(place):
     """Files about rounds that a report page in this folder shows."""
     return [
@@ -386,7 +433,7 @@ def summary():
     """Summary of the study for the report's texts; absent before the analysis."""
     parts = {
         name: Path(f"results/{name}.json")
-        for name in ("summary", "characterisation", "scoring")
+        for name in ("summary", "characterisation", "scoring", "prediction")
     }
     if not all(path.exists() for path in parts.values()):
         return None
@@ -402,6 +449,7 @@ ALL_CORES = 1024
 # Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); a ceiling.
 RUN_LIMIT_S = CAMPAIGN.study.limits.run_s + 600
 CEILING_LIMIT_S = 3600
+KERNEL_LIMIT_S = 3600
 # Where the profile names no launcher: Horovod's own.
 LAUNCHER = (
     {}

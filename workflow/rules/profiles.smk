@@ -28,7 +28,6 @@ rule read_timelines:
         lanes="results/characterise/timeline/lanes.parquet",
     log:
         "logs/read_timelines.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -133,7 +132,6 @@ rule collect_views:
         summary="results/characterisation.json",
     log:
         "logs/collect_views.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

@@ -6,6 +6,7 @@ REPORTED = [
     *ANALYSES,
     *VIEW_PAGES,
     *SCORES,
+    *PREDICTIONS,
     *round_pages("results"),
     "results/characterisation.json",
 ]
@@ -40,7 +41,6 @@ rule report:
         html="results/report.html",
     log:
         "logs/report.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -59,7 +59,6 @@ rule workflow_report:
         html="results/workflow_report.html",
     log:
         "logs/workflow_report.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

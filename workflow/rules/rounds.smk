@@ -22,7 +22,6 @@ rule import_round:
         study="results/rounds/{round}/study.json",
     log:
         "logs/import_round/{round}.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -45,7 +44,6 @@ rule import_own_runs:
         ),
     log:
         "logs/import_own_runs/{place}.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -75,7 +73,6 @@ rule analyse_rounds:
         ),
     log:
         "logs/analyse_rounds/{place}.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -91,7 +88,6 @@ rule show_round_tables:
         pages=expand("{{place}}/tables/{table}.html", table=ROUND_TABLES),
     log:
         "logs/show_round_tables/{place}.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -200,7 +196,6 @@ rule write_rounds_page:
         html="results/rounds.html",
     log:
         "logs/write_rounds_page.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:

@@ -34,7 +34,6 @@ rule score_study:
         tables=score_tables("score_study"),
     log:
         "logs/score_study.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -55,7 +54,6 @@ rule rank_results:
         tables=score_tables("rank_results"),
     log:
         "logs/rank_results.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -80,7 +78,6 @@ rule place_rooflines:
         tables=score_tables("place_rooflines"),
     log:
         "logs/place_rooflines.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -103,7 +100,6 @@ rule explain_scaling:
         tables=score_tables("explain_scaling"),
     log:
         "logs/explain_scaling.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -124,7 +120,6 @@ rule compare_studies:
         tables=score_tables("compare_studies"),
     log:
         "logs/compare_studies.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -145,7 +140,6 @@ rule summarise_scoring:
         summary="results/scoring.json",
     log:
         "logs/summarise_scoring.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -167,7 +161,6 @@ rule write_document:
         document="results/hpc_ai500/{benchmark}/report.json",
     log:
         "logs/write_document/{benchmark}.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -199,7 +192,6 @@ rule draw_roofline:
         chart="results/figures/roofline.json",
     log:
         "logs/draw_roofline.log",
-    localrule: True
     conda:
         "../../envs/hpcai.yaml"
     params:
@@ -253,6 +245,7 @@ use rule draw_roofline as draw_scaling with:
         scaling="results/tables/scaling.parquet",
         scaling_details="results/tables/scaling_details.parquet",
         scaling_curves="results/tables/scaling_curves.parquet",
+        predictions="results/tables/predictions.parquet",
     output:
         figure=report(
             "results/figures/scaling.svg",

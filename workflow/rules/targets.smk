@@ -1,19 +1,4 @@
-# The stages by name: each target makes one stage and what it needs. What takes no time runs where Snakemake runs.
-
-
-localrules:
-    plan_run,
-    plan_profile,
-    plan_instance,
-    write_study,
-    data,
-    pack,
-    measure,
-    characterise,
-    views,
-    scores,
-    analyse,
-    rounds,
+# The stages by name: each target makes one stage and what it needs.
 
 
 rule data:
@@ -53,6 +38,22 @@ rule analyse:
         ANALYSES,
 
 
+rule predict:
+    input:
+        PREDICTIONS,
+
+
 rule rounds:
     input:
         "results/rounds.html",
+
+
+# What measures, computes for long or moves data: jobs on nodes. All else runs where Snakemake runs; said here for all of
+# it, because a rule that is derived by `use rule` does not inherit `localrule`.
+ON_NODES = {
+    *["prepare_data", "pack_data", "train", "train_together", "profile_run"],
+    *["measure_ceiling", "measure_storage", "measure_allreduce", "count_work"],
+    *["measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl"],
+    *["fit_kernels", "list_layers"],
+}
+workflow.localrules(*[one.name for one in workflow.rules if one.name not in ON_NODES])

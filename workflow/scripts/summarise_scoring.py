@@ -1,4 +1,4 @@
-"""Write what the report's texts say of scores, rooflines, scaling, ranking and comparison."""
+"""Write the rows of tables that the report's texts speak of."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

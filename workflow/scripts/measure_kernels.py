@@ -1,0 +1,19 @@
+"""Measure random cases of the kernels of one family on this machine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.kernel_times import measure_kernels
+from hpcai.logs import log_to
+from hpcai.measure.container import contained_python
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+asked = snakemake.params
+python = contained_python(asked.get("software"))
+# The draft is none of the outputs, which Snakemake removes when a job is interrupted: the next start goes on from it.
+draft = Path(asked.draft)
+times = measure_kernels(asked.family, asked.samples, asked.seed, draft, passes=asked.passes, python=python)
+times.to_parquet(snakemake.output.times)

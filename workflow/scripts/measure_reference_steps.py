@@ -1,0 +1,16 @@
+"""Measure training steps of reference networks on this machine."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.reference_steps import measure_reference_steps
+from hpcai.logs import log_to
+from hpcai.measure.container import contained_python
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+asked = snakemake.params
+report = measure_reference_steps(asked.networks, contained_python(asked.get("software")))
+Path(snakemake.output.report).write_text(report.model_dump_json(indent=1) + "\n")

@@ -1,0 +1,34 @@
+"""Predict other scales, links, precisions and compressions from the tables of the study."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.config.prediction import Prediction
+from hpcai.logs import log_to
+from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
+from hpcai.predict.kernels.regressor import KernelRegressors
+from hpcai.predict.training.layers import LayerList
+from hpcai.predict.what_if import StudyModels, StudyTables, fit_published_epochs, predict_study
+from hpcai.tables import write_tables
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+given, asked = snakemake.input, snakemake.params
+names = ("scales", "scores", "runs", "link_fits", "ceilings")
+tables = StudyTables(**{name: pd.read_parquet(given[name]) for name in names})
+layers = [LayerList.model_validate_json(Path(file).read_text()) for file in given.layers]
+regressors = KernelRegressors.model_validate_json(Path(given.regressors).read_text()).regressors
+rounds = [pd.read_parquet(given[name]) for name in ("mlperf_results", "mlperf_systems")]
+models = StudyModels(
+    layers={one.name: one for one in layers},
+    machine=Machine.model_validate(asked.machine),
+    regressors=regressors,
+    epoch_curves=fit_published_epochs(*rounds, read_reference_epochs(), tables.scales),
+)
+predictions = predict_study(tables, models, Prediction.model_validate(asked.predict))
+write_tables(predictions, Path(snakemake.output[0]).parent)

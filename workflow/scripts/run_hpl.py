@@ -1,0 +1,14 @@
+"""Run a real HPL on this machine, and keep its raw output."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.hpl_run import run_hpl
+from hpcai.logs import log_to
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+report = Path(snakemake.output.report)
+report.write_text(run_hpl(snakemake.params.tests, raw_folder=report.with_suffix("")))

@@ -1,0 +1,21 @@
+"""Compare real runs of HPL with what the model predicts from the measured rates of its routines."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.characterise.blas_rates import BlasReport
+from hpcai.characterise.hpl_report import HplReport
+from hpcai.logs import log_to
+from hpcai.predict.hpl_validation import validate_hpl
+from hpcai.records import read_part
+from hpcai.tables import join_tables, write_tables
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+given = snakemake.input
+rates = [read_part(BlasReport, Path(file)).frame(file) for file in given.rates] or [BlasReport().frame("")]
+runs = [read_part(HplReport, Path(file)).frame(file) for file in given.runs] or [HplReport().frame("")]
+rates, runs = join_tables(rates), join_tables(runs)
+write_tables({"hpl_rates": rates, "hpl_validation": validate_hpl(runs, rates)}, Path(snakemake.output[0]).parent)
