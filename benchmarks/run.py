@@ -14,6 +14,8 @@ PARTS = {
     "bench_rounds.py": "import and verdict of all logs of MLPerf HPC v0.7 against mlperf-logging's checker",
     "bench_report.py": "opening the report in a browser against Snakemake's own report of the same study",
     "bench_dry_run.py": "dry runs of 1,000 and 10,000 runs against Snakemake itself on a bare workflow of as many",
+    "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",
+    "bench_training_model.py": "training steps of ResNet-50 predicted per second, against a plain Python loop",
     "bench_overhead.py": "the pipeline's own time per run",
 }
 
