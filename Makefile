@@ -30,7 +30,7 @@ rounds-there:
 		exit 2; \
 	done
 
-test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm need), run linters and all tests
+test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm and HPL need), run linters and all tests
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest $(ARGS)
 
 packages:
@@ -65,4 +65,4 @@ lock: ## resolve requirements.lock and envs/ anew (needs uv)
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement
-	rm -rf logs results/tables results/figures results/hpc_ai500 results/own_runs results/rounds* results/summary.json results/scoring.json results/*.html
+	rm -rf logs results/tables results/figures results/hpc_ai500 results/own_runs results/rounds* results/summary.json results/scoring.json results/prediction.json results/*.html
