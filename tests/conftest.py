@@ -16,6 +16,13 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 
+def pytest_collection_modifyitems(items):
+    """Say which tests one worker has to run (`pytest -n`): a file, or all that share a cluster or the tiny study."""
+    for item in items:
+        shared = {"cluster", "tiny_study"} & set(item.fixturenames)
+        item.add_marker(pytest.mark.xdist_group(min(shared, default=item.nodeid.partition("::")[0])))
+
+
 @pytest.fixture
 def project(tmp_path):
     """An empty working directory with the workflow of this checkout."""

@@ -14,6 +14,8 @@ from hpcai.records import FINISHED, read_record
 
 BENCHMARKS = ("resnet50", "extreme_weather", "cosmoflow", "deepcam", "opencatalyst")
 HPC_AI500 = ("resnet50", "extreme_weather")
+# The first test makes two studies: this one and the tiny one.
+pytestmark = pytest.mark.timeout(2700)
 
 
 @pytest.fixture(scope="module")
