@@ -20,7 +20,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, CEILING_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
             what="{ceiling}",
@@ -42,7 +42,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, CEILING_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             places={
                 "node-local": CAMPAIGN.machine.storage.node_local,
@@ -62,7 +62,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(nodes_of_scale, CEILING_LIMIT_S),
+            **whole_nodes(nodes_of_scale, MACHINE_LIMIT_S),
         params:
             **in_image(),
             nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,

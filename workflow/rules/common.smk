@@ -19,6 +19,7 @@ from hpcai.config.runs import PROFILES
 from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
+from hpcai.predict.kernels.cases import FAMILIES as KERNEL_FAMILIES
 
 ROOT = Path(workflow.basedir)
 
@@ -446,10 +447,9 @@ config["summary"] = summary()
 
 # A timed run has its nodes for itself: it takes every core, whatever their number.
 ALL_CORES = 1024
-# Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); a ceiling.
+# Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); what is measured of the machine.
 RUN_LIMIT_S = CAMPAIGN.study.limits.run_s + 600
-CEILING_LIMIT_S = 3600
-KERNEL_LIMIT_S = 3600
+MACHINE_LIMIT_S = 3600
 # Where the profile names no launcher: Horovod's own.
 LAUNCHER = (
     {}

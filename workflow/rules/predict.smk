@@ -4,7 +4,6 @@
 # Measured and modelled numbers never share a table without the column `method`.
 
 
-FAMILIES = ["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
 MACHINE = CAMPAIGN.machine.name
 PREDICT = CAMPAIGN.study.predict
 PREDICT_LIBRARY = library_digest("predict", "metrics")
@@ -14,7 +13,7 @@ KERNEL_TIMES = (
         expand(
             "results/predict/{machine}/{family}/times.parquet",
             machine=MACHINE,
-            family=FAMILIES,
+            family=KERNEL_FAMILIES,
         )
     )
     if PREDICT.kernel_samples
@@ -69,7 +68,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, KERNEL_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
             samples=PREDICT.kernel_samples,
@@ -91,7 +90,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, KERNEL_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
             networks=list(PREDICT.reference_networks),
@@ -109,7 +108,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, KERNEL_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
         script:
@@ -126,7 +125,7 @@ if CAMPAIGN.study.measure:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(1, KERNEL_LIMIT_S),
+            **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
         script:

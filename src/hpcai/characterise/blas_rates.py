@@ -14,7 +14,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
 from hpcai.characterise.hpl_input import HplTest
-from hpcai.characterise.hpl_library import BlasLibrary, find_blas
+from hpcai.characterise.hpl_library import BlasLibrary, OfBlas, find_blas
 from hpcai.characterise.hpl_routines import MOST_REPETITIONS, Request, Routine, Timings
 from hpcai.characterise.hpl_run import ONE_THREAD
 from hpcai.errors import LaunchError
@@ -53,15 +53,10 @@ class BlasRate(BaseModel):
     reason: str = ""
 
 
-class BlasReport(BaseModel):
+class BlasReport(OfBlas):
     """All rates."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     rates: tuple[BlasRate, ...] = ()
-    library: str = ""
-    library_path: str = ""
-    reason: str = ""
-    """Why nothing was measured at all; blank if something was."""
 
     def frame(self, source: str) -> pd.DataFrame:
         """Return one row per rate, the table ``hpl_rates``.

@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict
+
 PACKAGE = "Debian package hpcc"
 SONAME = "libblas.so.3"
 
@@ -28,6 +30,16 @@ class BlasLibrary:
     path: str = ""
     name: str = ""
     reason: str = ""
+
+
+class OfBlas(BaseModel):
+    """What a report of measurements says about the BLAS library behind them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    library: str = ""
+    library_path: str = ""
+    reason: str = ""
+    """Why nothing was measured at all; blank if something was."""
 
 
 def find_blas() -> BlasLibrary:

@@ -3,7 +3,9 @@
 import math
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+from hpcai.characterise.hpl_library import OfBlas
 
 LEAST_CPU_RATIO = 0.97
 MOST_STEAL_RATIO = 0.03
@@ -35,16 +37,11 @@ class HplRun(BaseModel):
     command: str = ""
 
 
-class HplReport(BaseModel):
+class HplReport(OfBlas):
     """All starts, rejected ones as well."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     runs: tuple[HplRun, ...] = ()
-    library: str = ""
-    library_path: str = ""
-    versions: dict[str, str] = {}
-    reason: str = ""
-    """Why nothing was measured at all; blank if something was."""
+    versions: dict[str, str] = Field(default_factory=dict)
 
     def frame(self, source: str) -> pd.DataFrame:
         """Return one row per start.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from hpcai.characterise.kernel_draft import Fingerprint, Started, TimedCase, append_line, resume_draft
 from hpcai.config.machine import Device
 from hpcai.predict.kernels.cases import FAMILIES, MeasuredFamily, sample_cases
+from hpcai.processor import processor_facts
 
 if TYPE_CHECKING:
     from hpcai.characterise.kernel_operations import Operation
@@ -88,9 +89,7 @@ def software_versions() -> str:
 
 def processor_model() -> str:
     """Return the processor's name as the kernel gives it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(names, "unknown")
+    return processor_facts().get("model name", "unknown")
 
 
 def time_case(kernel: str, index: int, case: Mapping[str, int]) -> TimedCase:

@@ -15,6 +15,7 @@ import psutil
 
 import hpcai
 from hpcai.data.pack import PackManifest
+from hpcai.processor import processor_facts
 from hpcai.records import file_sha256
 
 PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
@@ -69,7 +70,7 @@ def software_facts() -> dict[str, str]:
 
 def machine_facts() -> dict[str, str | int | float | None]:
     """Return what the operating system says about this node."""
-    cpu = _cpu_info()
+    cpu = processor_facts()
     frequency = psutil.cpu_freq()
     return {
         "hostname": platform.node(),
@@ -111,15 +112,6 @@ def digest_pack(pack: PackManifest) -> str:
 
 
 @cache
-def _cpu_info() -> dict[str, str]:
-    try:
-        first = Path("/proc/cpuinfo").read_text().split("\n\n", maxsplit=1)[0]
-    except OSError:
-        return {}
-    pairs = (line.split(":", maxsplit=1) for line in first.splitlines() if ":" in line)
-    return {key.strip(): value.strip() for key, value in pairs}
-
-
 def _os_name() -> str:
     try:
         return platform.freedesktop_os_release()["PRETTY_NAME"]

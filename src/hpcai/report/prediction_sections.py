@@ -5,9 +5,7 @@ from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.tables import TableSpec
 
 NO_WHAT_IF = "The study asks for no prediction of its own training (study key predict), or no run of it ended."
-NO_TRAINING_MODEL = "The training model was not evaluated: the study asks for no prediction (study key predict)."
 NO_KERNELS = "No kernel was timed on this machine (study key predict, kernel_samples)."
-NO_HPL = "The HPL model was not evaluated: the study asks for no prediction (study key predict)."
 WHAT_IF = SectionSpec(
     "predictions",
     "Predictions",
@@ -30,7 +28,6 @@ TRAINING_MODEL = SectionSpec(
         TableSpec("prediction_findings", "Findings of the sources", columns.PREDICTION_FINDINGS),
     ),
     level=3,
-    absent=NO_TRAINING_MODEL,
 )
 KERNEL_REGRESSORS = SectionSpec(
     "kernel-regressors",
@@ -64,7 +61,6 @@ HPL_MODEL = SectionSpec(
         TableSpec("hpl_answers", "Which machine a target needs", columns.HPL_ANSWERS),
     ),
     level=3,
-    absent=NO_HPL,
 )
 PREDICTION_SECTIONS = (WHAT_IF, TRAINING_MODEL, KERNEL_REGRESSORS, HPL_MODEL)
 """What models say, beside what was measured."""

@@ -121,17 +121,13 @@ def _grid(**values: Sequence[float]) -> pd.DataFrame:
 
 def _frame(figure: str, scenario: Scenario, known: pd.DataFrame) -> pd.DataFrame:
     result = simulate(scenario)
-    given: dict[str, float | str] = {
+    blank: dict[str, float | str] = {
         "network_bit_per_s": np.nan,
-        "topology": "",
         "network_name": "",
+        "topology": "",
         "target_ratio": np.nan,
     }
-    frame = known.copy()
-    for name, value in given.items():
-        if name not in frame:
-            frame[name] = value
-    frame = frame.assign(
+    frame = pd.DataFrame({**blank, **known}, index=known.index).assign(
         figure=figure,
         variant=result.variant,
         form=result.form,
@@ -147,14 +143,7 @@ def _frame(figure: str, scenario: Scenario, known: pd.DataFrame) -> pd.DataFrame
         method=result.method,
         source=f"{SOURCE}, parameters of Fig. {figure}; assumed: processors of 2.6624 TFLOP/s{_chunks_words(scenario)}",
     )
-    first = ["figure", "variant", "form", "nodes", "gpus_per_node", "gpu_multiplier", "order", "block", "chunks"]
-    first += [
-        "host_link_bytes_per_s",
-        "host_link_name",
-        "network_bit_per_s",
-        "network_name",
-        "topology",
-        "target_ratio",
-    ]
-    first += ["time_s", "rate_flop_per_s", "peak_flop_per_s", "efficiency_ratio", "reason", "method", "source"]
-    return frame[first].astype({"gpu_multiplier": float, "chunks": "Int64"})
+    columns = ["figure", "variant", "form", "nodes", "gpus_per_node", "gpu_multiplier", "order", "block", "chunks"]
+    columns += ["host_link_bytes_per_s", "host_link_name", *blank]
+    columns += ["time_s", "rate_flop_per_s", "peak_flop_per_s", "efficiency_ratio", "reason", "method", "source"]
+    return frame[columns].astype({"gpu_multiplier": float, "chunks": "Int64"})

@@ -8,7 +8,7 @@ over memory, with the assumed coefficients of the ``full`` cost model of :mod:`h
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -256,6 +256,6 @@ KERNELS: dict[str, Kernel] = {
 }
 FAMILIES: dict[MeasuredFamily, tuple[str, ...]] = {
     family: tuple(kernel.name for kernel in KERNELS.values() if kernel.measured_with == family)
-    for family in ("convolution2d", "convolution3d", "gemm", "elementwise", "update")
+    for family in get_args(MeasuredFamily)
 }
 """Names of the kernels that one measuring process runs."""
