@@ -31,7 +31,7 @@ rounds-there:
 	done
 
 test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm and HPL need), run linters and all tests
-	PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --dist loadgroup --no-loadscope-reorder $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 packages:
 	@sh tests/slurm/install.sh

@@ -1,10 +1,14 @@
 """Fixtures of all tests."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from workflow_project import Project
+from xdist.scheduler import LoadScopeScheduling
+
+WHOLE_FOLDERS = ("slurm", "end_to_end")
 
 # Other work on the machine must not fail a test: none is timed.
 settings.register_profile("untimed", deadline=None)
@@ -16,11 +20,17 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 
-def pytest_collection_modifyitems(items):
-    """Say which tests one worker has to run (`pytest -n`): a file, or all that share a cluster or the tiny study."""
-    for item in items:
-        shared = {"cluster", "tiny_study"} & set(item.fixturenames)
-        item.add_marker(pytest.mark.xdist_group(min(shared, default=item.nodeid.partition("::")[0])))
+class FoldersAndFiles(LoadScopeScheduling):
+    """Several workers (`pytest -n`) share the files; the folders whose tests share a cluster or a study stay whole."""
+
+    def _split_scope(self, nodeid):
+        file = Path(nodeid.partition("::")[0])
+        return str(file.parent if file.parent.name in WHOLE_FOLDERS else file)
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Choose how several workers share the tests, whatever `--dist` says."""
+    return FoldersAndFiles(config, log)
 
 
 @pytest.fixture
