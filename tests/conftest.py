@@ -28,6 +28,7 @@ class FoldersAndFiles(LoadScopeScheduling):
         return str(file.parent if file.parent.name in WHOLE_FOLDERS else file)
 
 
+@pytest.hookimpl(optionalhook=True)  # without workers nobody asks
 def pytest_xdist_make_scheduler(config, log):
     """Choose how several workers share the tests, whatever `--dist` says."""
     return FoldersAndFiles(config, log)
