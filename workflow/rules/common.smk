@@ -19,7 +19,6 @@ from hpcai.config.runs import PROFILES
 from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
-from hpcai.predict.kernels.cases import FAMILIES as KERNEL_FAMILIES
 
 ROOT = Path(workflow.basedir)
 

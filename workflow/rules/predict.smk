@@ -8,28 +8,9 @@ MACHINE = CAMPAIGN.machine.name
 PREDICT = CAMPAIGN.study.predict
 PREDICT_LIBRARY = library_digest("predict", "metrics")
 # Measured on this machine if the study says so; another study of the same machine finds it there.
-KERNEL_TIMES = (
-    present_or_planned(
-        expand(
-            "results/predict/{machine}/{family}/times.parquet",
-            machine=MACHINE,
-            family=KERNEL_FAMILIES,
-        )
-    )
-    if PREDICT.kernel_samples
-    else []
-)
-REFERENCE_STEPS = (
-    present_or_planned([f"results/predict/{MACHINE}/reference_steps.json"])
-    if PREDICT.reference_networks
-    else []
-)
-# Rates of the routines, and runs of HPL itself.
-HPL_REPORTS = {
-    name: present_or_planned(
-        [f"results/predict/{MACHINE}/{file}.json"] if PREDICT.hpl_tests else []
-    )
-    for name, file in {"rates": "blas_rates", "runs": "hpl"}.items()
+OF_MACHINE = {
+    what: present_or_planned([f"results/{file}" for file in files])
+    for what, files in PREDICT.measured_files(MACHINE).items()
 }
 LAYERS = present_or_planned(
     [f"results/characterise/layers/{benchmark}.json" for benchmark in MEASURED]
@@ -134,7 +115,7 @@ if CAMPAIGN.study.measure:
 
 rule fit_kernels:
     input:
-        times=KERNEL_TIMES,
+        times=OF_MACHINE["kernel_times"],
     output:
         regressors=f"results/predict/{MACHINE}/regressors.json",
         tables=prediction_tables("fit_kernels"),
@@ -194,7 +175,8 @@ rule predict_published:
 
 rule validate_hpl:
     input:
-        **HPL_REPORTS,
+        rates=OF_MACHINE["blas_rates"],
+        runs=OF_MACHINE["hpl"],
     output:
         tables=prediction_tables("validate_hpl"),
     log:
@@ -236,7 +218,7 @@ rule judge_steps:
     input:
         own="results/tables/own_steps.parquet",
         regressors=f"results/predict/{MACHINE}/regressors.json",
-        steps=REFERENCE_STEPS,
+        steps=OF_MACHINE["reference_steps"],
     output:
         tables=prediction_tables("judge_steps"),
     log:

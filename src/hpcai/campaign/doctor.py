@@ -28,7 +28,7 @@ from hpcai.config.runs import PROFILES
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import refuse_changed
 
-STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "rounds"})
+STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
 """Targets of the workflow that end before the study's report."""
 
 LOOKED_AT_ONCE = 8

@@ -1,6 +1,7 @@
 """The jobs of a campaign, what their limits allow, and how long equal ones took before."""
 
 import heapq
+import itertools
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +97,7 @@ def training_jobs(campaign: Campaign, results: Path, before: Mapping[str, Taken]
 
 
 def other_jobs(campaign: Campaign, data: Path, results: Path) -> list[Jobs]:
-    """Return the jobs without a limit in the study: data, packing and what characterises the machine."""
+    """Return the jobs without a limit in the study: data, packing, what characterises the machine, and predictions."""
     jobs = []
     for name, benchmark in campaign.datasets.items():
         jobs.append(_other("data", name, (data / name / "manifest.json").exists()))
@@ -104,14 +105,8 @@ def other_jobs(campaign: Campaign, data: Path, results: Path) -> list[Jobs]:
             jobs.append(_other("pack", name, (data / name / "packed" / "packed.json").exists()))
     if not campaign.study.measure:
         return jobs
-    folder = results / "characterise"
-    files = [*(f"{name}.json" for name in ("gemm", "convolution", "memory", "storage"))]
-    files += [f"work/{name}.json" for name in campaign.benchmarks]
-    jobs += [_other("characterisation", file, (folder / file).exists()) for file in files]
-    scales = {row.scale: row for row in campaign.rows if row.ranks > 1}
-    for scale, row in scales.items():
-        file = f"allreduce_{scale}.json"
-        jobs.append(_other("characterisation", file, (folder / file).exists(), row.nodes))
+    for stage, files in _measured_files(campaign).items():
+        jobs += [_other(stage, file, (results / file).exists(), nodes) for file, nodes in files.items()]
     return jobs
 
 
@@ -164,6 +159,20 @@ def _jobs(stage: str, plan: RunPlan, counts: tuple[int, int], before: Mapping[st
     what = f"{name} {plan.profile}" if plan.profile else name
     taken, parts = before.get(key_of(plan)), plan.instances or 1
     return Jobs(stage, what, counts[0], counts[1], nodes, plan.limits.run_s, taken, parts)
+
+
+def _measured_files(campaign: Campaign) -> dict[str, dict[str, int]]:
+    """Return the files below the results folder that one job each makes, with its nodes, by stage."""
+    names = dict.fromkeys(row.benchmark for row in campaign.rows)
+    ceilings = [f"characterise/{name}.json" for name in ("gemm", "convolution", "memory", "storage")]
+    work = [f"characterise/work/{name}.json" for name in names]
+    links = {f"characterise/allreduce_{row.scale}.json": row.nodes for row in campaign.rows if row.ranks > 1}
+    layers = [f"characterise/layers/{name}.json" for name in names]
+    measured = campaign.study.predict.measured_files(campaign.machine.name).values()
+    return {
+        "characterisation": dict.fromkeys([*ceilings, *work], 1) | links,
+        "predictions": dict.fromkeys(itertools.chain(*measured, layers), 1),
+    }
 
 
 def _other(stage: str, what: str, done: bool, nodes: int = 1) -> Jobs:

@@ -16,6 +16,7 @@ MAKES = {
     "views": {"data", "packed", "profiles"},
     "scores": {"data", "packed", "runs"},
     "analyse": {"data", "packed", "runs"},
+    "predict": {"data", "packed", "runs"},
     "all": {"data", "packed", "runs", "weak", "profiles"},
 }
 """What that can be missing each stage of the workflow surely makes."""

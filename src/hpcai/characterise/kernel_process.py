@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from hpcai.characterise.kernel_draft import Fingerprint, Started, TimedCase, append_line, resume_draft
 from hpcai.config.machine import Device
-from hpcai.predict.kernels.cases import FAMILIES, MeasuredFamily, sample_cases
+from hpcai.config.prediction import KernelFamily
+from hpcai.predict.kernels.cases import FAMILIES, sample_cases
 from hpcai.processor import processor_facts
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def main() -> None:
         append_line(asked.draft, time_case(kernel, index, case))
 
 
-def list_cases(family: MeasuredFamily, samples: int, seed: int) -> Iterator[tuple[str, int, dict[str, int]]]:
+def list_cases(family: KernelFamily, samples: int, seed: int) -> Iterator[tuple[str, int, dict[str, int]]]:
     """Return kernel, index and sizes of all cases in the order of measuring: the kernels in turn."""
     tables = {kernel: sample_cases(kernel, samples, seed) for kernel in FAMILIES[family]}
     for index in range(samples):
@@ -67,7 +68,7 @@ def settle() -> None:
     configure_device(Device(kind="cpu"), threads=THREADS, local_rank=0)
 
 
-def _fingerprint(family: MeasuredFamily, seed: int) -> Fingerprint:
+def _fingerprint(family: KernelFamily, seed: int) -> Fingerprint:
     first = "".join(sample_cases(kernel, KNOWN_CASES, seed).to_csv() for kernel in FAMILIES[family])
     return Fingerprint(
         processor=processor_model(),

@@ -15,9 +15,10 @@ import pandas as pd
 
 from hpcai.characterise.apart import THIS_PYTHON
 from hpcai.characterise.kernel_draft import TimedCase, append_line, has_started, read_cases, read_fingerprint
+from hpcai.config.prediction import KernelFamily
 from hpcai.errors import ConfigError, LaunchError
 from hpcai.machine_lock import machine_to_itself
-from hpcai.predict.kernels.cases import FAMILIES, INPUTS, KERNELS, MeasuredFamily, sample_cases
+from hpcai.predict.kernels.cases import FAMILIES, INPUTS, KERNELS, sample_cases
 
 logger = logging.getLogger(__name__)
 MODULE = "hpcai.characterise.kernel_process"
@@ -31,7 +32,7 @@ METHOD = "measured: CPU time, median of the repetitions of the least disturbed o
 
 
 def measure_kernels(
-    family: MeasuredFamily, samples: int, seed: int, draft: Path, *, passes: int, python: Sequence[str] = THIS_PYTHON
+    family: KernelFamily, samples: int, seed: int, draft: Path, *, passes: int, python: Sequence[str] = THIS_PYTHON
 ) -> pd.DataFrame:
     """Measure random cases of all kernels of a family, with one thread, in a process of its own.
 
@@ -79,7 +80,7 @@ def measure_kernels(
     return join_passes([tabulate_times(family, samples, seed, one) for one in drafts])
 
 
-def _measure_once(program: Sequence[str], asked: tuple[MeasuredFamily, int, int], draft: Path) -> None:
+def _measure_once(program: Sequence[str], asked: tuple[KernelFamily, int, int], draft: Path) -> None:
     family, samples, seed = asked
     options = ["--family", family, "--samples", str(samples), "--seed", str(seed), "--draft", str(draft.absolute())]
     keys = [(kernel, index) for index in range(samples) for kernel in FAMILIES[family]]
@@ -103,7 +104,7 @@ def join_passes(passes: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _require(family: str, samples: int, seed: int) -> None:
     if family not in FAMILIES:
-        raise ConfigError(f"kernel family: found {family!r}, expected one of {', '.join(get_args(MeasuredFamily))}")
+        raise ConfigError(f"kernel family: found {family!r}, expected one of {', '.join(get_args(KernelFamily))}")
     if samples < 1 or seed < 0:
         raise ConfigError(f"kernel samples and seed: found {samples} and {seed}, expected at least 1 and 0")
 
@@ -194,7 +195,7 @@ def _blame_first_missing(ending: _Ending, keys: Sequence[tuple[str, int]], draft
     append_line(draft, TimedCase(kernel=kernel, index=index, reason=reason))
 
 
-def tabulate_times(family: MeasuredFamily, samples: int, seed: int, draft: Path) -> pd.DataFrame:
+def tabulate_times(family: KernelFamily, samples: int, seed: int, draft: Path) -> pd.DataFrame:
     """Return the cases of a draft as the table of :func:`measure_kernels`; those without a line are left out."""
     known = read_cases(draft)
     origin = read_fingerprint(draft)

@@ -1,6 +1,6 @@
 """What of a study is predicted, and what is measured for the predictions."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
@@ -9,6 +9,8 @@ from hpcai.config.machine import Precision
 from hpcai.units import BytesPerSecond, Seconds
 
 ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
+KernelFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
+"""Kernels that one process measures."""
 
 
 class HplTest(Settings):
@@ -61,6 +63,16 @@ class Prediction(Settings):
     compressions: tuple[Compression, ...] = Field(
         default=(), description="Gradient compressions to predict each scale with."
     )
+
+    def measured_files(self, machine: str) -> dict[str, list[str]]:
+        """Return the files below the results folder that are measured once per machine, by what is measured."""
+        folder = f"predict/{machine}"
+        return {
+            "kernel_times": [f"{folder}/{one}/times.parquet" for one in get_args(KernelFamily) if self.kernel_samples],
+            "reference_steps": [f"{folder}/reference_steps.json"] if self.reference_networks else [],
+            "blas_rates": [f"{folder}/blas_rates.json"] if self.hpl_tests else [],
+            "hpl": [f"{folder}/hpl.json"] if self.hpl_tests else [],
+        }
 
     @field_validator("reference_networks", "hpl_tests", "ranks", "precisions", "compressions")
     @classmethod

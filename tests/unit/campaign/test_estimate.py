@@ -79,7 +79,8 @@ def test_jobs_are_counted_and_bounded_by_the_limit(tmp_path: Path) -> None:
     estimate = estimated(tmp_path, campaign)
     stages = stages_of(estimate)
     assert {name: one.jobs for name, one in stages.items()} == {
-        "data": 1, "pack": 1, "characterisation": 4 + 1 + 2, "timed runs": 5, "profiles": 5, "weak groups": 1,
+        "data": 1, "pack": 1, "characterisation": 4 + 1 + 2, "predictions": 1,
+        "timed runs": 5, "profiles": 5, "weak groups": 1,
     }  # fmt: skip
     runs = stages["timed runs"]
     assert runs.largest_nodes == 4
@@ -90,6 +91,18 @@ def test_jobs_are_counted_and_bounded_by_the_limit(tmp_path: Path) -> None:
     assert stages["weak groups"].largest_nodes == 3
     assert stages["data"].limit_node_hours.method == "not known"
     assert estimate.wall_times[0].limit_s.value == pytest.approx(1800 * 11)
+
+
+def test_what_predictions_measure_once_per_machine_is_counted(tmp_path: Path) -> None:
+    asked = {"kernel_samples": 9, "reference_networks": ["small_cnn"], "hpl_tests": [{"order": 64, "block": 8}]}
+    campaign = load_study_file(write_study(tmp_path / "config", predict=asked))
+    # Five families of kernels, the steps of the networks, rates and runs of HPL, and the layers of one benchmark.
+    assert stages_of(estimated(tmp_path, campaign))["predictions"].jobs == 5 + 1 + 2 + 1
+    files = campaign.study.predict.measured_files(campaign.machine.name)
+    for file in files["kernel_times"]:
+        (tmp_path / "results" / file).parent.mkdir(parents=True)
+        (tmp_path / "results" / file).touch()
+    assert stages_of(estimated(tmp_path, campaign))["predictions"].done == 5
 
 
 def test_a_study_that_measures_nothing_has_no_runs(tmp_path: Path) -> None:

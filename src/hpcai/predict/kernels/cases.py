@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from hpcai.config.prediction import KernelFamily
+
 ELEMENT_BYTES = 4
 """float32."""
 CHANNEL_STEP = 8
@@ -21,7 +23,6 @@ LARGEST_WORK_FLOP = 2.5e9
 LARGEST_MOVED_BYTES = 2.0**28
 """Larger cases take much of a measurement's time and memory; the layers of the networks at hand move less."""
 Family = Literal["convolution", "gemm", "elementwise", "update"]
-MeasuredFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
 Numbers = NDArray[np.float64]
 Case = Mapping[str, ArrayLike] | pd.DataFrame
 """Sizes by the names of a kernel's inputs: whole numbers, or arrays and columns of them for many cases at once."""
@@ -56,7 +57,7 @@ class Kernel:
 
     name: str
     family: Family
-    measured_with: MeasuredFamily
+    measured_with: KernelFamily
     inputs: tuple[str, ...]
     ranges: Mapping[str, tuple[int, int]]
     flop_of: Cost
@@ -156,7 +157,7 @@ def _convolution(dimensions: Literal[2, 3]) -> dict[str, Kernel]:
     # In three dimensions the networks at hand are smaller in every size.
     edge, channels = ((2, 56), (3, 2048)) if dimensions == 2 else ((2, 32), (1, 256))
     ranges = {"batch": (1, 32), "edge": edge, "channels_in": channels, "channels_out": channels}
-    family: MeasuredFamily = "convolution2d" if dimensions == 2 else "convolution3d"
+    family: KernelFamily = "convolution2d" if dimensions == 2 else "convolution3d"
     names = [f"conv{dimensions}d_{stage}" for stage in ("forward", "input_gradient", "weight_gradient")]
     return {name: Kernel(name, "convolution", family, CONVOLUTION, ranges, flop, moved) for name in names}
 
@@ -254,8 +255,8 @@ KERNELS: dict[str, Kernel] = {
     **{name: _elementwise(name, cost) for name, cost in _ELEMENTWISE.items()},
     **_updates(),
 }
-FAMILIES: dict[MeasuredFamily, tuple[str, ...]] = {
+FAMILIES: dict[KernelFamily, tuple[str, ...]] = {
     family: tuple(kernel.name for kernel in KERNELS.values() if kernel.measured_with == family)
-    for family in get_args(MeasuredFamily)
+    for family in get_args(KernelFamily)
 }
 """Names of the kernels that one measuring process runs."""
