@@ -155,6 +155,7 @@ def test_charts_wait_for_the_first_paint(browser: Browser, page_file: Path) -> N
 def test_contents_are_closed_on_a_phone_and_follow_on_a_laptop(browser: Browser, page_file: Path, page: Page) -> None:
     assert page.evaluate("document.querySelector('nav details').open")
     page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    page.wait_for_selector("html.settled")  # before, sections are still laid out and move
     page.evaluate("document.getElementById('rules').scrollIntoView()")
     page.wait_for_selector("nav a[href='#rules'][aria-current]")
     phone = browser.new_page(**VIEWS["phone"])
