@@ -17,6 +17,8 @@ from hpcai.records import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]
+# A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
+LIMIT_S, STALL_S = 75, 30
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 
 
@@ -45,7 +47,7 @@ def campaign(tmp_path_factory):
         "endless": ENDLESS,
     }
     rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "hangs h 1 2", "endless e 1 2"]
-    project = make_study(folder, benchmarks, rows, limits={"run_s": "45 s", "stall_s": "30 s"})
+    project = make_study(folder, benchmarks, rows, limits={"run_s": LIMIT_S, "stall_s": STALL_S})
     runs = folder / "results/runs"
     with (
         hitting_a_rank(runs / "killed/k/n1x2/r1", "epochs.jsonl") as killed,
@@ -99,7 +101,7 @@ def test_killed_rank_ends_the_run_soon(campaign):
     kind, reason, record = outcome(campaign, "killed/k/n1x2")
     assert kind == "failed"
     assert "exit status" in reason
-    assert record.wall_s < 45
+    assert record.wall_s < LIMIT_S
     assert record.epochs
     assert record.time_to_train_s is None
 
@@ -107,16 +109,16 @@ def test_killed_rank_ends_the_run_soon(campaign):
 def test_a_hanging_rank_ends_the_run_in_a_bounded_time(campaign):
     kind, reason, record = outcome(campaign, "hangs/h/n1x2")
     assert kind == "failed"
-    assert "30 s without a sign of life" in reason
-    assert record.wall_s < 60
+    assert f"{STALL_S} s without a sign of life" in reason
+    assert record.wall_s < LIMIT_S
 
 
 def test_time_limit(campaign):
     kind, reason, record = outcome(campaign, "endless/e/n1x2")
     assert kind == "timed_out"
-    assert "time limit of 45 s" in reason
+    assert f"time limit of {LIMIT_S} s" in reason
     assert record.epochs
-    assert 45 <= record.wall_s < 65
+    assert LIMIT_S <= record.wall_s < LIMIT_S + 20
 
 
 def test_nothing_is_left_behind(campaign):

@@ -82,10 +82,10 @@ class Cluster:
             write_settings(self.folder, self._network)
             self._head.stdin.write(f"{self._network}\n".encode())
             self._head.stdin.flush()
-            self.wait_for(self._controller_answers, 20, "slurmctld to answer")
+            self.wait_for(self._controller_answers, 60, "slurmctld to answer")
             for node in self.nodes:
                 self._start_node(node)
-            self.wait_idle(20)
+            self.wait_idle()
         except BaseException:
             self.stop()
             raise

@@ -127,7 +127,7 @@ def three(cluster, tmp_path_factory, data):
     soon = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 2))
     cluster.run("scontrol", "update", f"JobId={late}", f"EndTime={soon}")
     cluster.run("scontrol", "requeue", requeued)
-    cluster.wait_for(lambda: cluster.jobs()[requeued] == "PENDING", 60, "the requeued job")
+    cluster.wait_for(lambda: cluster.jobs()[requeued] == "PENDING", 120, "the requeued job")
     cluster.run("scontrol", "update", f"JobId={requeued}", "StartTime=now")
     for campaign in campaigns.values():
         campaign.status = campaign.controller.wait(ENDED_S)
