@@ -8,7 +8,7 @@ PREDICTIONS = (
     *plain("compression", "global_batch_samples"),
     Column("time_to_train_s", "time_to_train_low_s", "time_to_train_high_s", "interval_n", "time_to_train_reason"),
     Column("step_s", "step_low_s", "step_high_s", "interval_n", "reason"),
-    *plain("compute_s", "communication_s", "communication_share_ratio", "calibration_ratio", "regime"),
+    *plain("cost_model", "compute_s", "communication_s", "communication_share_ratio", "calibration_ratio", "regime"),
     Column("rate_samples_per_s", "rate_low_samples_per_s", "rate_high_samples_per_s"),
     Column("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio"),
     Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), Column("baseline"),

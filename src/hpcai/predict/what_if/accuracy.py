@@ -1,13 +1,14 @@
 """How well measured points are predicted from other measured points, and the intervals that follow."""
 
 import math
+import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
-from hpcai.predict.what_if.own_steps import regressor_model
 from hpcai.predict.what_if.step_model import StepModel
 
 PREDICTION_ACCURACY_COLUMNS = (
@@ -24,34 +25,69 @@ KINDS = {
 """What was predicted from what; errors of one kind make the interval of that kind."""
 
 
-def compare_points(study: MeasuredStudy, regressors: Mapping[str, KernelRegressor]) -> list[dict[str, Any]]:
-    """Predict each measured point from each other one that differs in one thing, by each model of computing.
+@dataclass(frozen=True)
+class ModelErrors:
+    """How far the models of a step were off, by kind of prediction.
+
+    Attributes
+    ----------
+    best
+        Name of the model that was less far off in the median, on the points that all models predict; blank where
+        nothing can tell, which stands for the roofline.
+    intervals
+        By kind and model, from the rows that count.
+    """
+
+    best: Mapping[str, str]
+    intervals: Mapping[tuple[str, str], ErrorInterval]
+
+    def choose(self, kind: str, models: Mapping[str, StepModel]) -> tuple[StepModel, ErrorInterval]:
+        """Return the best of some models for a kind of prediction, and the interval of its predictions."""
+        model = models.get(self.best[kind]) or next(iter(models.values()))
+        return model, self.intervals.get((kind, model.words)) or interval_from([], [], KINDS[kind])
+
+
+def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErrors]:
+    """Predict each measured point from each other one that differs in one thing, by each model of a step.
 
     Returns
     -------
     list of dict
-        Rows of `PREDICTION_ACCURACY_COLUMNS`. Only the roofline's errors make intervals, because only its predictions
-        have any.
+        Rows of `PREDICTION_ACCURACY_COLUMNS`. The errors of the model count that would be chosen to predict the point.
+    ModelErrors
+        What follows for predictions of what was not measured.
     """
-    rows = []
+    groups = []
     for question, base, target in _pairs(study):
-        models = [study.model(base.benchmark)]
-        if regressors and base.setting.precision == target.setting.precision == "fp32":
-            models.append(regressor_model(study.layers[base.benchmark], regressors))
-        rows += [_compare(study, model, question, (base, target)) for model in models]
-    return rows
+        models = study.models(base.benchmark, (base.setting.precision, target.setting.precision))
+        groups.append([_compare(study, model, question, (base, target)) for model in models.values()])
+    best = _least_far_off(groups)
+    errors: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for rows in groups:
+        by_model = {row["cost_model"]: row for row in rows}
+        chosen = by_model.get(best[rows[0]["question"]]) or rows[0]
+        if math.isfinite(chosen["predicted_step_s"]):
+            chosen["used_for_interval"] = True
+            kind = chosen["question"], chosen["cost_model"]
+            errors[kind].append((chosen["measured_step_s"], chosen["predicted_step_s"]))
+    intervals = {
+        kind: interval_from([one for one, _ in pairs], [other for _, other in pairs], KINDS[kind[0]])
+        for kind, pairs in errors.items()
+    }
+    return [row for rows in groups for row in rows], ModelErrors(best, intervals)
 
 
-def find_intervals(accuracy: Sequence[Mapping[str, Any]]) -> dict[str, ErrorInterval]:
-    """Return the interval of each kind of prediction from the rows of `compare_points`."""
-    used = [row for row in accuracy if row["used_for_interval"]]
+def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
+    """Return the name of the best model of each kind; blank where no point was predicted by several."""
+    errors: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
+    for rows in groups:
+        off = {row["cost_model"]: abs(row["relative_error_ratio"]) for row in rows}
+        if len(off) > 1 and all(math.isfinite(error) for error in off.values()):
+            for model, error in off.items():
+                errors[rows[0]["question"]][model].append(error)
     return {
-        kind: interval_from(
-            [row["measured_step_s"] for row in used if row["question"] == kind],
-            [row["predicted_step_s"] for row in used if row["question"] == kind],
-            words,
-        )
-        for kind, words in KINDS.items()
+        kind: min(models, key=lambda model: statistics.median(models[model]), default="")
+        for kind, models in errors.items()
     }
 
 
@@ -105,8 +141,8 @@ def _compare(study: MeasuredStudy, model: StepModel, question: str, pair: tuple[
         "predicted_step_s": predicted_s,
         "measured_step_s": target.step_s,
         "relative_error_ratio": predicted_s / target.step_s - 1 if known else math.nan,
-        "used_for_interval": known and model.words.startswith("roofline"),
+        "used_for_interval": False,
         "reason": reason,
         "method": "modelled",
-        "source": study.sources(target.benchmark, after),
+        "source": study.sources(target.benchmark, after, model),
     }

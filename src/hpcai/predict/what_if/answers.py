@@ -6,18 +6,18 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from hpcai.config.prediction import Prediction
-from hpcai.predict.what_if.accuracy import COMPRESSION, FEWER, MORE, PRECISION
+from hpcai.predict.what_if.accuracy import COMPRESSION, FEWER, MORE, PRECISION, ModelErrors
 from hpcai.predict.what_if.hardware import Exchange, assumed_exchange
 from hpcai.predict.what_if.intervals import ErrorInterval
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.outcome import complete_row
 from hpcai.predict.what_if.published_epochs import PublishedEpochs
-from hpcai.predict.what_if.step_model import Setting, at_ranks
+from hpcai.predict.what_if.step_model import Setting, StepModel, at_ranks
 
 Question = Literal["scale", "link", "precision", "compression"]
 PREDICTION_COLUMNS = (
     "benchmark", "variant", "from_scale", "scale_words", "nodes", "ranks", "link", "precision", "compression",
-    "global_batch_samples", "regime", "question", "step_s", "step_low_s", "step_high_s", "compute_s",
+    "global_batch_samples", "regime", "question", "cost_model", "step_s", "step_low_s", "step_high_s", "compute_s",
     "communication_s", "communication_share_ratio", "calibration_ratio", "rate_samples_per_s",
     "rate_low_samples_per_s", "rate_high_samples_per_s", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio",
     "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "baseline", "baseline_ranks",
@@ -42,8 +42,10 @@ class Case:
         What is wanted.
     exchange
         Over which links.
+    model
+        Of the step.
     interval
-        Of predictions of this kind.
+        Of predictions of this kind by this model.
     regime
         ``strong`` or ``weak``: what happens to the batch.
     assumed
@@ -54,6 +56,7 @@ class Case:
     start: Point
     setting: Setting
     exchange: Exchange
+    model: StepModel
     interval: ErrorInterval
     regime: str
     assumed: tuple[str, ...] = ()
@@ -62,7 +65,7 @@ class Case:
 def answer_questions(
     study: MeasuredStudy,
     asked: Prediction,
-    intervals: Mapping[str, ErrorInterval],
+    errors: ModelErrors,
     curves: Mapping[str, PublishedEpochs],
 ) -> list[dict[str, Any]]:
     """Return a row of `PREDICTION_COLUMNS` for each question and answer.
@@ -74,44 +77,46 @@ def answer_questions(
     asked
         Ranks (those measured are left out), links (for the largest measured scale), precisions and compressions (for
         each measured scale).
-    intervals
-        Of `hpcai.predict.what_if.accuracy.find_intervals`.
+    errors
+        Of the models on measured points: they choose the model, and make its interval.
     curves
         Epochs over batch by benchmark.
     """
     rows = []
     for points in study.series():
         regime, words = _regime(points)
-        for case in _cases(study, points, asked, intervals):
+        for case in _cases(study, points, asked, errors):
             assumed = (*case.assumed, *([words] if words and case.question == "scale" else []))
             rows.append(complete_row(study, replace(case, regime=regime, assumed=assumed), points, curves))
     return rows
 
 
-def _cases(
-    study: MeasuredStudy, points: Sequence[Point], asked: Prediction, intervals: Mapping[str, ErrorInterval]
-) -> Iterator[Case]:
-    yield from _scales(study, points, asked, intervals)
-    yield from _links(study, points[-1], asked)
+def _cases(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
+    yield from _scales(study, points, asked, errors)
+    yield from _links(study, points[-1], asked, errors)
     for start in points:
         exchange = study.exchange(start.setting.nodes)
         for precision in asked.precisions:
             if precision != start.setting.precision:
                 setting = replace(start.setting, precision=precision)
-                yield Case("precision", start, setting, exchange, intervals[PRECISION], "", (FASTER_ROOFS,))
+                models = study.models(start.benchmark, (start.setting.precision, precision))
+                yield Case(
+                    "precision", start, setting, exchange, *errors.choose(PRECISION, models), "", (FASTER_ROOFS,)
+                )
         for compression in asked.compressions:
             if compression != start.setting.compression and start.setting.ranks > 1:
                 setting = replace(start.setting, compression=compression)
-                yield Case("compression", start, setting, exchange, intervals[COMPRESSION], "", (FREE_CONVERSION,))
+                models = study.models(start.benchmark, (start.setting.precision,))
+                yield Case(
+                    "compression", start, setting, exchange, *errors.choose(COMPRESSION, models), "", (FREE_CONVERSION,)
+                )
 
 
 FASTER_ROOFS = "all of computing changes as the measured roofs do; gradients and weights stay float32"
 FREE_CONVERSION = "converting messages takes no time"
 
 
-def _scales(
-    study: MeasuredStudy, points: Sequence[Point], asked: Prediction, intervals: Mapping[str, ErrorInterval]
-) -> Iterator[Case]:
+def _scales(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
     """Yield the numbers of ranks that were not measured, each from the measured one that is nearest in octaves."""
     regime, _ = _regime(points)
     measured = {point.setting.ranks for point in points}
@@ -120,16 +125,18 @@ def _scales(
             continue
         start = min(points, key=lambda one: (abs(math.log2(ranks / one.setting.ranks)), -one.setting.ranks))
         setting = at_ranks(start.setting, ranks, study.machine.ranks_per_node, regime)
+        models = study.models(start.benchmark, (setting.precision,))
         kind = MORE if ranks > start.setting.ranks else FEWER
-        yield Case("scale", start, setting, study.exchange(setting.nodes), intervals[kind], regime)
+        yield Case("scale", start, setting, study.exchange(setting.nodes), *errors.choose(kind, models), regime)
 
 
-def _links(study: MeasuredStudy, start: Point, asked: Prediction) -> Iterator[Case]:
+def _links(study: MeasuredStudy, start: Point, asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
     """Yield the largest measured scale over each assumed link."""
     measured = study.exchange(start.setting.nodes)
+    model, _ = errors.choose(MORE, study.models(start.benchmark, (start.setting.precision,)))
     interval = ErrorInterval(math.nan, math.nan, 0, NO_LINK_COMPARED)
     for link in asked.links:
-        yield Case("link", start, start.setting, assumed_exchange(link, measured), interval, "")
+        yield Case("link", start, start.setting, assumed_exchange(link, measured), model, interval, "")
 
 
 def _regime(points: Sequence[Point]) -> tuple[str, str]:

@@ -1,16 +1,17 @@
 """What a study measured, as the predictions start from it: points with a step time, and models of their steps."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel
 from hpcai.predict.what_if.hardware import PRECISION_BYTES, Exchange, RankRates, measured_exchange, rank_rates
-from hpcai.predict.what_if.step_model import Setting, StepModel, roofline_model, setting_of
+from hpcai.predict.what_if.step_model import Setting, StepModel, regressor_model, roofline_model, setting_of
 
 COST_MODEL: CostModel = "full"
 STEP_SOURCE = "results/tables/scales.parquet"
@@ -77,6 +78,8 @@ class MeasuredStudy:
         Scales with a step time and a list of layers, in the order of the table.
     overlap
         Whether gradients are exchanged while others are computed.
+    regressors
+        Of the kernels of the machine, by kernel; empty: none were measured.
     """
 
     tables: StudyTables
@@ -84,17 +87,24 @@ class MeasuredStudy:
     machine: Machine
     points: tuple[Point, ...]
     overlap: bool = False
+    regressors: Mapping[str, KernelRegressor] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, tables: StudyTables, layers: Mapping[str, LayerList], machine: Machine, *, overlap: bool = False
+        cls,
+        tables: StudyTables,
+        layers: Mapping[str, LayerList],
+        machine: Machine,
+        *,
+        overlap: bool = False,
+        regressors: Mapping[str, KernelRegressor] | None = None,
     ) -> "MeasuredStudy":
         """Take the points that a prediction can start from out of the tables."""
         known = tables.scales[(tables.scales["step_time_median_s"] > 0) & tables.scales["benchmark"].isin(list(layers))]
         points = tuple(
             Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records")
         )
-        return cls(tables, layers, machine, points, overlap)
+        return cls(tables, layers, machine, points, overlap, regressors or {})
 
     def series(self) -> Iterator[tuple[Point, ...]]:
         """Yield the points of each benchmark and variant, fewest ranks first."""
@@ -121,8 +131,18 @@ class MeasuredStudy:
         model = roofline_model(self.layers[benchmark], self.rates(benchmark), cost_model)
         return replace(model, overlap=self.overlap)
 
-    def sources(self, benchmark: str, exchange: Exchange) -> str:
-        """Return the raw files that a step of a benchmark is predicted from."""
+    def models(self, benchmark: str, precisions: Collection[str]) -> dict[str, StepModel]:
+        """Return the models of a step that can tell all these precisions, by their names; the roofline is first."""
+        models = [self.model(benchmark)]
+        if self.regressors and set(precisions) == {"fp32"}:
+            by_kernels = regressor_model(self.layers[benchmark], self.regressors)
+            models.append(replace(by_kernels, overlap=self.overlap))
+        return {model.words: model for model in models}
+
+    def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:
+        """Return the files that a step of a benchmark is predicted from by a model."""
         files = [STEP_SOURCE, f"results/characterise/layers/{benchmark}.json"]
-        rates = self.rates(benchmark)["fp32"].source
+        rates = f"results/predict/{self.machine.name}/regressors.json"
+        if model.words.startswith("roofline"):
+            rates = self.rates(benchmark)["fp32"].source
         return ", ".join(dict.fromkeys(filter(None, [*files, *rates.split(", "), exchange.source])))

@@ -38,7 +38,7 @@ def complete_row(
         Epochs over batch by benchmark.
     """
     start = case.start
-    model = study.model(start.benchmark)
+    model = case.model
     measured = study.exchange(start.setting.nodes)
     factor, reason = model.calibrate(start.setting, measured, start.step_s)
     step = replace(NO_STEP, reason=reason)
@@ -93,11 +93,12 @@ def _head(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> dict[s
         "global_batch_samples": setting.global_batch,
         "regime": case.regime,
         "question": case.question,
+        "cost_model": case.model.words,
         "baseline": base.scale,
         "baseline_ranks": base.setting.ranks,
         "extrapolated": _extrapolated(study, case, points),
         "method": "modelled",
-        "source": study.sources(start.benchmark, case.exchange),
+        "source": study.sources(start.benchmark, case.exchange, case.model),
     }
 
 

@@ -6,47 +6,33 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_accuracy import GOAL_RATIO, NO_OVERHEAD, STEP_COLUMNS
 from hpcai.predict.kernels.step_estimate import estimate_step
-from hpcai.predict.training.layers import LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import CostModel
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
-from hpcai.predict.what_if.step_model import ComputeTime, StepModel
+from hpcai.predict.what_if.step_model import StepModel, regressor_model
 
 ROOFLINES: tuple[CostModel, ...] = ("gemm", "full")
 NOT_APART = "not measured by itself"
 ONE_PRECISION = "kernels were measured in fp32 only"
 
 
-def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor]) -> StepModel:
-    """Return the step of a network as the sum of its kernels, in single precision."""
-
-    def compute(samples: float, precision: str) -> ComputeTime:
-        if precision != "fp32":
-            return ComputeTime(math.nan, math.nan, math.nan)
-        stages = estimate_step(network, int(samples), regressors).stage_s
-        forward_s, update_s = stages["forward"], stages["update"]
-        return ComputeTime(forward_s, sum(stages.values()) - forward_s - update_s, update_s)
-
-    return StepModel(compute, count_parameters(network), "regressors")
-
-
-def judge_own_steps(study: MeasuredStudy, regressors: Mapping[str, KernelRegressor]) -> pd.DataFrame:
+def judge_own_steps(study: MeasuredStudy) -> pd.DataFrame:
     """Return rows of table ``step_accuracy``: each measured point by the roofline and, if there are any, by regressors.
 
     The modelled step is computing and the allreduce, one after the other, without a factor; the measured one is the
     median step of the runs, which has input, loss and all that no layer is. There is a goal for regressors only: the
     source states none for the roofline.
     """
-    rows = [row for point in study.points for row in _rows(study, point, regressors)]
+    rows = [row for point in study.points for row in _rows(study, point)]
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
 
 
-def _rows(study: MeasuredStudy, point: Point, regressors: Mapping[str, KernelRegressor]) -> Iterator[dict[str, Any]]:
+def _rows(study: MeasuredStudy, point: Point) -> Iterator[dict[str, Any]]:
     for cost_model in ROOFLINES:
         model = study.model(point.benchmark, cost_model)
         yield from _of_model(study, point, model, {"cost_model": cost_model})
+    regressors = study.regressors
     if not regressors:
         return
     network = study.layers[point.benchmark]
@@ -76,7 +62,7 @@ def _of_model(
         "batch": point.setting.global_batch // point.setting.ranks,
         "overhead": NO_OVERHEAD,
         "method": "modelled",
-        "source": study.sources(point.benchmark, exchange),
+        "source": study.sources(point.benchmark, exchange, model),
     }
     part = {**shared, "cost_model": extra["cost_model"], "within_goal": pd.NA}
     yield {**part, "stage": "communication", "estimated_s": step.communication_s, "reason": step.reason or NOT_APART}

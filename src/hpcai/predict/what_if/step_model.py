@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 from scipy.optimize import brentq
 
+from hpcai.predict.kernels.regressor import KernelRegressor
+from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES
@@ -197,6 +199,19 @@ def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_mode
         return ComputeTime(float(times.all_forward_s.sum()), float(times.all_backward_s.sum()), update_s)
 
     return StepModel(compute, parameters, f"roofline {cost_model}")
+
+
+def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor]) -> StepModel:
+    """Return the step of a network as the sum of its kernels, in single precision."""
+
+    def compute(samples: float, precision: str) -> ComputeTime:
+        if precision != "fp32":
+            return ComputeTime(math.nan, math.nan, math.nan)
+        stages = estimate_step(network, int(samples), regressors).stage_s
+        forward_s, update_s = stages["forward"], stages["update"]
+        return ComputeTime(forward_s, sum(stages.values()) - forward_s - update_s, update_s)
+
+    return StepModel(compute, count_parameters(network), "regressors")
 
 
 def setting_of(row: Row) -> Setting:

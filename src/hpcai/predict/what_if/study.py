@@ -10,7 +10,7 @@ from hpcai.config.machine import Machine
 from hpcai.config.prediction import Prediction
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.training.layers import LayerList
-from hpcai.predict.what_if.accuracy import PREDICTION_ACCURACY_COLUMNS, compare_points, find_intervals
+from hpcai.predict.what_if.accuracy import PREDICTION_ACCURACY_COLUMNS, compare_points
 from hpcai.predict.what_if.answers import PREDICTION_COLUMNS, answer_questions
 from hpcai.predict.what_if.measured import MeasuredStudy, StudyTables
 from hpcai.predict.what_if.own_steps import judge_own_steps
@@ -69,14 +69,15 @@ def predict_study(tables: StudyTables, models: StudyModels, asked: Prediction) -
     -----
     Benchmarks without a list of layers, and scales without a step time, have no rows.
     """
-    study = MeasuredStudy.of(tables, models.layers, models.machine, overlap=models.overlap)
-    accuracy = compare_points(study, models.regressors)
-    intervals = find_intervals(accuracy)
-    answers = answer_questions(study, asked, intervals, models.epoch_curves)
+    study = MeasuredStudy.of(
+        tables, models.layers, models.machine, overlap=models.overlap, regressors=models.regressors
+    )
+    accuracy, errors = compare_points(study)
+    answers = answer_questions(study, asked, errors, models.epoch_curves)
     return {
         "predictions": _frame(answers, PREDICTION_COLUMNS),
         "prediction_accuracy": _frame(accuracy, PREDICTION_ACCURACY_COLUMNS),
-        "own_steps": judge_own_steps(study, models.regressors),
+        "own_steps": judge_own_steps(study),
     }
 
 

@@ -206,7 +206,7 @@ def test_nothing_asked_and_nothing_measured_keep_the_columns() -> None:
     assert empty["predictions"].empty
 
 
-def test_regressors_are_compared_but_make_no_interval() -> None:
+def test_regressors_that_are_further_off_make_no_interval() -> None:
     kernels = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
     regressors = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in kernels}
     models = StudyModels({"small": studies.LAYERS}, studies.machine(), regressors)
@@ -228,3 +228,27 @@ def test_regressors_are_compared_but_make_no_interval() -> None:
     assert len(summed) == 2
     assert not summed["used_for_interval"].any()
     assert summed["predicted_step_s"].notna().all()
+
+
+def test_the_model_that_is_less_far_off_predicts() -> None:
+    """Computing takes the same time for any batch, as these kernels do and the roofline does not."""
+    kernels = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
+    regressors = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in kernels}
+    models = StudyModels({"small": studies.LAYERS}, studies.machine(), regressors)
+    kernels_s = estimate_step(studies.LAYERS, 8, regressors).step_s
+    scales = [studies.scale(n, 16, kernels_s + studies.exchange_s(n)) for n in (1, 2)]
+    scales.append(studies.exact(2)[0] | {"variant": "bf16", "precision": "bf16"})
+    asked = Prediction(ranks=(4,), precisions=("bf16",))
+    found = predict_study(studies.tables(*scales), models, asked)
+    accuracy = found["prediction_accuracy"]
+    assert (
+        accuracy["used_for_interval"].tolist()
+        == ((accuracy["cost_model"] == "regressors") | (accuracy["question"] == "precision")).tolist()
+    )
+    single = only(found["predictions"], question="scale", variant="fp32")
+    assert (single["cost_model"], single["interval_n"]) == ("regressors", 1)
+    assert single["step_s"] == pytest.approx(kernels_s + studies.exchange_s(4), rel=CLOSE)
+    assert "regressors" in single["source"]
+    # Kernels were measured in single precision only.
+    others = found["predictions"].query("question == 'precision' or variant == 'bf16'")
+    assert set(others["cost_model"]) == {"roofline full"}
