@@ -101,7 +101,7 @@ def test_killed_rank_ends_the_run_soon(campaign):
     kind, reason, record = outcome(campaign, "killed/k/n1x2")
     assert kind == "failed"
     assert "exit status" in reason
-    assert record.wall_s < LIMIT_S
+    assert record.wall_s < 45
     assert record.epochs
     assert record.time_to_train_s is None
 
@@ -110,7 +110,7 @@ def test_a_hanging_rank_ends_the_run_in_a_bounded_time(campaign):
     kind, reason, record = outcome(campaign, "hangs/h/n1x2")
     assert kind == "failed"
     assert f"{STALL_S} s without a sign of life" in reason
-    assert record.wall_s < LIMIT_S
+    assert record.wall_s < 60
 
 
 def test_time_limit(campaign):

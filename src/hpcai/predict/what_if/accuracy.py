@@ -59,8 +59,8 @@ def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErr
     """
     groups = []
     for question, base, target in _pairs(study):
-        models = study.models(base.benchmark, (base.setting.precision, target.setting.precision))
-        groups.append([_compare(study, model, question, (base, target)) for model in models.values()])
+        models = study.models(base, target.setting).values()
+        groups.append([_compare(study, model, question, (base, target)) for model in models])
     best = _least_far_off(groups)
     errors: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for rows in groups:

@@ -99,17 +99,13 @@ def _cases(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, err
         for precision in asked.precisions:
             if precision != start.setting.precision:
                 setting = replace(start.setting, precision=precision)
-                models = study.models(start.benchmark, (start.setting.precision, precision))
-                yield Case(
-                    "precision", start, setting, exchange, *errors.choose(PRECISION, models), "", (FASTER_ROOFS,)
-                )
+                best = errors.choose(PRECISION, study.models(start, setting))
+                yield Case("precision", start, setting, exchange, *best, "", (FASTER_ROOFS,))
         for compression in asked.compressions:
             if compression != start.setting.compression and start.setting.ranks > 1:
                 setting = replace(start.setting, compression=compression)
-                models = study.models(start.benchmark, (start.setting.precision,))
-                yield Case(
-                    "compression", start, setting, exchange, *errors.choose(COMPRESSION, models), "", (FREE_CONVERSION,)
-                )
+                best = errors.choose(COMPRESSION, study.models(start, setting))
+                yield Case("compression", start, setting, exchange, *best, "", (FREE_CONVERSION,))
 
 
 FASTER_ROOFS = "all of computing changes as the measured roofs do; gradients and weights stay float32"
@@ -125,15 +121,14 @@ def _scales(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, er
             continue
         start = min(points, key=lambda one: (abs(math.log2(ranks / one.setting.ranks)), -one.setting.ranks))
         setting = at_ranks(start.setting, ranks, study.machine.ranks_per_node, regime)
-        models = study.models(start.benchmark, (setting.precision,))
-        kind = MORE if ranks > start.setting.ranks else FEWER
-        yield Case("scale", start, setting, study.exchange(setting.nodes), *errors.choose(kind, models), regime)
+        best = errors.choose(MORE if ranks > start.setting.ranks else FEWER, study.models(start, setting))
+        yield Case("scale", start, setting, study.exchange(setting.nodes), *best, regime)
 
 
 def _links(study: MeasuredStudy, start: Point, asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
     """Yield the largest measured scale over each assumed link."""
     measured = study.exchange(start.setting.nodes)
-    model, _ = errors.choose(MORE, study.models(start.benchmark, (start.setting.precision,)))
+    model, _ = errors.choose(MORE, study.models(start, start.setting))
     interval = ErrorInterval(math.nan, math.nan, 0, NO_LINK_COMPARED)
     for link in asked.links:
         yield Case("link", start, start.setting, assumed_exchange(link, measured), model, interval, "")

@@ -1,6 +1,6 @@
 """What a study measured, as the predictions start from it: points with a step time, and models of their steps."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -131,11 +131,11 @@ class MeasuredStudy:
         model = roofline_model(self.layers[benchmark], self.rates(benchmark), cost_model)
         return replace(model, overlap=self.overlap)
 
-    def models(self, benchmark: str, precisions: Collection[str]) -> dict[str, StepModel]:
-        """Return the models of a step that can tell all these precisions, by their names; the roofline is first."""
-        models = [self.model(benchmark)]
-        if self.regressors and set(precisions) == {"fp32"}:
-            by_kernels = regressor_model(self.layers[benchmark], self.regressors)
+    def models(self, start: Point, target: Setting) -> dict[str, StepModel]:
+        """Return the models that lead from a measured step to another setting, by name; the roofline is first."""
+        models = [self.model(start.benchmark)]
+        if self.regressors and start.setting.precision == target.precision == "fp32":
+            by_kernels = regressor_model(self.layers[start.benchmark], self.regressors)
             models.append(replace(by_kernels, overlap=self.overlap))
         return {model.words: model for model in models}
 
