@@ -8,6 +8,7 @@ min_version("9.0")
 report: "reports/workflow.rst"
 
 
+include: "workflow/rules/controller.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pack.smk"
@@ -25,6 +26,7 @@ include: "workflow/rules/targets.smk"
 
 
 onstart:
+    look_again_only_if_held_back()
     note_start()
 
 

@@ -1,0 +1,25 @@
+# What the process that waits for jobs does while one of them is timed: nothing, for it shares the cores with it.
+#
+# Snakemake 9.27.1 starts a timer after every look at the ready jobs, whose end is the next look, and each job that ends
+# starts one more such chain (docs/snakemake_scheduler.md). The timers are there for the limit of job starts
+# (`--max-jobs-per-timespan`, 100/1s): they are needed only while it holds a job back.
+
+import threading
+
+
+def look_again_only_if_held_back():
+    """Let Snakemake look at the ready jobs when a job ends, and otherwise only when its limit of job starts was met."""
+    scheduler = workflow.scheduler
+    limiter = scheduler.job_rate_limiter
+    if limiter is None:
+        return
+    timer = None
+
+    def look_again(delay_s):
+        nonlocal timer
+        if limiter.get_free_jobs() == 0 and not (timer and timer.is_alive()):
+            timer = threading.Timer(delay_s, scheduler._open_jobs.release)
+            timer.daemon = True
+            timer.start()
+
+    scheduler._schedule_reevalutation = look_again
