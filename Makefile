@@ -5,14 +5,16 @@ BIN := $(VENV)/bin
 ARGS ?=
 ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
+PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
+
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run rounds rounds-there test packages env lint unit bench screenshots lock schema clean
+.PHONY: run rounds rounds-there test test-all packages env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 run: env ## set up, run the default study, write results/report.html
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake all $(ARGS)
@@ -30,8 +32,11 @@ rounds-there:
 		exit 2; \
 	done
 
-test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm and HPL need), run linters and all tests
-	PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --no-loadscope-reorder $(ARGS)
+test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm and HPL need), run linters and the tests
+	$(PYTEST) -m "not slow" --budget-s=900 $(ARGS)
+
+test-all: packages env lint ## the same with the tests of full size; before an issue is called done
+	$(PYTEST) --budget-s=5400 $(ARGS)
 
 packages:
 	@sh tests/slurm/install.sh

@@ -1,14 +1,12 @@
 """Fixtures of all tests."""
 
 import signal
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from workflow_project import Project
-from xdist.scheduler import LoadScopeScheduling
 
-WHOLE_FOLDERS = ("slurm", "end_to_end")
+pytest_plugins = ("pytester", "plugins.budget", "plugins.names", "plugins.sharing")
 
 # Other work on the machine must not fail a test: none is timed.
 settings.register_profile("untimed", deadline=None)
@@ -18,20 +16,6 @@ settings.load_profile("untimed")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
-
-
-class FoldersAndFiles(LoadScopeScheduling):
-    """Several workers (`pytest -n`) share the files; the folders whose tests share a cluster or a study stay whole."""
-
-    def _split_scope(self, nodeid):
-        file = Path(nodeid.partition("::")[0])
-        return str(file.parent if file.parent.name in WHOLE_FOLDERS else file)
-
-
-@pytest.hookimpl(optionalhook=True)  # without workers nobody asks
-def pytest_xdist_make_scheduler(config, log):
-    """Choose how several workers share the tests, whatever `--dist` says."""
-    return FoldersAndFiles(config, log)
 
 
 @pytest.fixture

@@ -75,12 +75,13 @@ def test_the_damaged_record_is_named():
     [
         (b"", True, "record 0: found an empty file"),
         (b"", False, "record 0: found an empty file"),
-        (gzip.compress(b""), True, "record 0: found an empty file"),
+        (gzip.compress(b"", mtime=0), True, "record 0: found an empty file"),
         (encode_records([b"a"]) + b"more", False, "record 1: found 4 bytes of it, expected 12"),
         (compress_content(encode_records([b"a"])) + b"more", True, "record 1: found 4 bytes of garbage"),
         (encode_records([b"a"]), True, "found no gzip header"),
         (compress_content(encode_records([b"a"])), False, "found gzip, expected plain"),
     ],
+    ids=["nothing", "nothing-plain", "empty", "tail", "tail-gzip", "plain-for-gzip", "gzip-for-plain"],
 )
 def test_damage(data, compressed, message):
     with pytest.raises(DatasetError, match=message):

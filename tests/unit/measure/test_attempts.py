@@ -161,6 +161,7 @@ def test_a_full_disk_hides_no_error(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content"),
     [(INTERRUPTED, b""), (RECORD, b'{"schema_version": 0}'), (INTERRUPTED, b"\x80"), (RECORD, b"[")],
+    ids=["empty-verdict", "other-version", "no-text", "no-json"],
 )
 def test_a_verdict_that_cannot_be_read_loses_no_other_attempt(folder, name, content):
     damaged, _ = open_attempt(folder, PLAN, "a1")

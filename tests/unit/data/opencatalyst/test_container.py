@@ -90,6 +90,7 @@ def test_no_graph_to_write(tmp_path: Path) -> None:
         ("7", pickle.dumps({"pos": 1}), "key 7: found a pickled dict, expected a torch_geometric"),
         ("7", write_data({"natoms": 4}), "key 7: field pos: found only natoms"),
     ],
+    ids=["no-length", "other-length", "text-length", "no-graph", "empty-graph", "foreign-graph", "no-positions"],
 )
 def test_wrong_keys_and_values_are_named(path: Path, key: str, value: bytes | None, match: str) -> None:
     change(path, key, value)
@@ -111,6 +112,7 @@ def test_a_missing_key_with_another_in_its_place(path: Path) -> None:
         (b"CDF\x01" * 5000, "found magic number .*, expected an LMDB file"),
         (bytes(8192), "found magic number 00000000"),
     ],
+    ids=["empty", "foreign", "zeros"],
 )
 def test_foreign_and_empty_files(tmp_path: Path, content: bytes, match: str) -> None:
     path = tmp_path / "data.0000.lmdb"
@@ -170,6 +172,7 @@ def live_page(data: bytes, flag: int) -> int:
         (4, 12, struct.pack("<I", 0), "found a run of 0 pages"),
         (4, 12, struct.pack("<I", 1 << 30), "found a run of 1073741824 pages"),
     ],
+    ids=["node", "free-space", "number", "flags", "no-run", "long-run"],
 )
 def test_damaged_pages_are_named(path: Path, flag: int, offset: int, value: bytes, match: str) -> None:
     data = bytearray(path.read_bytes())

@@ -114,6 +114,7 @@ REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
         (b"", "damaged pickle"),
         (b"\x80\x03", "damaged pickle"),
     ],
+    ids=["attribute", "state", "object", "dtype", "number", "no-storage", "storage", "nothing", "cut"],
 )
 def test_crafted_pickles_are_refused_and_change_nothing(payload: bytes, match: str) -> None:
     with pytest.raises(DatasetError, match=match):

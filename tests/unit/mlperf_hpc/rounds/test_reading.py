@@ -203,6 +203,7 @@ def test_a_file_that_cannot_be_read_is_an_empty_run(tmp_path, monkeypatch):
         (bytes(64), "binary data"),
         (b"hello", "'hello'"),
     ],
+    ids=["empty", "utf-16", "binary", "words"],
 )
 def test_a_log_without_events_says_what_it_is(tmp_path, content, words):
     write_tree(tmp_path, logs=[log_text(), content])

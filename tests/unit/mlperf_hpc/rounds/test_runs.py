@@ -466,6 +466,7 @@ def test_damaged_lines_are_one_repair_of_a_kind():
 @pytest.mark.parametrize(
     "content",
     [b"", b"\n\n", b"\0" * 100, bytes(range(256)) * 8, log_text().encode("utf-16"), b":::MLLOG ", b"training starts\n"],
+    ids=["empty", "blank", "zeros", "all-bytes", "utf-16", "mark", "words"],
 )
 def test_no_content_raises(content):
     run = run_of(content)

@@ -62,7 +62,11 @@ def test_divisions(division, expected):
     assert kinds == ([] if expected else ["system_division"])
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"a": 1,}', "[1]", "null", b"\xff\xfe{}", "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", '{"a": 1,}', "[1]", "null", b"\xff\xfe{}", "[" * 100_000],
+    ids=["empty", "open", "comma", "list", "null", "utf-16", "deep"],
+)
 def test_what_is_no_json_object_is_no_system(text):
     system, kinds = system_of(text)
     assert (system, kinds) == (None, ["system_unreadable"])

@@ -210,6 +210,7 @@ def test_one_bad_log_costs_itself_only(tmp_path):
         (Log([read("/a", 1)], versions={"POSIX": 3}).encode(), "no whole records"),
         (Log([read("/a", 1, rank=5)]).encode(), "ranks that the job does not have"),
     ],
+    ids=["empty", "program", "old", "new", "magic", "header", "cut", "more", "version", "records", "ranks"],
 )
 def test_what_cannot_be_read_says_what_it_is(tmp_path, content, message):
     path = tmp_path / "x.darshan"

@@ -1,0 +1,34 @@
+"""How several workers (`pytest -n`) share the tests."""
+
+import functools
+import re
+from pathlib import Path
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+# The tests of such a folder share a cluster or a study.
+WHOLE_FOLDERS = ("slurm", "end_to_end")
+STARTS_TENSORFLOW = re.compile(r"^\s*(import|from) (tensorflow|keras|unit\.training\.training_samples)\b", re.MULTILINE)
+
+
+class Shares(LoadScopeScheduling):
+    """A worker takes a folder that stays whole, all files that start TensorFlow, or one other file."""
+
+    def _split_scope(self, nodeid):
+        return find_share(Path(self.config.rootpath, nodeid.partition("::")[0]))
+
+
+@functools.cache
+def find_share(file):
+    """Name what a file's tests share."""
+    if file.parent.name in WHOLE_FOLDERS:
+        return str(file.parent)
+    return "TensorFlow" if STARTS_TENSORFLOW.search(file.read_text()) else str(file)
+
+
+@pytest.hookimpl(optionalhook=True)  # without workers nobody asks
+def pytest_xdist_make_scheduler(config, log):
+    """Choose how several workers share the tests, whatever `--dist` says; what `testpaths` names first starts first."""
+    config.option.loadscopereorder = False
+    return Shares(config, log)

@@ -1,0 +1,66 @@
+"""Sessions of tests: a tier's budget, what must not be skipped, names that are the same for all workers."""
+
+import pytest
+from plugins.budget import VARIABLE
+from plugins.sharing import find_share
+from workflow_project import ROOT
+
+PLUGINS = ("-p", "plugins.budget", "-p", "plugins.names", "-p", "plugins.sharing", "-p", "no:cacheprovider")
+
+
+@pytest.fixture
+def session(pytester, monkeypatch):
+    """A call of pytest in its own folder, with the plugins of this checkout."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(ROOT / "tests")
+    return lambda *options: pytester.runpytest_inprocess(*PLUGINS, *options)
+
+
+@pytest.mark.parametrize(
+    ("option", "variable", "status"),
+    [
+        ("1000", None, pytest.ExitCode.OK),
+        ("0.001", None, pytest.ExitCode.TESTS_FAILED),
+        ("0.001", "0", pytest.ExitCode.OK),
+        ("1000", "0.001", pytest.ExitCode.TESTS_FAILED),
+        ("1000", "long", pytest.ExitCode.USAGE_ERROR),
+    ],
+)
+def test_a_session_beyond_its_budget_fails(pytester, monkeypatch, session, option, variable, status):
+    pytester.makepyfile("def test_passes(): pass")
+    if variable is not None:
+        monkeypatch.setenv(VARIABLE, variable)
+    done = session(f"--budget-s={option}")
+    assert done.ret == status
+    if variable in {"0", "0.001"}:
+        done.stdout.fnmatch_lines([f"*{VARIABLE}*", "*1 passed*"])
+
+
+def test_a_session_that_failed_otherwise_keeps_its_status(session):
+    assert session("--budget-s=0.001").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize(("reason", "status"), [("browser", 1), ("cluster", 0)])
+def test_what_must_run_must_not_be_skipped(pytester, session, reason, status):
+    pytester.makepyfile("import pytest\ndef test_page(): pytest.skip('no browser here')")
+    assert session(f"--must-run={reason}").ret == status
+
+
+@pytest.mark.parametrize(
+    ("parameter", "failed"),
+    [("gzip.compress(b'')[:8]", True), ("int(time.time())", True), ("gzip.compress(b'', mtime=0)[4:8].hex()", False)],
+    ids=["bytes", "time", "constant"],
+)
+def test_names_that_differ_between_workers_stop_the_session(pytester, session, parameter, failed):
+    """Also where both collect in the same second."""
+    parametrize = f"@pytest.mark.parametrize('value', [{parameter}])"
+    pytester.makepyfile(f"import gzip, time, pytest\n{parametrize}\ndef test_value(value): pass")
+    done = session("-n2")
+    assert (done.ret != pytest.ExitCode.OK) == failed
+
+
+def test_workers_share_folders_files_and_tensorflow():
+    unit, slurm = ROOT / "tests/unit", ROOT / "tests/slurm"
+    assert find_share(slurm / "test_cluster.py") == find_share(slurm / "test_campaign.py")
+    assert find_share(unit / "training/test_engine.py") == find_share(unit / "training/test_input.py") == "TensorFlow"
+    assert find_share(unit / "test_units.py") != find_share(unit / "test_files.py")
