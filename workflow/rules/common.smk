@@ -13,7 +13,7 @@ from snakemake.logging import logger
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
-from hpcai.config.load import load_campaign
+from hpcai.config.load import load_campaign, plan_text
 from hpcai.config.rounds import find_round, name_round
 from hpcai.config.runs import PROFILES
 from hpcai.config.sharing import Sharing
@@ -332,24 +332,36 @@ def run_id(wildcards):
     return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.repetition}"
 
 
+# What is started first of all that is ready: data, then the runs in rounds, then all else (0).
+DATA_FIRST = len(PLANS) + 1
+PRIORITIES = {
+    run: DATA_FIRST - number for number, run in enumerate(CAMPAIGN.rounds(), start=1)
+}
+
+
+def run_priority(wildcards):
+    """Priority of a timed run: those of one round come before those of the next."""
+    return PRIORITIES[run_id(wildcards)]
+
+
 def run_plan(wildcards):
-    """Plan of a timed run, as plain values."""
+    """Plan of a timed run, as the text of its file."""
     written = Path(f"results/runs/{run_id(wildcards)}/plan.json")
-    return kept_plan(PLANS[run_id(wildcards)], written).model_dump(mode="json")
+    return plan_text(kept_plan(PLANS[run_id(wildcards)], written))
 
 
 def profile_plan(wildcards):
-    """Plan of a profiled run, as plain values."""
+    """Plan of a profiled run, as the text of its file."""
     run, plans = run_id(wildcards), PROFILE_PLANS[wildcards.profile]
     written = Path("results/profiles", wildcards.profile, run, "plan.json")
-    return kept_plan(plans[run], written).model_dump(mode="json")
+    return plan_text(kept_plan(plans[run], written))
 
 
 def weak_plan(wildcards):
-    """Plan of one instance of a weak-scaling group, as plain values."""
+    """Plan of one instance of a weak-scaling group, as the text of its file."""
     run = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.instance}"
     written = Path("results/weak", run, "plan.json")
-    return kept_plan(WEAK_PLANS[run], written).model_dump(mode="json")
+    return plan_text(kept_plan(WEAK_PLANS[run], written))
 
 
 def weak_plans_of_group(wildcards):

@@ -12,6 +12,7 @@ rule prepare_data:
         "../../envs/hpcai.yaml"
     envmodules:
         *CAMPAIGN.machine.modules,
+    priority: DATA_FIRST
     params:
         workload=data_workload,
         settings=data_settings,

@@ -14,10 +14,14 @@ if CAMPAIGN.study.measure:
             "logs/plan_run/{benchmark}.{variant}.{scale}.{repetition}.log",
         conda:
             "../../envs/hpcai.yaml"
+        priority: DATA_FIRST
         params:
             plan=run_plan,
-        script:
-            "../scripts/write_plan.py"
+        shell:
+            """
+            exec &>{log:q}
+            printf '%s\n' {params.plan:q} >{output.plan:q}
+            """
 
     rule train:
         input:
@@ -32,6 +36,7 @@ if CAMPAIGN.study.measure:
             "../../envs/hpcai.yaml"
         envmodules:
             *CAMPAIGN.machine.modules,
+        priority: run_priority
         threads: ALL_CORES
         resources:
             **whole_nodes(nodes_of_scale, RUN_LIMIT_S),

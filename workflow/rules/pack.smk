@@ -13,6 +13,7 @@ rule pack_data:
         "../../envs/hpcai.yaml"
     envmodules:
         *CAMPAIGN.machine.modules,
+    priority: DATA_FIRST
     params:
         data=data_settings,
         settings=pack_settings,

@@ -7,17 +7,13 @@
 
 if CAMPAIGN.study.measure:
 
-    rule plan_instance:
+    use rule plan_run as plan_instance with:
         output:
             plan="results/weak/{benchmark}/{variant}/{scale}/{instance}/plan.json",
         log:
             "logs/plan_instance/{benchmark}.{variant}.{scale}.{instance}.log",
-        conda:
-            "../../envs/hpcai.yaml"
         params:
             plan=weak_plan,
-        script:
-            "../scripts/write_plan.py"
 
     rule train_together:
         input:

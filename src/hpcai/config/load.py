@@ -237,7 +237,12 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
 
 def write_plan(plan: RunPlan, path: Path) -> None:
     """Write a plan as JSON, whole or not at all."""
-    write_atomically(path, (json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode())
+    write_atomically(path, (plan_text(plan) + "\n").encode())
+
+
+def plan_text(plan: RunPlan) -> str:
+    """Return what the file of a plan holds."""
+    return json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True)
 
 
 def read_plan(path: Path) -> RunPlan:

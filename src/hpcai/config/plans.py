@@ -31,6 +31,18 @@ class Campaign:
         """Return the plan of every timed run, by its run id."""
         return Plans(self, ((row, number) for row in self.rows for number in range(1, row.repeats + 1)))
 
+    def rounds(self) -> tuple[str, ...]:
+        """Return the ids of all timed runs in the order in which they are best measured.
+
+        Repeat 1 of all points, then repeat 2: a machine that drifts does so for all of them alike. Within a round the
+        scales and variants of a benchmark follow each other, so that what is compared was measured side by side.
+        """
+        first = {row.benchmark: number for number, row in reversed(list(enumerate(self.rows)))}
+        points = sorted(self.rows, key=lambda row: first[row.benchmark])
+        most = max((row.repeats for row in points), default=0)
+        runs = ((row, number) for number in range(1, most + 1) for row in points if number <= row.repeats)
+        return tuple(row.run_id("timed", number) for row, number in runs)
+
     def profiles(self, profile: ProfileKind) -> Mapping[str, RunPlan]:
         """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
 

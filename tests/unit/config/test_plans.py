@@ -1,5 +1,6 @@
 """Plans of a study: always the same for the same study, and made only when they are asked for."""
 
+import dataclasses
 import hashlib
 from pathlib import Path
 
@@ -59,3 +60,17 @@ def test_a_plan_is_made_when_it_is_asked_for(monkeypatch, campaign):
     assert asked == []
     assert plans["cosmoflow_tiny/fp32/n1x2/r3"].repetition == 3
     assert asked == [3]
+
+
+def test_a_round_holds_each_point_once_before_the_next_round_begins(campaign):
+    row, other = campaign.rows[0], campaign.rows[-1]
+    ranks = {f"n1x{number}": row.model_copy(update={"ranks_per_node": number, "repeats": number}) for number in (2, 3)}
+    rows = (ranks["n1x2"], other.model_copy(update={"repeats": 1}), ranks["n1x3"])
+    order = dataclasses.replace(campaign, rows=rows).rounds()
+    own, last = f"{row.benchmark}/{row.variant}", f"{other.benchmark}/{other.variant}/n1x{other.ranks_per_node}"
+    expected = [f"{own}/n1x2/r1", f"{own}/n1x3/r1", f"{last}/r1", f"{own}/n1x2/r2", f"{own}/n1x3/r2", f"{own}/n1x3/r3"]
+    assert list(order) == expected
+
+
+def test_rounds_hold_every_run(campaign):
+    assert sorted(campaign.rounds()) == sorted(campaign.plans())
