@@ -9,6 +9,7 @@ report: "reports/workflow.rst"
 
 
 include: "workflow/rules/controller.smk"
+include: "workflow/rules/journal.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pack.smk"

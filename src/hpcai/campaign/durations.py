@@ -1,4 +1,6 @@
-"""Long durations as people say them."""
+"""Long durations as people say them, and how many things went on at the same time."""
+
+from collections.abc import Sequence
 
 
 def say_duration(seconds: float | None) -> str:
@@ -9,3 +11,13 @@ def say_duration(seconds: float | None) -> str:
     parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
     first = next((number for number, (count, _) in enumerate(parts) if count), len(parts) - 1)
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count or unit == parts[first][1])
+
+
+def mean_width(spans: Sequence[tuple[float, float]]) -> float:
+    """Return how many spans overlapped on average while there was any."""
+    covered, reached = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(end - max(start, reached), 0.0)
+        reached = max(reached, end)
+    # Start times are whole seconds: short runs one after the other may seem to overlap, never the other way round.
+    return max(sum(end - start for start, end in spans) / covered, 1.0) if covered else 1.0

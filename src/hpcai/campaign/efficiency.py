@@ -15,7 +15,8 @@ from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError, RecordError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
-from hpcai.measure.publish import ATTEMPTS, INTERRUPTED, RAW, RECORD
+from hpcai.measure.places import ATTEMPTS
+from hpcai.measure.publish import INTERRUPTED, RAW, RECORD
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores import time_parts, time_shares
 from hpcai.records import FINISHED, Attempt, RunRecord, read_part, read_record

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcai.campaign.durations import mean_width
 from hpcai.campaign.note import UTC
 from hpcai.campaign.states import RunState
 
@@ -51,7 +52,7 @@ def forecast(states: Sequence[RunState], elapsed_s: Mapping[str, float]) -> Fore
     runs = sum(len(walls[point]) for point in points)
     median_s = {point: statistics.median(walls[point]) for point in points}
     each_s = [max(median_s[one.folder.point] - elapsed_s.get(one.folder.name, 0.0), 0.0) for one in left]
-    width = _mean_width(_spans(states, elapsed_s))
+    width = mean_width(_spans(states, elapsed_s))
     remaining_s = max([sum(each_s) / width, *each_s])
     basis = f"modelled: median wall times of {runs} finished runs of the same points, {width:.1f} at the same time"
     return Forecast(remaining_s, f"{basis}; without waiting in queues and without the analysis")
@@ -66,13 +67,3 @@ def _spans(states: Iterable[RunState], elapsed_s: Mapping[str, float]) -> list[t
             start = float(calendar.timegm(time.strptime(one.started_utc, UTC)))
             spans.append((start, start + one.wall_s))
     return spans
-
-
-def _mean_width(spans: Sequence[tuple[float, float]]) -> float:
-    """Return how many spans overlapped on average while there was any."""
-    covered, reached = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        covered += max(end - max(start, reached), 0.0)
-        reached = max(reached, end)
-    # Start times are whole seconds: short runs one after the other may seem to overlap, never the other way round.
-    return max(sum(end - start for start, end in spans) / covered, 1.0) if covered else 1.0

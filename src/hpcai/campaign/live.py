@@ -1,19 +1,14 @@
 """Runs that are under way right now, whoever started them, and how far they are."""
 
-import calendar
-import json
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hpcai.campaign.run_folders import present_folders
 from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
 from hpcai.measure.claim import CLAIM, Holder, live_holder
-from hpcai.measure.publish import ATTEMPTS
 
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0
@@ -44,22 +39,6 @@ class AtWork:
     words: str
     remedy: str = ""
     """The command that ends it; blank: none that could be told."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a run is that is under way; None: it has not told yet."""
-
-    started: bool
-    """Whether its launcher has started; before that it prepares, or waits for its turn on the node."""
-    elapsed_s: float | None = None
-    """Since its attempt was opened, by the wall clock."""
-    limit_s: float | None = None
-    epoch: int | None = None
-    quality: float | None = None
-    target: float | None = None
-    silent_s: float | None = None
-    """Since rank 0's last sign of life, by the time of its file."""
 
 
 def live_runs(results: Path) -> list[LiveRun]:
@@ -148,65 +127,3 @@ def _say_waiting(found: Sequence[AtWork]) -> str:
 
 def _first(parts: Sequence[str]) -> str:
     return "; ".join([*parts[:SHOWN], *(["..."] if len(parts) > SHOWN else [])])
-
-
-def progress_of(folder: Path) -> Progress:
-    """Return how far the run, or the slowest instance of the group, in a folder is."""
-    attempts = [newest for newest in (newest_attempt(own) for own in (folder, *sorted(folder.glob("i*")))) if newest]
-    found = [_progress(attempt) for attempt in attempts]
-    return min(found, key=lambda one: (one.started, one.epoch or 0), default=Progress(started=False))
-
-
-def newest_attempt(folder: Path) -> Path | None:
-    """Return the attempt that was opened last: their names begin with the time."""
-    return max((path for path in (folder / ATTEMPTS).glob("*") if path.is_dir()), default=None)
-
-
-def _progress(attempt: Path) -> Progress:
-    plan, epoch = _read(attempt / "plan.json"), _last_epoch(attempt / "epochs.jsonl")
-    return Progress(
-        started=(attempt / "output.log").exists(),
-        elapsed_s=_elapsed_s(attempt.name),
-        limit_s=_inside(plan, "limits", "run_s"),
-        epoch=epoch.get("epoch"),
-        quality=epoch.get("quality"),
-        target=_inside(plan, "benchmark", "target", "value"),
-        silent_s=_age_s(attempt / "heartbeat"),
-    )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a run under way; what is not there yet, or half written, is nothing."""
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _last_epoch(path: Path) -> dict[str, Any]:
-    """Return the last epoch that is written whole."""
-    try:
-        lines = path.read_text().split("\n")[:-1]
-        found = json.loads(lines[-1]) if lines else {}
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _inside(values: dict[str, Any], *keys: str) -> Any:  # noqa: ANN401  a leaf of JSON
-    for key in keys:
-        values = values.get(key) if isinstance(values, dict) else None  # type: ignore[assignment]
-    return values
-
-
-def _elapsed_s(attempt: str) -> float | None:
-    stamp = re.match(r"\d{8}T\d{6}Z", attempt)
-    return max(time.time() - calendar.timegm(time.strptime(stamp[0], "%Y%m%dT%H%M%SZ")), 0.0) if stamp else None
-
-
-def _age_s(path: Path) -> float | None:
-    try:
-        return max(time.time() - path.stat().st_mtime, 0.0)
-    except OSError:
-        return None

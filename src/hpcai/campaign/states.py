@@ -21,7 +21,8 @@ from hpcai.campaign.run_folders import RunFolder
 from hpcai.errors import RecordError
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
-from hpcai.measure.publish import ATTEMPTS, CAPTURE, INTERRUPTED, RAW, RECORD
+from hpcai.measure.places import ATTEMPTS
+from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD
 from hpcai.records import FINISHED
 from hpcai.weak_records import GROUP
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from hpcai.campaign.doctor import Diagnosis, diagnose
 from hpcai.campaign.durations import say_duration
 from hpcai.campaign.forecast import Forecast, forecast
-from hpcai.campaign.live import Progress, progress_of
 from hpcai.campaign.run_folders import NAMED
+from hpcai.campaign.run_progress import Progress, progress_of, say_progress
 from hpcai.campaign.slurm_queue import QueuedJob
 
 DONE = ("finished", "adoptable")
@@ -111,20 +111,6 @@ def _running_lines(status: Status) -> list[str]:
         place = f"{holder.host}{f', job {holder.slurm_job}' if holder.slurm_job else ''}" if holder else ""
         lines.append(f"  {one.folder.name} ({place}): {say_progress(status.progress[one.folder.name])}")
     return [*lines, f"  ... and {len(runs) - LINES} more"] if len(runs) > LINES else lines
-
-
-def say_progress(progress: Progress) -> str:
-    """Return in words how far a run is."""
-    limit = f" of at most {say_duration(progress.limit_s)}" if progress.limit_s is not None else ""
-    elapsed = f"{say_duration(progress.elapsed_s)}{limit}"
-    if not progress.started:
-        return f"prepares, or waits for its turn; {elapsed}" if progress.elapsed_s is not None else "prepares"
-    parts = ["no epoch done yet" if progress.epoch is None else f"epoch {progress.epoch} done"]
-    if progress.quality is not None:
-        target = f" (target {progress.target:g})" if progress.target is not None else ""
-        parts.append(f"quality {progress.quality:.4g}{target}")
-    silent = "" if progress.silent_s is None else f", last sign of life {say_duration(progress.silent_s)} ago"
-    return f"{', '.join(parts)}; {elapsed}{silent}"
 
 
 def _queue_lines(queue: tuple[QueuedJob, ...] | None) -> list[str]:

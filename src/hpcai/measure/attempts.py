@@ -19,9 +19,9 @@ from hpcai.errors import RecordError, RunRefusedError
 from hpcai.files import sync
 from hpcai.measure.holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
+from hpcai.measure.places import ATTEMPTS
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import (
-    ATTEMPTS,
     CAPTURE,
     DIGEST,
     INSTANCE,
@@ -152,7 +152,7 @@ def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:
 
 
 def _verdict_of(attempt: Path) -> Attempt:
-    file = attempt / (RECORD if (attempt / RECORD).exists() else INTERRUPTED)
+    file = attempt / (INTERRUPTED if (attempt / INTERRUPTED).exists() else RECORD)
     try:
         return _of_record(attempt) if file.name == RECORD else read_part(Attempt, file)
     except RecordError:
@@ -163,7 +163,11 @@ def _verdict_of(attempt: Path) -> Attempt:
 
 
 def _of_record(attempt: Path) -> Attempt:
-    record, supervisor = read_record(attempt / RECORD), supervisor_of(attempt)
+    return _of_finished(attempt, read_record(attempt / RECORD))
+
+
+def _of_finished(attempt: Path, record: RunRecord) -> Attempt:
+    supervisor = supervisor_of(attempt)
     return Attempt(
         attempt=record.attempt,
         outcome=record.outcome,
@@ -213,6 +217,17 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
     except OSError as error:
         # The next attempt finds that there is none.
         logger.warning("%s: the verdict cannot be written (%s): %s", attempt, error.strerror, reason)
+
+
+def set_aside(attempt: Path, record: RunRecord, reason: str) -> None:
+    """Keep a finished attempt with its record, but not for publication: it was disturbed, and is repeated."""
+    write_json(_of_finished(attempt, record).model_copy(update={"outcome": "disturbed", "reason": reason}), attempt / INTERRUPTED)
+    write_json(record, attempt / RECORD)
+
+
+def disturbed_before(folder: Path) -> int:
+    """Return how many attempts at a run were set aside because they were disturbed."""
+    return sum(one.outcome == "disturbed" for one in earlier_attempts(folder))
 
 
 def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:

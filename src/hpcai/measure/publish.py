@@ -24,7 +24,6 @@ from hpcai.weak_records import GROUP
 RECORD = "record.json"
 RAW = "raw"
 CAPTURE = "capture.json"
-ATTEMPTS = "attempts"
 INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
 TOOL = "instrument.json"

@@ -1,16 +1,14 @@
 """What is under way is found by its claim, waited for, and told with its epochs."""
 
-import json
 import os
 import threading
-import time
 
 import pytest
-from unit.campaign.result_folders import finish_run, leave_claim, open_attempt, run_folder
+from unit.campaign.result_folders import finish_run, leave_claim, run_folder
 from unit.campaign.test_surroundings import fake_squeue
 
 from hpcai.campaign import live
-from hpcai.campaign.live import AtWork, LiveRun, live_runs, progress_of, wait_until_idle, wait_until_none
+from hpcai.campaign.live import AtWork, LiveRun, live_runs, wait_until_idle, wait_until_none
 from hpcai.campaign.slurm_queue import QueuedJob
 from hpcai.measure.claim import claimed
 from hpcai.measure.holder import Holder
@@ -131,39 +129,3 @@ def test_wait_says_it_at_once_and_once_a_minute_and_ends_when_its_time_is_up(mon
     assert said[1:] == ["waits for 4 under way: a; b; c; ...", "waits for 1 under way: b"]
     wait_until_none(lambda: [AtWork("for ever")], said.append, longest_s=0.0)
     assert said[3:] == ["waits for 1 under way: for ever"]
-
-
-def test_progress_of_a_run(tmp_path):
-    folder = run_folder(tmp_path)
-    open_attempt(folder, "20260101T000000Z-aaaaaa")
-    opened = time.time() - 100
-    attempt = open_attempt(folder, time.strftime("%Y%m%dT%H%M%SZ-bbbbbb", time.gmtime(opened)))
-    found = progress_of(folder)
-    assert (found.started, found.epoch) == (False, None)
-    assert found.elapsed_s == pytest.approx(100, abs=30)
-    (attempt / "output.log").touch()
-    epochs = [{"epoch": 1, "quality": 0.5}, {"epoch": 2, "quality": 0.25}]
-    (attempt / "epochs.jsonl").write_text("".join(json.dumps(epoch) + "\n" for epoch in epochs) + '{"epoch": 3, "qua')
-    (attempt / "heartbeat").touch()
-    os.utime(attempt / "heartbeat", (time.time() - 50, time.time() - 50))
-    found = progress_of(folder)
-    assert (found.started, found.epoch, found.quality, found.target, found.limit_s) == (True, 2, 0.25, 0.3, 3600.0)
-    assert found.silent_s == pytest.approx(50, abs=30)
-
-
-def test_progress_of_a_group_is_that_of_its_slowest_instance(tmp_path):
-    group = tmp_path / "weak" / "cosmoflow_mini" / "fp32" / "n1x1"
-    for number, epochs in ((1, 3), (2, 1)):
-        attempt = open_attempt(group / f"i{number}")
-        (attempt / "output.log").touch()
-        (attempt / "epochs.jsonl").write_text("".join(f'{{"epoch": {epoch}}}\n' for epoch in range(1, epochs + 1)))
-    assert progress_of(group).epoch == 1
-
-
-def test_what_is_not_readable_yet_is_not_known(tmp_path):
-    folder = run_folder(tmp_path)
-    attempt = open_attempt(folder, "unusual-name")
-    (attempt / "plan.json").write_text('{"limits": 3')
-    (attempt / "epochs.jsonl").write_text("[1]\n")
-    found = progress_of(folder)
-    assert (found.elapsed_s, found.limit_s, found.target, found.epoch, found.silent_s) == (None,) * 5
