@@ -129,6 +129,13 @@ def _add_campaign(commands: "argparse._SubParsersAction[_Parser]") -> None:
         add_arguments(parser)
         parser.set_defaults(run=run)
 
+    # All that follows is Snakemake's: nothing of it is an option of this parser.
+    whole = commands.add_parser(
+        "run", help="run the workflow with one screen, and say where the time went", prefix_chars="\0", add_help=False
+    )
+    whole.add_argument("arguments", nargs=argparse.REMAINDER)
+    whole.set_defaults(run=_run)
+
 
 def _add_comparisons(commands: "argparse._SubParsersAction[_Parser]") -> None:
     compare = commands.add_parser(
@@ -201,6 +208,12 @@ def _import_rounds(arguments: argparse.Namespace) -> int:
     from hpcai.tables import write_tables
 
     return import_command.run(arguments, write_tables)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from hpcai.campaign.run_command import run
+
+    return run(arguments.arguments)
 
 
 def _schema(_: argparse.Namespace) -> None:

@@ -1,0 +1,92 @@
+"""Calls of Snakemake, each in a session of its own: output goes to a file, and signals reach it exactly once."""
+
+import os
+import select
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HURRY_S = 2.0
+"""After a second signal Snakemake has this long to release its lock."""
+
+
+class Child:
+    """One call of Snakemake at a time; the signals that this process gets are passed on to it and its jobs.
+
+    A terminal's Ctrl-C would reach all of them directly, and again if it were passed on. In a session of their own they
+    get what this process passes on, once: all of them, because Snakemake waits for its jobs to end by themselves.
+    """
+
+    def __init__(self) -> None:
+        self.signals: list[int] = []
+        """Signals that came, the first first."""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Take signals instead of ending by them; one that the caller wants ignored (nohup) stays ignored."""
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        taken = {number: old for number, old in before.items() if old != signal.SIG_IGN}
+        for number in taken:
+            signal.signal(number, self._take)
+        try:
+            yield
+        finally:
+            for number, old in taken.items():
+                signal.signal(number, old)
+
+    def _take(self, number: int, _: FrameType | None) -> None:
+        self.signals.append(number)
+        self._pass_on(number if len(self.signals) == 1 else signal.SIGTERM)
+
+    def _pass_on(self, number: int) -> None:
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def call(self, command: Sequence[str], log: Path, environment: Mapping[str, str], look: Callable[[], float]) -> int:
+        """Run a command to its end, and return its exit status as a shell has it.
+
+        Parameters
+        ----------
+        command
+            The command and its arguments.
+        log
+            Where its output goes.
+        environment
+            Its variables.
+        look
+            Is called while the command runs; returns when it is to be called again [s].
+        """
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment, start_new_session=True
+            )
+        if self.signals:  # it came while the process was being started
+            self._pass_on(self.signals[0])
+        ended = os.pidfd_open(self._process.pid)
+        try:
+            while not self.is_hurried and not _is_ended(ended, look()):
+                pass
+            if self.is_hurried and not _is_ended(ended, HURRY_S):
+                self._process.kill()
+            status = self._process.wait()
+        finally:
+            os.close(ended)
+            self._process = None
+        return 128 - status if status < 0 else status
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether a second signal has come: what still runs is not waited for."""
+        return len(self.signals) > 1
+
+
+def _is_ended(process: int, longest_s: float) -> bool:
+    """Wait until a process has ended, without looking again and again, and return whether it has."""
+    ready, _, _ = select.select([process], [], [], longest_s)
+    return bool(ready)

@@ -1,0 +1,143 @@
+"""The command ``hpcai run``: calls Snakemake, shows one screen, says where the time went and where the report is."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcai.campaign.child import Child
+from hpcai.campaign.journal import Journal, read_journals
+from hpcai.campaign.run_options import calls_of, only_answers, report_words, working_folder
+from hpcai.campaign.screen import Scene, open_screen
+from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
+from hpcai.errors import ConfigError
+
+LOGS = Path("logs/run")
+REPORT = Path("results/report.html")
+QUIET_S, BUSY_S, ENDING_S = 5.0, 1.0, 0.2
+"""How often the screen is drawn again: while a run is timed, otherwise, and after a signal."""
+EARLIER = 5
+"""So many earlier starts tell how long jobs take."""
+TAIL = 30
+"""So many lines of the log are shown if Snakemake ends badly without that a job has failed."""
+HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
+
+Run the workflow with one screen instead of Snakemake's lines, which go to logs/run/; then say where the time went and
+where the report is. All arguments go to Snakemake (snakemake --help): targets, --configfile, --config, --profile, ...
+`predict` first measures what the predictors need, then makes everything, the report included.
+After a failure the report of what there is is made. Ctrl-C ends all jobs in an orderly way, a second one at once.
+Exit status: Snakemake's; 130 after Ctrl-C."""
+
+
+def run(words: list[str]) -> int:
+    """Run the workflow with Snakemake's arguments, and return its exit status; 130 after Ctrl-C."""
+    if words in (["-h"], ["--help"]):
+        print(HELP)
+        return 0
+    if only_answers(words):
+        return subprocess.run([_program(), *words], check=False).returncode
+    start = Start(words)
+    with start.child.listening():
+        status = start.make(calls_of(words))
+        if status and not start.child.signals and start.has_records:
+            print("Something failed. The report of what there is:", flush=True)
+            start.make([report_words(words)])
+    start.say_end(status)
+    return 128 + start.child.signals[0] if start.child.signals else status
+
+
+def _program() -> str:
+    """Return the Snakemake of this environment."""
+    own = Path(sys.executable).with_name("snakemake")
+    found = str(own) if own.exists() else shutil.which("snakemake")
+    if found is None:
+        raise ConfigError("snakemake: not found beside this Python, nor on PATH; set up the environment: make env")
+    return found
+
+
+class Start:
+    """One start of the workflow: one call of Snakemake, or several one after the other."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.words, self.working = words, working_folder(words)
+        self.child = Child()
+        self.started_s = time.time()
+        self.logs = self.working / LOGS
+        self.logs.mkdir(parents=True, exist_ok=True)
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self.started_s))
+        self.log = self.logs / f"{stamp}.log"
+        earlier = sorted(self.logs.glob("*.jsonl"))[-EARLIER:]
+        self._before = seconds_per_job(read_journals(earlier))
+        self.journals: list[Journal] = []
+
+    def make(self, calls: list[list[str]]) -> int:
+        """Call Snakemake, and show what it does, until a call fails; return the last one's exit status."""
+        status = 0
+        for words in calls:
+            status = self._call(words)
+            if status or self.child.signals:
+                break
+        return status
+
+    def _call(self, words: Sequence[str]) -> int:
+        path = self.log.with_name(f"{self.log.stem}.{len(self.journals) + 1}.jsonl").absolute()
+        journal = Journal(path)
+        self.journals.append(journal)
+        scene = Scene(self.working, journal, self.log, self.started_s, self._before)
+        screen = open_screen()
+
+        def look() -> float:
+            journal.read_on()
+            if self.child.signals:
+                scene.note = "Ends: waits for what is under way. Ctrl-C once more: ends at once."
+            screen.show(scene)
+            if self.child.signals:
+                return ENDING_S
+            return QUIET_S if any(job.folder for job in journal.in_state("running")) else BUSY_S
+
+        environment = {**os.environ, "HPCAI_JOURNAL": str(path)}
+        environment["PATH"] = f"{Path(_program()).parent}:{environment.get('PATH', os.defpath)}"
+        try:
+            return self.child.call([_program(), *words], self.log, environment, look)
+        finally:
+            journal.read_on()
+            journal.end_running(time.time())
+            scene.note = ""
+            screen.close(scene)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there is something to report, and the workflow has come so far that it was not refused."""
+        return bool(self.journals[0].jobs) and any((self.working / "results/runs").glob("*/*/*/r*/record.json"))
+
+    def say_end(self, status: int) -> None:
+        """Say where the time went, what to do next, and where log and report are."""
+        jobs = [job for journal in self.journals for job in journal.jobs.values()]
+        interrupted = bool(self.child.signals)
+        lines: list[str] = []
+        if status and not interrupted and not any(job.state == "failed" for job in jobs):
+            lines += [*self.log.read_text(errors="replace").splitlines()[-TAIL:], ""]
+        if jobs:
+            times = stage_times(self.journals, self.started_s, time.time())
+            write_stage_times(times, self.logs / FILE)
+            lines += [*say_stage_times(times), ""]
+        elif not status:
+            lines += ["Nothing is to be done: everything is there."]
+        lines += self._next_lines() if status or interrupted else []
+        lines.append(f"log: {self.log}; times: {self.logs / FILE}" if jobs else f"log: {self.log}")
+        report = (self.working / REPORT).resolve()
+        if report.exists() and not interrupted:
+            lines.append(report.as_uri())
+        print("\n".join(lines), flush=True)
+
+    def _next_lines(self) -> list[str]:
+        lines = []
+        if self.child.is_hurried and any((self.working / ".snakemake/locks").glob("*")):
+            lines.append(f"first:                      {shlex.join(['hpcai', 'run', *self.words, '--unlock'])}")
+        lines.append(f"go on where it ended:       {shlex.join(['hpcai', 'run', *self.words])}")
+        lines.append(f"report of what there is:    {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
+        return lines

@@ -1,0 +1,132 @@
+"""Where the time of one start of the workflow went, stage by stage; and how long the rest takes, by what is done."""
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from hpcai.campaign.durations import covered_s, mean_width, say_duration
+from hpcai.campaign.journal import Job, Journal
+from hpcai.files import write_atomically
+
+FILE = "stage_times.json"
+
+
+@dataclass(frozen=True)
+class StageTime:
+    """What the jobs of one stage took."""
+
+    stage: str
+    seconds: float
+    """Of all its jobs, added up [s]; jobs of analysis run side by side."""
+    jobs: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class StageTimes:
+    """What one start of the workflow took."""
+
+    started_s: float
+    """Time of day [s]."""
+    total_s: float
+    """By the clock [s]."""
+    without_job_s: float
+    """By the clock, while no job ran [s]: Snakemake's start, the graph of jobs, what lies between jobs."""
+    until_first_job_s: float | None
+    """Of that, before the first job [s]; None: there was none."""
+    stages: tuple[StageTime, ...]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """How long a start still takes, modelled from jobs that are done."""
+
+    remaining_s: float
+    unknown_jobs: int
+    """Jobs of rules of which none has been done yet; they are not in it."""
+
+
+def stage_times(journals: Sequence[Journal], started_s: float, ended_s: float) -> StageTimes:
+    """Return where the time went.
+
+    Parameters
+    ----------
+    journals
+        Of all calls of Snakemake that this start made, one after the other.
+    started_s, ended_s
+        Begin and end of all of it, time of day [s].
+    """
+    jobs = [job for journal in journals for job in journal.jobs.values()]
+    by_stage: dict[str, list[Job]] = {stage: [] for journal in journals for stage in journal.stages}
+    for job in jobs:
+        by_stage.setdefault(job.stage, []).append(job)
+    busy_s = covered_s((job.started_s, job.started_s + job.seconds(ended_s)) for job in jobs)
+    total_s = ended_s - started_s
+    return StageTimes(
+        started_s,
+        total_s,
+        max(total_s - busy_s, 0.0),
+        min((max(job.started_s - started_s, 0.0) for job in jobs), default=None),
+        tuple(_stage_time(stage, found, ended_s) for stage, found in by_stage.items() if found),
+    )
+
+
+def _stage_time(stage: str, jobs: Sequence[Job], now_s: float) -> StageTime:
+    failed = sum(job.state == "failed" for job in jobs)
+    return StageTime(stage, sum(job.seconds(now_s) for job in jobs), len(jobs), failed)
+
+
+def write_stage_times(times: StageTimes, path: Path) -> None:
+    """Write them as JSON, whole or not at all."""
+    write_atomically(path, f"{json.dumps(asdict(times), indent=1)}\n".encode())
+
+
+def say_stage_times(times: StageTimes) -> list[str]:
+    """Return them as a few lines of text."""
+    lines = ["Where the time went (jobs of a stage added up):"]
+    for one in times.stages:
+        failed = f", {one.failed} failed" if one.failed else ""
+        lines.append(f"  {one.stage:<14}{say_duration(one.seconds):>14}  {one.jobs} jobs{failed}")
+    first = f", {say_duration(times.until_first_job_s)} of it before the first" if times.until_first_job_s else ""
+    lines.append(f"  {'no job ran':<14}{say_duration(times.without_job_s):>14}{first}")
+    lines.append(f"  {'total':<14}{say_duration(times.total_s):>14}")
+    return lines
+
+
+def seconds_per_job(journals: Iterable[Journal]) -> dict[str, float]:
+    """Return the mean time of a finished job of each rule [s]."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for journal in journals:
+        for job in journal.in_state("done"):
+            found[job.rule].append(job.seconds(0.0))
+    return {rule: statistics.fmean(seconds) for rule, seconds in found.items()}
+
+
+def expect(journal: Journal, before: dict[str, float], now_s: float) -> Expectation:
+    """Return how long a start still takes: mean times of finished jobs stand for those that are left.
+
+    Parameters
+    ----------
+    journal
+        Of this start.
+    before
+        Mean times of jobs in earlier starts, by rule [s]; used for rules of which none is done in this one.
+    now_s
+        Time of day [s].
+    """
+    typical = {**before, **seconds_per_job([journal])}
+    each_s, unknown = list[float](), 0
+    for job in journal.in_state("running"):
+        each_s += [max(typical[job.rule] - job.seconds(now_s), 0.0)] if job.rule in typical else []
+        unknown += job.rule not in typical
+    started = Counter(job.rule for job in journal.jobs.values())
+    for rule, count in journal.planned.items():
+        left = max(count - started[rule], 0)
+        each_s += [typical[rule]] * left if rule in typical else []
+        unknown += 0 if rule in typical else left
+    spans = [(job.started_s, job.started_s + job.seconds(now_s)) for job in journal.jobs.values()]
+    width = mean_width(spans) if spans else 1.0
+    return Expectation(max([sum(each_s) / width, *each_s], default=0.0), unknown)
