@@ -12,15 +12,12 @@ from snakemake.logging import logger
 
 # The stage that the rules of a file belong to, where it is not the file's name.
 STAGE_OF_FILE = {"weak": "measure", "profiles": "characterise"}
-# Rules of these files are names of targets, no work.
-TARGET_FILES = {"Snakefile", "targets"}
 
 
 def stages_of_rules():
-    """Stage of each rule that does work."""
-    files = {one.name: Path(one.snakefile).stem for one in workflow.rules}
-    worked = {name: file for name, file in files.items() if file not in TARGET_FILES}
-    return {name: STAGE_OF_FILE.get(file, file) for name, file in worked.items()}
+    """Stage of each rule; what makes no file is the name of a target, no work."""
+    files = {one.name: Path(one.snakefile).stem for one in workflow.rules if one.output}
+    return {name: STAGE_OF_FILE.get(file, file) for name, file in files.items()}
 
 
 class Journal(logging.Handler):

@@ -5,21 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ANSWERS = {
-    *[
-        "-n",
-        "--dry-run",
-        "--dryrun",
-        "-h",
-        "--help",
-        "-v",
-        "--version",
-        "--dag",
-        "--rulegraph",
-        "--filegraph",
-        "--d3dag",
-    ],
-    *["--summary", "-S", "--detailed-summary", "-D", "--list-rules", "--list", "-l", "--list-target-rules", "--lt"],
-    *["--list-changes", "--lc", "--lint", "--unlock", "--report", "--touch", "-t", "--containerize"],
+    *("-n --dry-run --dryrun -h --help -v --version --dag --rulegraph --filegraph --d3dag --summary -S").split(),
+    *("--detailed-summary -D --list-rules --list -l --list-target-rules --lt --list-changes --lc --lint").split(),
+    *("--unlock --report --touch -t --containerize --cleanup-metadata --cm --archive --delete-all-output").split(),
 }
 """Options with which Snakemake starts no job: its output is what was asked for."""
 

@@ -1,4 +1,4 @@
-"""What a person sees while the workflow is at work: one screen in a terminal, else one line per finished run and stage."""
+"""What a person sees while the workflow is at work: one screen, or without a terminal a line per run and stage."""
 
 import json
 import sys
@@ -77,23 +77,16 @@ def draw(scene: Scene) -> RenderableType:
     parts: list[RenderableType] = [_stage_table(scene.journal)] if scene.journal.stages else []
     parts += [Text(line, no_wrap=True, overflow="ellipsis") for line in _under_way(scene)]
     parts += [Text(line, style="red") for line in _failures(scene.journal)]
-    parts += [
-        Text(_clock_line(scene)),
-        Text(f"log: {scene.log}   Ctrl-C ends it; nothing measured is lost", style="dim"),
-    ]
+    parts += [Text(_clock_line(scene)), Text(f"log: {scene.log}; Ctrl-C ends in an orderly way", style="dim")]
     return Group(*parts, *([Text(scene.note, style="bold")] if scene.note else []))
 
 
 def _stage_table(journal: Journal) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading, side in (
-        ("stage", "left"),
-        ("", "left"),
-        ("done", "right"),
-        ("failed", "right"),
-        ("jobs took", "right"),
-    ):
-        table.add_column(heading, justify=side, no_wrap=True)  # type: ignore[arg-type]
+    table.add_column("stage", no_wrap=True)
+    table.add_column("")
+    for heading in ("done", "failed", "jobs took"):
+        table.add_column(heading, justify="right", no_wrap=True)
     now_s = time.time()
     for stage in journal.stages:
         jobs = [job for job in journal.jobs.values() if job.stage == stage]
