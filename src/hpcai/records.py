@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from hpcai.config.runs import ProfileKind, RunPlan
+from hpcai.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.errors import RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
@@ -50,6 +51,7 @@ class RankReport(_Part):
     written_bytes: int | None = Field(default=None, ge=0)
     staging_read_bytes: int = Field(default=0, ge=0)
     staging_s: float = Field(default=0.0, ge=0)
+    quietness: Quietness | None = Field(default=None, description="None: not measured.")
     weights_sha256: str = Field(description="Digest of all weights after training: equal on all ranks.")
 
 
@@ -137,10 +139,10 @@ class Capture(_Part):
 
 
 class Attempt(_Part):
-    """An attempt at a run that broke down, or was interrupted from outside: that is no result, only a fact."""
+    """An attempt at a run that broke down, or was interrupted or disturbed from outside: no result, only a fact."""
 
     attempt: str
-    outcome: Outcome | Literal["interrupted"]
+    outcome: Outcome | Literal["interrupted", "disturbed"]
     reason: str
     started_utc: str | None = Field(default=None, description="None: not known.")
     ended_utc: str | None = Field(default=None, description="None: not known, as when its supervisor vanished.")
@@ -186,6 +188,9 @@ class RunRecord(_Part):
     training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
     partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a run that broke down.")
     ranks: tuple[RankReport, ...] = ()
+    disturbance: tuple[Disturbance, ...] = Field(
+        default=(), description="What others took of each node from run_start to run_stop; empty: not measured."
+    )
     artefacts: tuple[Artefact, ...] = ()
     provenance: Provenance
     verdicts: tuple[Verdict, ...] = Field(
@@ -210,6 +215,11 @@ class RunRecord(_Part):
     def epochs(self) -> tuple[EpochRecord, ...]:
         """The epochs that were completed."""
         return self.training.epochs if self.training else self.partial_epochs
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others took more of a node than the study's limit while the run was timed."""
+        return is_disturbed(self.disturbance, self.plan.limits.disturbance)
 
     @property
     def time_to_train_s(self) -> float | None:

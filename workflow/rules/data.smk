@@ -7,12 +7,12 @@ rule prepare_data:
         manifest="data/{dataset}/manifest.json",
     log:
         "logs/prepare_data/{dataset}.log",
+    priority: DATA_FIRST
     retries: 2
     conda:
         "../../envs/hpcai.yaml"
     envmodules:
         *CAMPAIGN.machine.modules,
-    priority: DATA_FIRST
     params:
         workload=data_workload,
         settings=data_settings,

@@ -12,9 +12,9 @@ if CAMPAIGN.study.measure:
             plan="results/runs/{benchmark}/{variant}/{scale}/{repetition}/plan.json",
         log:
             "logs/plan_run/{benchmark}.{variant}.{scale}.{repetition}.log",
+        priority: DATA_FIRST
         conda:
             "../../envs/hpcai.yaml"
-        priority: DATA_FIRST
         params:
             plan=run_plan,
         shell:
@@ -32,11 +32,11 @@ if CAMPAIGN.study.measure:
             record="results/runs/{benchmark}/{variant}/{scale}/{repetition}/record.json",
         log:
             "logs/train/{benchmark}.{variant}.{scale}.{repetition}.log",
+        priority: run_priority
         conda:
             "../../envs/hpcai.yaml"
         envmodules:
             *CAMPAIGN.machine.modules,
-        priority: run_priority
         threads: ALL_CORES
         resources:
             **whole_nodes(nodes_of_scale, RUN_LIMIT_S),

@@ -9,11 +9,11 @@ rule pack_data:
         packed="data/{dataset}/packed/packed.json",
     log:
         "logs/pack_data/{dataset}.log",
+    priority: DATA_FIRST
     conda:
         "../../envs/hpcai.yaml"
     envmodules:
         *CAMPAIGN.machine.modules,
-    priority: DATA_FIRST
     params:
         data=data_settings,
         settings=pack_settings,

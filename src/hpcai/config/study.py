@@ -6,6 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
+from hpcai.disturbance import Tolerance
 from hpcai.units import Seconds
 
 WARM_STEPS = 2
@@ -24,10 +25,11 @@ class Submission(Settings):
 
 
 class Limits(Settings):
-    """After these times a run is ended and recorded as timed out or as failed."""
+    """After these times a run is ended and recorded as timed out or as failed; beyond `disturbance` it is repeated."""
 
     run_s: Seconds = Field(default=3600.0, gt=0, description="Longest run, staging and evaluation included.")
     stall_s: Seconds = Field(default=600.0, gt=0, description="Longest time without a sign of life of rank 0.")
+    disturbance: Tolerance = Tolerance()
 
 
 class Study(Settings):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan, write_plan
 from hpcai.config.runs import RunPlan
+from hpcai.disturbance import say_disturbance
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.files import sync
 from hpcai.measure.holder import Holder, parse_holder, this_process
@@ -221,13 +222,31 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
 
 def set_aside(attempt: Path, record: RunRecord, reason: str) -> None:
     """Keep a finished attempt with its record, but not for publication: it was disturbed, and is repeated."""
-    write_json(_of_finished(attempt, record).model_copy(update={"outcome": "disturbed", "reason": reason}), attempt / INTERRUPTED)
+    verdict = _of_finished(attempt, record).model_copy(update={"outcome": "disturbed", "reason": reason})
+    write_json(verdict, attempt / INTERRUPTED)
     write_json(record, attempt / RECORD)
 
 
-def disturbed_before(folder: Path) -> int:
-    """Return how many attempts at a run were set aside because they were disturbed."""
-    return sum(one.outcome == "disturbed" for one in earlier_attempts(folder))
+def why_repeat(records: Sequence[RunRecord], folder: Path) -> str:
+    """Return why what was just measured is measured again; blank if it is to be published.
+
+    A breakdown is published. So is what was disturbed once more than the study's limits let it be repeated.
+
+    Parameters
+    ----------
+    records
+        Of a run, or of all instances of a weak-scaling group.
+    folder
+        Of the run, or of one of the instances, with the attempts that were set aside before.
+    """
+    disturbed = [record for record in records if record.outcome in FINISHED and record.is_disturbed]
+    if not disturbed:
+        return ""
+    tolerance = disturbed[0].plan.limits.disturbance
+    before = sum(one.outcome == "disturbed" for one in earlier_attempts(folder))
+    if before >= tolerance.repeats:
+        return ""
+    return f"disturbed: {say_disturbance(disturbed[0].disturbance)}; the limit is {tolerance.others_ratio:.1%}"
 
 
 def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:

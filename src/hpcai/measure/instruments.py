@@ -91,6 +91,11 @@ class Instrument:
         prefix = (*self.prefix, *(first if self.first_rank_prefix else ()))
         return [*(_filled(word, attempt) for word in prefix), *program]
 
+    @property
+    def wraps(self) -> bool:
+        """Whether the tool has processes of its own around the ranks."""
+        return bool(self.prefix or self.first_rank_prefix)
+
     def variables(self, attempt: Path) -> dict[str, str]:
         """Return the variables of the launcher."""
         return {name: _filled(value, attempt) for name, value in self.environment.items()}

@@ -36,6 +36,7 @@ class Signals:
 
     def __init__(self) -> None:
         self._noted, self._held_back = False, False
+        self._missed: int | None = None
         self._first: Callable[[str], object] = lambda _: None
 
     def call_first(self, first: Callable[[str], object]) -> None:
@@ -46,9 +47,16 @@ class Signals:
         """From now on only note signals: what is left takes seconds, and is worth finishing."""
         self._held_back = True
 
+    def go_on(self) -> None:
+        """Heed signals again, because something else is started; raise Interruption for one that came meanwhile."""
+        self._held_back = False
+        if self._missed is not None:
+            self.interrupt(self._missed)
+
     def interrupt(self, number: int) -> None:
         """Take note of a signal, and raise Interruption if it is the first and not held back."""
         if self._noted or self._held_back:
+            self._missed = number
             logger.warning("%s: is ending already", signal.Signals(number).name)
             return
         self._noted = True

@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcai.config.runs import RunPlan
+from hpcai.disturbance import Disturbance, disturbance_of
 from hpcai.errors import RecordError
 from hpcai.measure.last_words import why
 from hpcai.measure.progress import read_epochs
@@ -75,10 +76,29 @@ def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fact
         training=training,
         partial_epochs=() if training else read_epochs(attempt / "epochs.jsonl"),
         ranks=ranks,
+        disturbance=disturbance_while_timed(ranks),
         artefacts=_artefacts(attempt),
         provenance=origin,
         **facts,
     )
+
+
+def disturbance_while_timed(
+    ranks: Iterable[RankReport], companions: Iterable[RankReport] = ()
+) -> tuple[Disturbance, ...]:
+    """Return what others took of the nodes of a run.
+
+    Parameters
+    ----------
+    ranks
+        Those of the run.
+    companions
+        Those of the other instances of its weak-scaling group: they are no others, wherever they share its nodes.
+    """
+    uses = [rank.quietness.use if rank.quietness else None for rank in ranks]
+    nodes = {use.node for use in uses if use}
+    beside = (rank.quietness.use for rank in companions if rank.quietness)
+    return disturbance_of([*uses, *(use for use in beside if use and use.node in nodes)])
 
 
 def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:

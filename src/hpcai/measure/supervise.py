@@ -18,7 +18,16 @@ from hpcai.errors import ResultsError, RunRefusedError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
 from hpcai.measure.allocation_use import write_allocation
-from hpcai.measure.attempts import adopt_finished, attempt_folder, attempt_name, earlier_attempts, kept, open_attempt
+from hpcai.measure.attempts import (
+    adopt_finished,
+    attempt_folder,
+    attempt_name,
+    earlier_attempts,
+    kept,
+    open_attempt,
+    set_aside,
+    why_repeat,
+)
 from hpcai.measure.claim import Claim, claimed
 from hpcai.measure.container import computing_software, contained
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
@@ -131,15 +140,30 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
             say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
             publish.republish(folder)
             return record
-        name = attempt_name()
-        with kept([attempt_folder(folder, name)], signals):
-            attempt, plan = open_attempt(folder, plan, name)
-            record = _attempt(plan, inputs, attempt, Start(launcher, instrument), Guard(claim, signals))
-            record = record.model_copy(update={"earlier_attempts": earlier_attempts(folder)})
-            claim.confirm()
-            publish.publish(attempt, folder, record)
+        start, guard = Start(launcher, instrument), Guard(claim, signals)
+        while record is None:
+            record = _measure_once(plan, inputs, folder, start, guard)
     say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
     return record
+
+
+def _measure_once(plan: RunPlan, inputs: Inputs, folder: Path, start: Start, guard: Guard) -> RunRecord | None:
+    """Make an attempt and publish it; None if it was disturbed, and is to be repeated."""
+    name = attempt_name()
+    with kept([attempt_folder(folder, name)], guard.signals):
+        attempt, seeded = open_attempt(folder, plan, name)
+        record = _attempt(seeded, inputs, attempt, start, guard)
+        record = record.model_copy(update={"earlier_attempts": earlier_attempts(folder)})
+        guard.claim.confirm()
+        # The processes of a tool around the ranks are others as well, each time.
+        reason = "" if start.instrument.wraps else why_repeat([record], folder)
+        if not reason:
+            publish.publish(attempt, folder, record)
+            return record
+        set_aside(attempt, record, reason)
+    say(plan, f"measured again: {reason}")
+    guard.signals.go_on()
+    return None
 
 
 @contextmanager

@@ -17,7 +17,15 @@ from hpcai.errors import ConfigError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import publish
 from hpcai.measure.allocation_use import write_allocation
-from hpcai.measure.attempts import attempt_folder, attempt_name, earlier_attempts, kept, open_attempt
+from hpcai.measure.attempts import (
+    attempt_folder,
+    attempt_name,
+    earlier_attempts,
+    kept,
+    open_attempt,
+    set_aside,
+    why_repeat,
+)
 from hpcai.measure.claim import claimed
 from hpcai.measure.container import contained
 from hpcai.measure.interruption import ended_by_signals
@@ -25,7 +33,7 @@ from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
-from hpcai.measure.recording import record_attempt
+from hpcai.measure.recording import disturbance_while_timed, record_attempt
 from hpcai.measure.supervise import (
     Guard,
     Inputs,
@@ -101,9 +109,10 @@ def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
     require_modules(first.machine.modules)
     name = first.run_id.rsplit("/", 1)[0]
     with ended_by_signals(name) as signals, results_written(folder), claimed(folder, partial(say, first)) as claim:
-        records = publish.published_group(folder, plans)
+        records, guard = publish.published_group(folder, plans), Guard(claim, signals)
         if records is None:
-            records = _measure_together(plans, inputs, folder, launcher, Guard(claim, signals))
+            while records is None:
+                records = _measure_together(plans, inputs, folder, launcher, guard)
         else:
             say(first, f"group of {len(plans)} already measured: published again, not repeated")
             for record in records:
@@ -127,7 +136,8 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
 
 def _measure_together(
     plans: list[RunPlan], inputs: GroupInputs, folder: Path, launcher: str, guard: Guard
-) -> tuple[RunRecord, ...]:
+) -> tuple[RunRecord, ...] | None:
+    """Measure all instances once and publish them; None if they were disturbed, and are to be repeated."""
     first, data = plans[0], Inputs(inputs.plans[0], inputs.manifest, inputs.pack)
     group = first.run_id.rsplit("/", 1)[0]
     manifest = read_manifest(inputs.manifest)
@@ -162,7 +172,25 @@ def _measure_together(
             for instance, ending, origin in zip(instances, endings, origins, strict=True)
         ]
         guard.claim.confirm()
-        return tuple(_publish(instance, record) for instance, record in zip(instances, records, strict=True))
+        pairs = list(zip(instances, _without_companions(records), strict=True))
+        reason = why_repeat([record for _, record in pairs], instances[0].folder)
+        if not reason:
+            return tuple(_publish(instance, record) for instance, record in pairs)
+        for instance, record in pairs:
+            set_aside(instance.attempt, record, reason)
+    say(first, f"measured again: {reason}")
+    guard.signals.go_on()
+    return None
+
+
+def _without_companions(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """Return the records with what others took of their nodes: other instances of the group are no others."""
+    alone = []
+    for record in records:
+        companions = [rank for other in records if other is not record for rank in other.ranks]
+        found = disturbance_while_timed(record.ranks, companions)
+        alone.append(record.model_copy(update={"disturbance": found}))
+    return alone
 
 
 def _clean(launcher: str, instance: _Instance, silent: list[str]) -> None:

@@ -1,5 +1,6 @@
 """The training loop, written once for all benchmarks: init, staging, epochs of training and evaluation, stop."""
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -11,6 +12,7 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.config.runs import RunPlan
+from hpcai.disturbance import Quietness, look, use_since
 from hpcai.errors import DatasetError, TrainingError
 from hpcai.records import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
@@ -20,6 +22,7 @@ from hpcai.training.engine import Engine
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
 from hpcai.training.mlperf_log import MlperfLog
+from hpcai.training.probe import probe_rate
 from hpcai.training.step_profiler import StepProfiler
 from hpcai.training.stopping import Goal, Progress, Verdict, judge
 from hpcai.training.workload import Workload, seed_streams
@@ -61,8 +64,8 @@ class Training:
             fixed_epochs=benchmark.stop == "epochs",
         )
 
-    def run(self, start: Start) -> tuple[TrainingReport, str]:
-        """Train to the end; return the report and the digest of this rank's weights.
+    def run(self, start: Start) -> tuple[TrainingReport, Quietness, str]:
+        """Train to the end; return the report, what this rank saw of its node, and the digest of its weights.
 
         Raises
         ------
@@ -75,9 +78,13 @@ class Training:
         self._log.submission(self._plan, self._workload.mlperf_name, start.cache_cleared)
         with self._chrono.phase("init"):
             self._initialise()
+        collective.barrier()
+        probe_before = self._probe()
         staging, run_start_s = self._start_run()
         epochs, verdict = self._train_epochs()
         run_s = monotonic_s() - run_start_s
+        use, probe_after = use_since(self._first_look), self._probe()
+        quietness = Quietness(use=use, probe_before_flop_per_s=probe_before, probe_after_flop_per_s=probe_after)
         self._log.end_run(verdict.outcome == "converged")
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
         digest = self._require_equal_ranks()
@@ -97,13 +104,17 @@ class Training:
             staging=staging,
             epochs=tuple(epochs),
         )
-        return report, digest
+        return report, quietness, digest
 
     @property
     def _seed(self) -> int:
         if self._plan.seed is None:
             raise TrainingError("plan.seed: found none, expected the seed that the run was started with")
         return self._plan.seed
+
+    def _probe(self) -> float:
+        """Return the rate of a matrix product on this rank's device, while all ranks do the same [FLOP/s]."""
+        return probe_rate(self._plan.machine.device.kind)
 
     def _initialise(self) -> None:
         """Build and compile all that does not need the dataset."""
@@ -121,18 +132,19 @@ class Training:
         schedule = Schedule(seeds.order, self._goal.max_epochs, plan.epoch_steps * plan.local_batch)
         self._train_data = train_batches(dataset.samples("train"), reading, schedule)
         self._evaluation_data = evaluation_batches(dataset.samples("validation"), reading)
+        collect_garbage_from_now_on()
         self._log.stop(constants.INIT_STOP)
         self._journal.beat()
 
     def _start_run(self) -> tuple[StagingRecord, float]:
         """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
         collective.barrier()
-        run_start_s = monotonic_s()
+        run_start_s, self._first_look = monotonic_s(), look()
         if self._plan.time_staging:
             self._log.start(constants.RUN_START)
         staging = self._stage()
         if not self._plan.time_staging:
-            run_start_s = monotonic_s()
+            run_start_s, self._first_look = monotonic_s(), look()
             self._log.start(constants.RUN_START)
         self._dataset.require_files()
         return staging, run_start_s
@@ -235,6 +247,13 @@ class Training:
         digest = self._engine.digest()
         require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
         return digest
+
+
+def collect_garbage_from_now_on() -> None:
+    """Let Python look for garbage again, if the main module had stopped it; what is there now is taken to stay."""
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 def require_equal(digests: NDArray[np.generic]) -> None:

@@ -8,6 +8,7 @@ from contextlib import suppress
 import psutil
 
 from hpcai.config.runs import RunPlan
+from hpcai.disturbance import Quietness
 from hpcai.errors import LaunchError, StagingError
 from hpcai.records import Placement, RankReport, write_json
 from hpcai.training import collective
@@ -52,8 +53,8 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     try:
         with ResourceSampler(arguments.raw / f"resources_rank{ranks.rank}.csv"):
             training = Training(workload_of(plan, dataset.statistics), ranks, dataset, outputs)
-            report, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
-        write_json(_report(placement, dataset, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
+            report, quietness, digest = training.run(Start(started_s, arguments.page_cache == "dropped"))
+        write_json(_report(placement, dataset, quietness, digest), arguments.raw / "ranks" / f"rank{ranks.rank}.json")
         collective.barrier()
     except BaseException:
         # What went wrong first is what the user must read.
@@ -81,7 +82,7 @@ def _require_plan(plan: RunPlan, ranks: collective.Ranks, placement: Placement) 
         )
 
 
-def _report(placement: Placement, dataset: Dataset, digest: str) -> RankReport:
+def _report(placement: Placement, dataset: Dataset, quietness: Quietness, digest: str) -> RankReport:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     read, written = storage_bytes(psutil.Process())
     return RankReport(
@@ -92,5 +93,6 @@ def _report(placement: Placement, dataset: Dataset, digest: str) -> RankReport:
         written_bytes=written,
         staging_read_bytes=dataset.staging_read_bytes,
         staging_s=dataset.staging_s,
+        quietness=quietness,
         weights_sha256=digest,
     )

@@ -1,0 +1,200 @@
+"""What others took of a node's processor while something was timed there, by the kernel's own accounts.
+
+A process looks at the node (``/proc/stat``) and at itself when the timed part begins, and again when it ends. What the
+node's cores worked in between, less what the measured processes used, was used by others: the supervisor, the launcher,
+the workflow's controller, other users. Steal is what a hypervisor took from the cores; no process here can see it.
+"""
+
+import os
+import resource
+import socket
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+STAT = Path("/proc/stat")
+_USER, _NICE, _SYSTEM, _STEAL = 1, 2, 3, 8
+"""Fields of the first line, in ticks (proc(5)); time of guests is in that of users already."""
+RESOLUTION_S = 0.02
+"""Per core: the kernel counts ticks of 10 ms, and both looks may miss one."""
+Result = TypeVar("Result")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Tolerance(_Part):
+    """How much disturbance a number bears, and how often it is measured again if there was more."""
+
+    others_ratio: float = Field(
+        default=0.03,
+        gt=0,
+        le=1,
+        description="Share of a node's cores that other processes, or a hypervisor, may take while something is timed.",
+    )
+    repeats: int = Field(default=1, ge=0, le=10, description="So often a disturbed measurement is repeated at most.")
+
+
+class CoreUse(_Part):
+    """What one measured process saw between two looks."""
+
+    node: str
+    cores: int = Field(ge=1, description="Cores of the node, those included that the process may not use.")
+    wall_s: float = Field(ge=0)
+    own_s: float = Field(ge=0, description="Processor time of the process and of its children that have ended.")
+    busy_s: float = Field(ge=0, description="Time that the node's cores spent in any process.")
+    steal_s: float = Field(ge=0, description="Time that a hypervisor took from the node's cores.")
+
+
+class Quietness(_Part):
+    """What one rank saw of its node while it was timed, and how fast its device was before and after."""
+
+    use: CoreUse | None = Field(description="From run_start to run_stop; None: the kernel keeps no account.")
+    probe_before_flop_per_s: float = Field(gt=0, description="Rate of a short matrix product, all ranks together.")
+    probe_after_flop_per_s: float = Field(gt=0)
+
+
+class Disturbance(_Part):
+    """What others took of one node while something was timed there."""
+
+    node: str
+    cores: int = Field(ge=1)
+    wall_s: float = Field(ge=0)
+    others_s: float = Field(ge=0, description="Processor time of processes that were not measured.")
+    steal_s: float = Field(ge=0)
+
+    @property
+    def others_ratio(self) -> float:
+        """Share of the cores' time that other processes took."""
+        return self.others_s / (self.wall_s * self.cores) if self.wall_s else 0.0
+
+    @property
+    def steal_ratio(self) -> float:
+        """Share of the cores' time that a hypervisor took."""
+        return self.steal_s / (self.wall_s * self.cores) if self.wall_s else 0.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """Clocks of a node and of this process at one moment [s]."""
+
+    wall_s: float
+    own_s: float
+    busy_s: float
+    steal_s: float
+
+    def until(self, end: "Look") -> CoreUse:
+        """Return what was used between this look and a later one."""
+        return CoreUse(
+            node=socket.gethostname(),
+            cores=os.cpu_count() or 1,
+            wall_s=end.wall_s - self.wall_s,
+            own_s=max(0.0, end.own_s - self.own_s),
+            busy_s=max(0.0, end.busy_s - self.busy_s),
+            steal_s=max(0.0, end.steal_s - self.steal_s),
+        )
+
+
+def look() -> Look | None:
+    """Look at the clocks now; None where the kernel keeps no account of its cores."""
+    try:
+        fields = STAT.read_text().splitlines()[0].split()
+        ticks = [int(fields[place]) for place in (_USER, _NICE, _SYSTEM, _STEAL)]
+    except (OSError, ValueError, IndexError):
+        return None
+    per_s = os.sysconf("SC_CLK_TCK")
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    own_s = sum(one.ru_utime + one.ru_stime for one in used)
+    return Look(time.monotonic(), own_s, sum(ticks[:3]) / per_s, ticks[3] / per_s)
+
+
+def use_since(start: Look | None) -> CoreUse | None:
+    """Return what was used since an earlier look; None where the kernel does not tell."""
+    end = look()
+    return start.until(end) if start and end else None
+
+
+def disturbance_of(uses: Iterable[CoreUse | None]) -> tuple[Disturbance, ...]:
+    """Return what others took of each node, from what all measured processes saw.
+
+    Parameters
+    ----------
+    uses
+        One for each measured process; what a process on a node did not see (None) leaves nothing to say.
+
+    Returns
+    -------
+    tuple of Disturbance
+        By node, in the order of their first processes; empty: not measured.
+    """
+    nodes: dict[str, list[CoreUse]] = {}
+    for use in uses:
+        if use is None:
+            return ()
+        nodes.setdefault(use.node, []).append(use)
+    return tuple(_of_node(name, own) for name, own in nodes.items())
+
+
+def _of_node(name: str, uses: Sequence[CoreUse]) -> Disturbance:
+    # All saw the same node: who looked for longest saw all that the others did.
+    widest = max(uses, key=lambda use: use.wall_s)
+    others_s = max(0.0, widest.busy_s - sum(use.own_s for use in uses))
+    fields = {"wall_s": widest.wall_s, "others_s": others_s, "steal_s": widest.steal_s}
+    return Disturbance(node=name, cores=widest.cores, **fields)
+
+
+def worst(nodes: Iterable[Disturbance]) -> Disturbance | None:
+    """Return the node that was disturbed most; None if there is none."""
+    return max(nodes, key=lambda node: max(node.others_ratio, node.steal_ratio), default=None)
+
+
+def is_disturbed(nodes: Iterable[Disturbance], tolerance: Tolerance) -> bool:
+    """Tell whether others, or a hypervisor, took more of a node than a number bears."""
+    return any(
+        max(node.others_s, node.steal_s) > node.cores * (tolerance.others_ratio * node.wall_s + RESOLUTION_S)
+        for node in nodes
+    )
+
+
+def say_disturbance(nodes: Iterable[Disturbance]) -> str:
+    """Say how much of the worst node others took, in words for a log or a reason."""
+    found = worst(nodes)
+    if found is None:
+        return "not measured"
+    return f"others took {found.others_ratio:.1%} of the cores of {found.node}, a hypervisor {found.steal_ratio:.1%}"
+
+
+def measure_quietly(
+    measure: Callable[[], Result], tolerance: Tolerance, say: Callable[[str], object]
+) -> tuple[Result, tuple[Disturbance, ...]]:
+    """Measure with this process and its children, again while it was disturbed; return the least disturbed result.
+
+    Parameters
+    ----------
+    measure
+        Measures once; its child processes have ended when it returns.
+    tolerance
+        When it is repeated, and how often.
+    say
+        Is told of each disturbed measurement.
+    """
+    tries: list[tuple[Result, tuple[Disturbance, ...]]] = []
+    while len(tries) <= tolerance.repeats:
+        start = look()
+        result = measure()
+        found = disturbance_of([use_since(start)])
+        tries.append((result, found))
+        if not is_disturbed(found, tolerance):
+            break
+        say(f"disturbed: {say_disturbance(found)}, the limit is {tolerance.others_ratio:.1%}")
+    return min(tries, key=_rank)
+
+
+def _rank(one: tuple[object, Iterable[Disturbance]]) -> float:
+    found = worst(one[1])
+    return max(found.others_ratio, found.steal_ratio) if found else 0.0

@@ -1,0 +1,32 @@
+"""How fast the device is right now: a short matrix product before and after the timed part of a run."""
+
+import statistics
+import time
+from typing import Literal
+
+import tensorflow as tf
+
+EDGE = {"cpu": 512, "gpu": 4096}
+"""Large enough for the rate of a product, small enough for many repetitions: 0.27 and 137 GFLOP each."""
+PROBE_S = 0.1
+
+
+def probe_rate(device: Literal["cpu", "gpu"]) -> float:
+    """Return the median rate of an fp32 product of square matrices over a tenth of a second [FLOP/s].
+
+    It is no ceiling (see ``characterise``): compared with itself it tells whether a machine became slower.
+    """
+    edge = EDGE[device]
+    matrix = tf.ones((edge, edge), tf.float32)
+    _multiply(matrix)
+    rates: list[float] = []
+    end_s = time.monotonic() + PROBE_S
+    while not rates or time.monotonic() < end_s:
+        started_s = time.monotonic()
+        _multiply(matrix)
+        rates.append(2.0 * edge**3 / (time.monotonic() - started_s))
+    return statistics.median(rates)
+
+
+def _multiply(matrix: tf.Tensor) -> None:
+    float(tf.matmul(matrix, matrix)[0, 0])  # waits for the device
