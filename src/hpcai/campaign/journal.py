@@ -24,7 +24,7 @@ class Job:
     started_s: float
     """Time of day [s]."""
     ended_s: float | None = None
-    state: Literal["running", "done", "failed"] = "running"
+    state: Literal["running", "done", "failed", "interrupted"] = "running"
 
     @property
     def name(self) -> str:
@@ -59,6 +59,8 @@ class Journal:
     """Jobs that are to be done, by rule; without those that only name a target."""
     stage_of: dict[str, str] = field(default_factory=dict)
     """Stage of each rule, in the order of the stages."""
+    ending: bool = False
+    """Whether an end was asked for: what ends badly from now on was interrupted."""
     _read_bytes: int = 0
 
     def read_on(self) -> None:
@@ -84,7 +86,11 @@ class Journal:
             self._start(event)
         elif job := self.jobs.get(event["number"]):
             job.ended_s = event["time_s"]
-            job.state = "done" if event["event"] == "job_finished" else "failed"
+            job.state = "done" if event["event"] == "job_finished" else self._bad_end
+
+    @property
+    def _bad_end(self) -> Literal["failed", "interrupted"]:
+        return "interrupted" if self.ending else "failed"
 
     def _start(self, event: dict[str, Any]) -> None:
         rule, number = event["rule"], event["number"]
@@ -109,7 +115,7 @@ class Journal:
     def end_running(self, now_s: float) -> None:
         """Take what is still running for ended: the workflow has ended, and did not say so of each."""
         for job in self.in_state("running"):
-            job.ended_s, job.state = now_s, "failed"
+            job.ended_s, job.state = now_s, self._bad_end
 
 
 def read_journals(paths: Iterable[Path]) -> list[Journal]:

@@ -20,6 +20,8 @@ LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
 QUIET_S, BUSY_S, ENDING_S = 5.0, 1.0, 0.2
 """How often the screen is drawn again: while a run is timed, otherwise, and after a signal."""
+ALWAYS = ["--rerun-incomplete"]
+"""Jobs that were interrupted leave files that Snakemake refuses without; a finished run is only published again."""
 EARLIER = 5
 """So many earlier starts tell how long jobs take."""
 TAIL = 30
@@ -91,6 +93,7 @@ class Start:
         screen = open_screen()
 
         def look() -> float:
+            journal.ending = bool(self.child.signals)
             journal.read_on()
             if self.child.signals:
                 scene.note = "Ends: waits for what is under way. Ctrl-C once more: ends at once."
@@ -102,8 +105,9 @@ class Start:
         environment = {**os.environ, "HPCAI_JOURNAL": str(path)}
         environment["PATH"] = f"{Path(_program()).parent}:{environment.get('PATH', os.defpath)}"
         try:
-            return self.child.call([_program(), *words], self.log, environment, look)
+            return self.child.call([_program(), *ALWAYS, *words], self.log, environment, look)
         finally:
+            journal.ending = bool(self.child.signals)
             journal.read_on()
             journal.end_running(time.time())
             scene.note = ""

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ANSWERS = {
-    *("-n --dry-run --dryrun -h --help -v --version --dag --rulegraph --filegraph --d3dag --summary -S").split(),
-    *("--detailed-summary -D --list-rules --list -l --list-target-rules --lt --list-changes --lc --lint").split(),
-    *("--unlock --report --touch -t --containerize --cleanup-metadata --cm --archive --delete-all-output").split(),
+    *["-n", "--dry-run", "--dryrun", "-h", "--help", "-v", "--version", "--dag", "--rulegraph", "--filegraph"],
+    *["--d3dag", "--summary", "-S", "--detailed-summary", "-D", "--list-rules", "--list", "-l", "--lint"],
+    *["--list-target-rules", "--lt", "--list-changes", "--lc", "--unlock", "--report", "--touch", "-t"],
+    *["--containerize", "--cleanup-metadata", "--cm", "--archive", "--delete-all-output"],
 }
 """Options with which Snakemake starts no job: its output is what was asked for."""
 
@@ -36,7 +37,8 @@ def report_words(words: Sequence[str]) -> list[str]:
             kept += [f"--{option.replace('_', '-')}", value]
     if read.configfile:
         kept += ["--configfile", *read.configfile]
-    return [*kept, "--config", *(read.config or []), "measure=false"]
+    settings = [setting for setting in read.config or [] if not setting.startswith("measure=")]
+    return [*kept, "--config", *settings, "measure=false"]
 
 
 def _read(words: Sequence[str]) -> argparse.Namespace:

@@ -133,8 +133,8 @@ def _clock_line(scene: Scene) -> str:
     expected = expect(scene.journal, scene.before, now_s)
     end = time.strftime("%H:%M", time.localtime(now_s + expected.remaining_s))
     if expected.unknown_jobs:
-        least = f"end not before {end}: " if expected.remaining_s else ""
-        return f"{elapsed}; {least}{expected.unknown_jobs} jobs are of kinds of which none has been done yet"
+        least = f"end not before {end}" if expected.remaining_s else "end not known yet"
+        return f"{elapsed}; {least} ({expected.unknown_jobs} jobs are the first of their kind)"
     return f"{elapsed}; expected end {end}, in {say_duration(expected.remaining_s)} (modelled from jobs done)"
 
 

@@ -23,6 +23,7 @@ class StageTime:
     """Of all its jobs, added up [s]; jobs of analysis run side by side."""
     jobs: int
     failed: int
+    interrupted: int
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,9 @@ def stage_times(journals: Sequence[Journal], started_s: float, ended_s: float) -
 
 
 def _stage_time(stage: str, jobs: Sequence[Job], now_s: float) -> StageTime:
-    failed = sum(job.state == "failed" for job in jobs)
-    return StageTime(stage, sum(job.seconds(now_s) for job in jobs), len(jobs), failed)
+    states = Counter(job.state for job in jobs)
+    seconds = sum(job.seconds(now_s) for job in jobs)
+    return StageTime(stage, seconds, len(jobs), states["failed"], states["interrupted"])
 
 
 def write_stage_times(times: StageTimes, path: Path) -> None:
@@ -88,8 +90,9 @@ def say_stage_times(times: StageTimes) -> list[str]:
     """Return them as a few lines of text."""
     lines = ["Where the time went (jobs of a stage added up):"]
     for one in times.stages:
-        failed = f", {one.failed} failed" if one.failed else ""
-        lines.append(f"  {one.stage:<14}{say_duration(one.seconds):>14}  {one.jobs} jobs{failed}")
+        ends = ((one.failed, "failed"), (one.interrupted, "interrupted"))
+        bad = "".join(f", {count} {what}" for count, what in ends if count)
+        lines.append(f"  {one.stage:<14}{say_duration(one.seconds):>14}  {one.jobs} jobs{bad}")
     first = f", {say_duration(times.until_first_job_s)} of it before the first" if times.until_first_job_s else ""
     lines.append(f"  {'no job ran':<14}{say_duration(times.without_job_s):>14}{first}")
     lines.append(f"  {'total':<14}{say_duration(times.total_s):>14}")

@@ -1,0 +1,46 @@
+# A small workflow for the tests of `hpcai run`: three runs, whose length and end the configuration says, and a report.
+import time
+
+
+include: "../../workflow/rules/journal.smk"
+
+
+rule all:
+    input:
+        "results/report.html",
+
+
+MEASURE = str(config.get("measure")).lower() != "false"
+RUNS = [f"results/runs/toy/fp32/n1x1/r{number}/record.json" for number in (1, 2, 3)]
+
+
+if MEASURE:
+
+    rule train:
+        output:
+            "results/runs/toy/fp32/n1x1/r{number}/record.json",
+        log:
+            "logs/train/{number}.log",
+        threads: 1024
+        params:
+            failing=config.get("failing", 0),
+            sleeps_s=config.get("sleeps_s", 0),
+        shell:
+            """
+            trap 'echo INT >> signals; exit 1' INT
+            trap 'echo TERM >> signals; exit 1' TERM
+            echo {wildcards.number} >>started
+            sleep {params.sleeps_s} &
+            wait
+            [ {wildcards.number} != {params.failing} ]
+            echo '{{"outcome": "converged"}}' >{output}
+            """
+
+
+rule report:
+    input:
+        [file for file in RUNS if MEASURE or Path(file).exists()],
+    output:
+        "results/report.html",
+    shell:
+        "echo {input} > {output}"
