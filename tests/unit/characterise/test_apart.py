@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
 import time
 
 import pytest
@@ -24,12 +23,6 @@ ways = [Way("gemm", "fp32", "good", "1", 1e3, lambda: None), Way("gemm", "bf16",
 for line in sample_ways(ways, parse_options("x")):
     print(line.model_dump_json(), flush=True)
 """
-
-
-@pytest.fixture(autouse=True)
-def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def way(work: float = 1e3, run=lambda: None, precision: str = "fp32") -> Way:

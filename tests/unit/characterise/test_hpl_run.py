@@ -1,7 +1,6 @@
 """Starts of HPL: the input file, the output of a stand-in for the launcher, and the judgement of a run."""
 
 import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -38,12 +37,6 @@ HPL_time=1.3389
 """
 GOOD = {"time": "1.34", "rate": "3.988e+00", "verdict": "PASSED", "passed": 1, "failed": 0}
 TEST = HplTest(order=2000, block=64)
-
-
-@pytest.fixture(autouse=True)
-def own_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep tests from waiting for a real measurement on this machine."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 
 def use(cpu_ratio: float = 0.999, steal_ratio: float = 0.0) -> CoreUse:

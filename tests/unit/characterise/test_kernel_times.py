@@ -1,7 +1,6 @@
 """Measuring kernels: short ones are called more often, operations are the right ones, crashes cost one case."""
 
 import sys
-import tempfile
 import time
 
 import numpy as np
@@ -56,12 +55,6 @@ process.main()
 
 def stub(trouble: str = "pass", start: str = "None") -> list[str]:
     return [sys.executable, "-c", STUB.format(trouble=trouble, start=start)]
-
-
-@pytest.fixture(autouse=True)
-def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 @pytest.mark.parametrize(("time_s", "count"), [(1e-9, MOST_REPETITIONS), (ENOUGH_S / 10, 10), (1.0, REPETITIONS)])

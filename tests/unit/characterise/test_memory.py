@@ -1,7 +1,6 @@
 """Memory bandwidth."""
 
 import os
-import tempfile
 
 import pytest
 
@@ -12,12 +11,6 @@ from hpcai.characterise.sampling import CeilingReport
 from hpcai.errors import ConfigError
 
 SMALL = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def measure(**options: object) -> CeilingReport:

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 import threading
 from collections import Counter
 from types import SimpleNamespace
@@ -15,12 +14,6 @@ from hpcai.characterise.storage import file_system_of, measure_storage, page_cac
 from hpcai.machine_lock import machine_to_itself
 
 SIZE = 1 << 20
-
-
-@pytest.fixture(autouse=True)
-def own_lock(tmp_path_factory, monkeypatch):
-    """These tests wait for no measurement that runs beside them."""
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("lock")))
 
 
 def measure(places, **options):
