@@ -10,15 +10,17 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run rounds rounds-there test test-all packages env lint unit bench screenshots lock schema clean
+.PHONY: run predict rounds rounds-there test test-all packages env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 run: env ## set up, run the default study, write results/report.html
-	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake all $(ARGS)
-	@echo "The report: file://$(CURDIR)/results/report.html"
+	@$(BIN)/hpcai run $(ARGS)
+
+predict: env ## measure what predictions need, and put them into the report
+	@$(BIN)/hpcai run predict $(ARGS)
 
 rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive"), write results/rounds.html; starts no run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
