@@ -18,7 +18,7 @@ from hpcai.errors import ConfigError
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
-QUIET_S, BUSY_S, ENDING_S = 5.0, 1.0, 0.2
+QUIET_S, BUSY_S, ENDING_S = 3.0, 1.0, 0.2
 """How often the screen is drawn again: while a run is timed, otherwise, and after a signal."""
 ALWAYS = ["--rerun-incomplete"]
 """Jobs that were interrupted leave files that Snakemake refuses without; a finished run is only published again."""
