@@ -1,5 +1,7 @@
 """Stochastic gradient descent with momentum as in TensorFlow 1, where both benchmarks of HPC AI500 come from."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
@@ -12,8 +14,14 @@ class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     and by; with a constant rate the two are the same.
     """
 
-    def update_step(self, gradient: tf.Tensor, variable: keras.Variable, learning_rate: tf.Tensor) -> None:
-        """Update one variable and its velocity."""
-        velocity = self.momentums[self._get_variable_index(variable)]
-        self.assign(velocity, velocity * self.momentum + tf.cast(gradient, velocity.dtype))
-        self.assign_sub(variable, velocity * tf.cast(learning_rate, variable.dtype))
+    def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
+        """Change all variables, each by TensorFlow's fused kernel; replaces Keras' loop of eight operations for each."""
+        for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
+            tf.raw_ops.ResourceApplyMomentum(
+                var=variable.value.handle,
+                accum=velocity.value.handle,
+                lr=tf.cast(self.learning_rate.value, variable.dtype),
+                grad=tf.cast(gradient, variable.dtype),
+                momentum=tf.constant(self.momentum, variable.dtype),
+            )
+        self.iterations.assign_add(1)

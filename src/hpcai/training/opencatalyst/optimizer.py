@@ -1,5 +1,7 @@
 """AdamW as PyTorch defines it, which the reference relies on."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
@@ -12,21 +14,29 @@ class TorchAdamW(keras.optimizers.AdamW):  # type: ignore[misc]
     keras/src/optimizers/adam.py). The decay, which Keras applies first, is the same in both.
     """
 
-    def update_step(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor) -> None:
-        """Update one weight, by TensorFlow's fused kernel; it has Keras' eps, so eps is scaled for it."""
-        index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations.value + 1, variable.dtype)
+    def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
+        """Change all weights, each by TensorFlow's fused kernel; replaces Keras' loop, slow to trace and to run.
+
+        The kernel has Keras' epsilon, so it is scaled.
+        """
+        dtype = trainable_variables[0].dtype
+        step, rate = tf.cast(self.iterations.value + 1, dtype), tf.cast(self.learning_rate.value, dtype)
         first_power, second_power = self.beta_1**step, self.beta_2**step
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=first_power,
-            beta2_power=second_power,
-            lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon * tf.sqrt(1 - second_power),
-            grad=tf.cast(gradient, variable.dtype),
-            use_locking=False,
-        )
+        epsilon = self.epsilon * tf.sqrt(1 - second_power)
+        for gradient, weight, mean, square in zip(
+            grads, trainable_variables, self._momentums, self._velocities, strict=True
+        ):
+            weight.value.assign_sub(weight.value * self.weight_decay * rate)
+            tf.raw_ops.ResourceApplyAdam(
+                var=weight.value.handle,
+                m=mean.value.handle,
+                v=square.value.handle,
+                beta1_power=first_power,
+                beta2_power=second_power,
+                lr=rate,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon,
+                grad=tf.cast(gradient, dtype),
+            )
+        self.iterations.assign_add(1)
