@@ -25,9 +25,10 @@ if MEASURE:
         params:
             failing=config.get("failing", 0),
             sleeps_s=config.get("sleeps_s", 0),
+            on_interrupt="" if config.get("deaf") else "echo INT >> signals; exit 1",
         shell:
             """
-            trap 'echo INT >> signals; exit 1' INT
+            trap '{params.on_interrupt}' INT
             trap 'echo TERM >> signals; exit 1' TERM
             echo {wildcards.number} >>started
             sleep {params.sleeps_s} &

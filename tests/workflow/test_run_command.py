@@ -21,7 +21,7 @@ RECORDS = "results/runs/toy/fp32/n1x1/r*/record.json"
 ESCAPE = "\x1b"
 CTRL_C = b"\x03"
 BOUND_S = 60
-OUTPUT = {"check": False, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": BOUND_S}
+OUTPUT = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "timeout": BOUND_S}
 
 
 def command(folder, *words, **config):
@@ -33,7 +33,7 @@ def command(folder, *words, **config):
 
 def run_piped(folder, *words, **config):
     """Run it with its output in a pipe."""
-    return subprocess.run(command(folder, *words, **config), **OUTPUT)
+    return subprocess.run(command(folder, *words, **config), check=False, **OUTPUT)
 
 
 class Terminal:
@@ -175,7 +175,17 @@ def test_the_command_for_the_rest_makes_the_report(tmp_path):
     assert (done.returncode, last_line(done.stdout)) == (0, url(tmp_path))
 
 
-DEAF = "trap '' INT"
+def test_a_second_ctrl_c_ends_at_once(tmp_path):
+    terminal = Terminal(tmp_path, sleeps_s=50, deaf=1)
+    terminal.wait_for(lambda: started(tmp_path))
+    time.sleep(0.5)
+    terminal.press(CTRL_C)
+    terminal.wait_for(lambda: "once more" in terminal.text)
+    pressed_s = time.monotonic()
+    terminal.press(CTRL_C)
+    assert terminal.end() == 130
+    assert time.monotonic() - pressed_s < 10
+    assert signals(tmp_path) == ["TERM"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
@@ -200,7 +210,7 @@ def test_it_leaves_the_processor_to_the_run(tmp_path):
     terminal = Terminal(tmp_path, sleeps_s=30)
     terminal.wait_for(lambda: started(tmp_path) and "r1" in terminal.text.replace("r2", "r1").replace("r3", "r1"))
     before_s, begun_s = processor_s(terminal.pid), time.monotonic()
-    while time.monotonic() - begun_s < 20:
+    while time.monotonic() - begun_s < 10:
         terminal.read(0.5)
     share = (processor_s(terminal.pid) - before_s) / (time.monotonic() - begun_s)
     terminal.press(CTRL_C)

@@ -52,6 +52,12 @@ def run(words: list[str]) -> int:
     return 128 + start.child.signals[0] if start.child.signals else status
 
 
+def _with_options(words: Sequence[str]) -> list[str]:
+    # What follows -- is no option.
+    place = words.index("--") if "--" in words else len(words)
+    return [*words[:place], *ALWAYS, *words[place:]]
+
+
 def _program() -> str:
     """Return the Snakemake of this environment."""
     own = Path(sys.executable).with_name("snakemake")
@@ -105,7 +111,7 @@ class Start:
         environment = {**os.environ, "HPCAI_JOURNAL": str(path)}
         environment["PATH"] = f"{Path(_program()).parent}:{environment.get('PATH', os.defpath)}"
         try:
-            return self.child.call([_program(), *ALWAYS, *words], self.log, environment, look)
+            return self.child.call([_program(), *_with_options(words)], self.log, environment, look)
         finally:
             journal.ending = bool(self.child.signals)
             journal.read_on()

@@ -134,7 +134,7 @@ def _clock_line(scene: Scene) -> str:
     end = time.strftime("%H:%M", time.localtime(now_s + expected.remaining_s))
     if expected.unknown_jobs:
         least = f"end not before {end}" if expected.remaining_s else "end not known yet"
-        return f"{elapsed}; {least} ({expected.unknown_jobs} jobs are the first of their kind)"
+        return f"{elapsed}; {least} (not known of {expected.unknown_jobs}, as none of their kind is done yet)"
     return f"{elapsed}; expected end {end}, in {say_duration(expected.remaining_s)} (modelled from jobs done)"
 
 
@@ -167,7 +167,7 @@ class PlainLines:
             done = [job for job in journal.jobs.values() if job.stage == stage and job.state == "done"]
             if len(done) == journal.planned_of(stage):
                 took = say_duration(sum(job.seconds(0.0) for job in done))
-                yield f"{journal.path} {stage}", f"{stage}: done, {len(done)} jobs, {took}"
+                yield f"{journal.path} {stage}", f"{stage}: done, {len(done)} job{'s' * (len(done) != 1)}, {took}"
 
 
 def outcome_of(working: Path, job: Job) -> str:

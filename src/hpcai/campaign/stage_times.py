@@ -92,7 +92,7 @@ def say_stage_times(times: StageTimes) -> list[str]:
     for one in times.stages:
         ends = ((one.failed, "failed"), (one.interrupted, "interrupted"))
         bad = "".join(f", {count} {what}" for count, what in ends if count)
-        lines.append(f"  {one.stage:<14}{say_duration(one.seconds):>14}  {one.jobs} jobs{bad}")
+        lines.append(f"  {one.stage:<14}{say_duration(one.seconds):>14}  {one.jobs} job{'s' * (one.jobs != 1)}{bad}")
     first = f", {say_duration(times.until_first_job_s)} of it before the first" if times.until_first_job_s else ""
     lines.append(f"  {'no job ran':<14}{say_duration(times.without_job_s):>14}{first}")
     lines.append(f"  {'total':<14}{say_duration(times.total_s):>14}")
