@@ -10,6 +10,8 @@ from typing import Any
 import pandas as pd
 
 from hpcai.errors import RecordError
+from hpcai.metrics.joining import join_tables
+from hpcai.metrics.quietness import QuietColumns, quiet_columns
 from hpcai.metrics.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
@@ -142,14 +144,6 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
         write_table(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
 
 
-def join_tables(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of several tables of the same columns; an empty table gives its columns alone."""
-    filled = [part for part in parts if len(part)]
-    if filled:
-        return pd.concat(filled, ignore_index=True)
-    return parts[0] if parts else pd.DataFrame()
-
-
 def rows_as_json(files: Iterable[Path]) -> bytes:
     """Return the rows of Parquet files as one JSON object, by the files' names; an empty cell is null."""
     tables = {file.stem: pd.read_parquet(file) for file in files}
@@ -167,7 +161,7 @@ def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 def _run_columns() -> tuple[str, ...]:
     """All columns of the run table in their order, also for a table without rows."""
-    scores = (field.name for kind in (RunScore, TimeParts, TimeShares) for field in fields(kind))
+    scores = (field.name for kind in (RunScore, TimeParts, TimeShares, QuietColumns) for field in fields(kind))
     return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "record_path")
 
 
@@ -191,6 +185,7 @@ def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
         **asdict(score_run(record)),
         **asdict(parts),
         **asdict(time_shares(parts)),
+        **asdict(quiet_columns(record)),
         **_resources(record),
         **_provenance(record),
         "valid_for": valid_for(record),

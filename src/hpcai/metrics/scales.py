@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.runs import Point
+from hpcai.metrics.quietness import DISTURBED, UNKNOWN
 from hpcai.metrics.scaling import COMPLETE, compute_scaling
 from hpcai.metrics.scores import TimeShares
 from hpcai.metrics.statistics import mean_interval, median, olympic_mean, variation_ratio
@@ -78,6 +79,7 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
             | _time_to_train(group)
             | _rates(complete)
             | _staging_and_shares(complete)
+            | _quietness(complete)
             | _judgement(group)
         )
     scales = pd.DataFrame(rows)
@@ -142,6 +144,18 @@ def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
         "peak_memory_max_bytes": float(complete["peak_memory_bytes"].max()) if len(complete) else float("nan"),
         "share_n": len(shared),
         **{name: _mean(shared[name]) for name in SHARES},
+    }
+
+
+def _quietness(complete: pd.DataFrame) -> dict[str, Any]:
+    """Return how many of the runs that the means rest on were disturbed, and by how much at most."""
+    if "quiet" not in complete:  # imported results tell nothing of it
+        return {"n_disturbed": float("nan"), "others_max_ratio": float("nan"), "steal_max_ratio": float("nan")}
+    known = complete[complete["quiet"] != UNKNOWN]
+    return {
+        "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),
+        "others_max_ratio": float(known["others_ratio"].max()),
+        "steal_max_ratio": float(known["steal_ratio"].max()),
     }
 
 

@@ -43,6 +43,7 @@ def make_answer(material: Material) -> pd.DataFrame:
         base_note=[
             "is the base" if row.scale == row.baseline else f"base\u00a0{row.baseline}" for row in scales.itertuples()
         ],
+        disturbed_note=[_say_disturbed(row) for row in scales.to_dict("records")],
         valid=[_say_valid(row) for row in scales.to_dict("records")],
         runs_folder=[f"results/runs/{row.benchmark}/{row.variant}/{row.scale}" for row in scales.itertuples()],
     )
@@ -94,6 +95,12 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
     for row in rows:
         first.setdefault((row["benchmark"], row["variant"], row["topic"]), row)
     return [row for row in first.values() if row["sentence"] and not row["sentence"].startswith("Nothing")]
+
+
+def _say_disturbed(row: Mapping[Any, Any]) -> str:
+    """Return how many of the runs behind a mean were disturbed; blank if none was, or nobody knows."""
+    count = row.get("n_disturbed", math.nan)
+    return f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
 
 
 def _say_valid(row: Mapping[Any, Any]) -> str:

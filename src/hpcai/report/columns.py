@@ -4,7 +4,8 @@ from hpcai.report.cells import POINT, RAW, Column
 
 TIME_TO_TRAIN = Column("time_to_train_mean_s", "time_to_train_low_s", "time_to_train_high_s", "n_ok")
 THROUGHPUT = Column(
-    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
+    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n",
+    note="disturbed_note",
 )
 RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n", "reason")
 VALID_RATE = Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n", "reason")
@@ -51,6 +52,7 @@ SCALES = (
     *plain("time_to_train_median_s", "time_to_train_score_s", "time_to_train_score_method"),
     *plain("time_to_train_score_note", "time_to_train_variation_ratio", "epochs_to_target_median"), THROUGHPUT,
     *plain("step_time_median_s", "staging_mean_s", "overhead_mean_s", "peak_memory_max_bytes"),
+    *plain("n_disturbed", "others_max_ratio", "steal_max_ratio"),
     *plain("n_ok", "n", "verdict", "valid_for", "global_batch_samples", "precision", "compression"),
 )  # fmt: skip
 EFFICIENCY = (
@@ -176,6 +178,8 @@ RUNS = (
     *plain("run_id", "outcome", "reason", RAW),
     Column("time_to_train_s"), *plain("epochs_to_target", "epochs", "best_quality", "quality_target"),
     *plain("train_rate_samples_per_s", "step_time_median_s", "wall_s", "staging_s", "evaluation_s", "overhead_s"),
+    *plain("quiet", "others_ratio", "steal_ratio", "disturbance_limit_ratio"),
+    *plain("probe_before_flop_per_s", "probe_after_flop_per_s"),
     *plain("peak_memory_bytes", "ranks_identical", "page_cache", "valid_for"),
 )  # fmt: skip
 ROUND_ORIGINS = plain(

@@ -14,6 +14,7 @@ from unit.record_factory import make_plan, make_provenance, make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
+from hpcai.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.errors import ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.measure import claim, launcher, supervise
@@ -61,6 +62,13 @@ class Run:
         short = {"run_s": 0.1, "epochs": (epoch,), "seed": self.plan.seed}
         write_json(record.training.model_copy(update=short), self.reports / "training.json")
         (self.reports / "epochs.jsonl").write_text(epoch.model_dump_json() + "\n")
+
+    def is_disturbed(self, *, by_s):
+        """Let others take so much of ten seconds of two cores while the rank is timed."""
+        rank = make_record().ranks[0]
+        use = CoreUse(node="a", cores=2, wall_s=10.0, own_s=10.0, busy_s=10.0 + by_s, steal_s=0.0)
+        quietness = Quietness(use=use, probe_before_flop_per_s=1e9, probe_after_flop_per_s=1e9)
+        write_json(rank.model_copy(update={"quietness": quietness}), self.reports / "ranks/rank0.json")
 
     def takes(self, seconds):
         """Let the rank work for so long."""
@@ -115,6 +123,42 @@ def test_an_interrupted_run_is_measured_again(run, number):
     assert record.outcome == "converged"
     assert record.earlier_attempts == (interrupted,)
     assert read_record(run.folder / "record.json") == record
+
+
+def outcomes(run):
+    return [attempt.outcome for attempt in earlier_attempts(run.folder)]
+
+
+def test_a_disturbed_run_is_repeated_as_often_as_the_study_says(run):
+    run.plan = run.plan.model_copy(update={"limits": Limits(disturbance=Tolerance(others_ratio=0.1, repeats=2))})
+    write_plan(run.plan, run.inputs.plan)
+    run.is_disturbed(by_s=4.0)
+    record = run.measure()
+    assert record.is_disturbed
+    assert record.disturbance[0].others_s == 4.0
+    assert outcomes(run) == ["disturbed", "disturbed"]
+    assert [attempt.epochs for attempt in record.earlier_attempts] == [1, 1]
+    assert read_record(run.folder / "record.json") == record
+    assert run.measure() == record  # published again, not repeated
+
+
+def test_a_quiet_run_is_not_repeated(run):
+    run.is_disturbed(by_s=0.1)
+    record = run.measure()
+    assert not record.is_disturbed
+    assert outcomes(run) == []
+
+
+def test_what_was_set_aside_is_never_taken_for_a_result(run):
+    run.is_disturbed(by_s=4.0)
+    run.measure()
+    for name in ("record.json", "raw/record.json"):
+        (run.folder / name).unlink()
+    (run.folder / "raw").rename(run.folder.parent / "elsewhere")
+    run.is_disturbed(by_s=0.0)
+    record = run.measure()
+    assert not record.is_disturbed
+    assert outcomes(run) == ["disturbed"]
 
 
 def test_who_comes_second_adopts_what_the_first_published(run):
