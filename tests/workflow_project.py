@@ -11,20 +11,26 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[1]
+# Runs then have ranks without TensorFlow, which only obey their plan.
+STUB_RANKS = {
+    "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/stub_ranks"), *os.environ.get("PYTHONPATH", "").split()])
+}
 
 
 class Project:
     """A working directory with the workflow of this checkout, or of a copy of it."""
 
-    def __init__(self, directory, root=ROOT, study=ROOT / "tests/config/tiny.yaml"):
+    def __init__(self, directory, root=ROOT, study=ROOT / "tests/config/tiny.yaml", environment=()):
         self.directory, self.root, self.study = directory, root, study
+        self.environment = dict(environment)
 
     def snakemake(self, *arguments, config=()):
         """Call Snakemake; return the finished process with everything it printed in stdout."""
         settings = [f"config_dir={self.study.parent}", *config]
         files = ["--snakefile", self.root / "Snakefile", "--directory", self.directory]
         profile = ["--workflow-profile", self.root / "profiles/default"]
-        return call_snakemake(*arguments, *files, *profile, "--configfile", self.study, "--config", *settings)
+        study = ["--configfile", self.study, "--config", *settings]
+        return call_snakemake(*arguments, *files, *profile, *study, environment={**os.environ, **self.environment})
 
     def dry_run(self, *arguments, config=()):
         """Return how often each rule would run."""
@@ -39,13 +45,13 @@ class Project:
         return {name: int(count) for name, count in rows if name != "total"}
 
 
-def call_snakemake(*arguments):
+def call_snakemake(*arguments, environment=os.environ):
     """Call Snakemake; return the finished process with everything it printed in stdout."""
     words = [str(argument) for argument in arguments]
     # What starts no job goes to a Snakemake that is there already.
     if {"--dry-run", "--lint"} & set(words):
-        return _call_warm(words)
-    text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return _call_warm(words, environment)
+    text = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "env": environment}
     return subprocess.run([Path(sys.executable).parent / "snakemake", *words], check=False, **text)
 
 
@@ -56,10 +62,10 @@ def _start_warm():
     return subprocess.Popen([sys.executable, "-P", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-def _call_warm(arguments):
+def _call_warm(arguments, environment):
     server = _start_warm()
     with tempfile.NamedTemporaryFile("r") as output:
-        call = {"arguments": arguments, "environment": dict(os.environ), "folder": str(Path.cwd())}
+        call = {"arguments": arguments, "environment": dict(environment), "folder": str(Path.cwd())}
         try:
             print(json.dumps(call | {"output": output.name}), file=server.stdin, flush=True)
             status = int(server.stdout.readline())

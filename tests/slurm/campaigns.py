@@ -1,4 +1,7 @@
-"""Campaigns on the test cluster, started as a user does: `snakemake --profile slurm`."""
+"""Campaigns on the test cluster, started as a user does: `snakemake --profile slurm`.
+
+Ranks only obey their plan (tests/stub_ranks), but for those of variants named `real...`.
+"""
 
 import json
 import shutil
@@ -7,15 +10,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from workflow_project import ROOT, edit_yaml
+from workflow_project import ROOT, STUB_RANKS, edit_yaml
 
 from hpcai.records import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 MINI = "cosmoflow_mini"
-# One second per epoch or so: some time to break things in, and an end.
-SLOW = {"data__dataset": "slow", "data__train_samples": 512, "target__value": 1e-9, "recipe__max_epochs": 10}
-ENDLESS = {"recipe__max_epochs": 10_000}
+# Epochs of 0.2 s: some time to break things in, and an end.
+SLOW = {"data__dataset": "slow", "target__value": 1e-9, "recipe__max_epochs": 30}
+SLOWER = {
+    "endless": {"recipe__max_epochs": 10_000},
+    "patient": {"recipe__max_epochs": 120},
+    "greedy": {"recipe__max_epochs": 60, "model__base_filters": 800},  # that many MiB
+}
 WAIT_S = 120
 
 
@@ -44,7 +51,7 @@ class SlurmCampaign:
         for name in names:
             if name != MINI:
                 path = shutil.copy(folder / f"config/benchmarks/{MINI}.yaml", folder / f"config/benchmarks/{name}.yaml")
-                edit_yaml(path, name=name, **(SLOW | ENDLESS if name == "endless" else SLOW))
+                edit_yaml(path, name=name, **(SLOW | SLOWER.get(name, {})))
         table = ["\t".join([*row.split(), "1", "fp32", "none", ""]) for row in rows]
         (folder / "config/runs/tiny.tsv").write_text("\n".join([HEADER, *table]) + "\n")
         edit_yaml(folder / "config/tiny.yaml", benchmarks=names, **changes)
@@ -61,7 +68,7 @@ class SlurmCampaign:
         files += ["--slurm-init-seconds-before-status-checks", "1"]
         study = ["--configfile", self.folder / "config/tiny.yaml", "--config", f"config_dir={self.folder}/config"]
         command = [sys.executable, Path(__file__).parent / "quick_snakemake.py", *arguments, *files, *study]
-        environment = {**self.cluster.environment, "XDG_CONFIG_HOME": str(self.folder / "home")}
+        environment = {**self.cluster.environment, **STUB_RANKS, "XDG_CONFIG_HOME": str(self.folder / "home")}
         with (self.folder / "controller.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 

@@ -1,4 +1,4 @@
-"""The tiny study on a real Slurm through the Slurm profile: the same results as on the machine at hand."""
+"""The tiny study on a real Slurm through the Slurm profile: a real training has the same results as on this machine."""
 
 import csv
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from slurm.campaigns import SlurmCampaign
-from workflow_project import ROOT, Project
+from workflow_project import ROOT, STUB_RANKS, Project
 
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records import read_part, read_record
 from hpcai.weak_records import WeakGroup
 
-ONE, TWO = "cosmoflow_mini/fp32/n1x2", "cosmoflow_mini/fp32/n2x1"
+ONE, TWO = "cosmoflow_mini/real/n1x2", "cosmoflow_mini/fp32/n2x1"
 GROUP = "results/weak/cosmoflow_mini/fp32/n1x1/group.json"
 LINK = "results/characterise/allreduce_n2x1.json"
 PROFILE = "results/profiles/timeline/cosmoflow_mini/fp32/n2x1/r1/capture.json"
@@ -24,7 +24,7 @@ PROFILE = "results/profiles/timeline/cosmoflow_mini/fp32/n2x1/r1/capture.json"
 def campaign(cluster, tmp_path_factory):
     """The finished study: runs on one node and on two, a profile, an allreduce and a weak-scaling group over two."""
     folder = tmp_path_factory.mktemp("campaign")
-    rows = ["cosmoflow_mini fp32 1 2", "cosmoflow_mini fp32 2 1"]
+    rows = ["cosmoflow_mini real 1 2", "cosmoflow_mini fp32 2 1"]
     campaign = SlurmCampaign(folder, cluster, rows, weak_runs="weak")
     table = folder / "config/runs/weak.tsv"
     table.write_text(table.read_text().replace("\t1\t1\t2\tfp32", "\t1\t1\t3\tfp32"))
@@ -133,7 +133,8 @@ def test_the_controller_can_live_inside_one_allocation(campaign):
     with (campaign.folder / "config/runs/tiny.tsv").open("a") as table:
         table.write("cosmoflow_mini\tinside\t2\t1\t1\tfp32\tnone\t\n")
     run = "cosmoflow_mini/inside/n2x1"
-    command = [Path(sys.executable).parent / "snakemake", f"results/runs/{run}/r1/record.json"]
+    command = ["env", *(f"{name}={value}" for name, value in STUB_RANKS.items())]
+    command += [Path(sys.executable).parent / "snakemake", f"results/runs/{run}/r1/record.json"]
     command += ["--snakefile", ROOT / "Snakefile", "--directory", campaign.folder]
     command += [
         "--configfile",

@@ -160,8 +160,15 @@ def cubes(tmp_path_factory):
     return make_cubes(tmp_path_factory.mktemp("cubes"))
 
 
-@pytest.mark.parametrize("launcher", ["srun", "horovodrun"])
-@pytest.mark.parametrize("partition", ["whole", "split"])
+@pytest.mark.parametrize(
+    ("launcher", "partition"),
+    [
+        ("srun", "whole"),
+        ("horovodrun", "split"),
+        pytest.param("srun", "split", marks=pytest.mark.slow),
+        pytest.param("horovodrun", "whole", marks=pytest.mark.slow),
+    ],
+)
 def test_two_nodes_train_as_two_ranks_of_one_do(cluster, tmp_path, cubes, launcher, partition):
     """Staged whole, the losses are the same to the last bit; staged in parts, all is still evaluated once."""
     losses = {}
