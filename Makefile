@@ -10,7 +10,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all packages env lint unit bench screenshots lock schema clean
+.PHONY: run predict rounds rounds-there test test-all prepare packages env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -34,17 +34,22 @@ rounds-there:
 		exit 2; \
 	done
 
-test: packages env lint ## set up (as root with the packages of Debian that the tests of Slurm and HPL need), run linters and the tests
+test: prepare lint ## set up (as root with the packages of Debian that tests need), run linters and the tests
 	$(PYTEST) -m "not slow" --budget-s=900 $(ARGS)
 
-test-all: packages env lint ## the same with the tests of full size; before an issue is called done
+test-all: prepare lint ## the same with the tests of full size; before an issue is called done
 	$(PYTEST) --budget-s=5400 $(ARGS)
 
-packages:
-	@sh tests/slurm/install.sh
+# MPI first: Horovod is compiled against it, while the other packages are installed.
+prepare:
+	@sh tests/install_packages.sh mpi
+	@$(MAKE) --no-print-directory -j2 packages env
 
-env: ## make or update the virtual environment from requirements.lock
-	@$(PYTHON) envs/install.py $(VENV)
+packages:
+	@sh tests/install_packages.sh
+
+env: ## make or update the virtual environment from requirements.lock (MPI=yes|no: change whether Horovod knows MPI)
+	@$(PYTHON) envs/install.py $(VENV) $(if $(MPI),--mpi=$(MPI))
 
 lint: env ## linters, types, layers
 	$(BIN)/ruff check --no-cache .
@@ -66,8 +71,8 @@ screenshots: env ## pictures of results/report.html for the README (needs chromi
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
-lock: ## resolve requirements.lock and envs/ anew (needs uv)
-	uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
+lock: env ## resolve requirements.lock and envs/ anew
+	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
 	$(PYTHON) envs/conda.py
 

@@ -1,27 +1,38 @@
 #!/bin/sh
-# Installs what the tests in this folder, and those of HPL, need where that is possible: as root, with apt-get, and HPCAI_NO_INSTALL unset.
+# Installs the packages of Debian that tests need, where that is possible: as root, with apt-get, HPCAI_NO_INSTALL unset.
+#   install_packages.sh        all: Slurm, MPI, HPL, modules, and Chromium for the tests of pages
+#   install_packages.sh mpi    MPI alone, which Horovod is compiled against
 # Never fails: what needs a missing program is skipped and says so.
 
 list_missing() {
-    for program in slurmctld slurmd munged mpirun mpicc ip hpcc; do
+    for program in $programs; do
         command -v "$program" > /dev/null || printf ' %s' "$program"
     done
-    [ -e /usr/share/modules/init/sh ] || [ -n "${MODULESHOME:-}" ] || printf ' module'
+    # Debian has the compiler's wrapper in another package than the header.
+    mpicc -E -x c -include mpi.h /dev/null > /dev/null 2>&1 || printf ' mpi.h'
+    [ "$1" = mpi ] || [ -e /usr/share/modules/init/sh ] || [ -n "${MODULESHOME:-}" ] || printf ' module'
 }
 
 install_all() {
-    apt-get install -y -qq --no-install-recommends \
-        slurm-wlm munge openmpi-bin libopenmpi-dev iproute2 environment-modules hpcc libopenblas0-pthread \
-        > /dev/null 2>&1
+    # shellcheck disable=SC2086
+    apt-get install -y -qq --no-install-recommends $packages > /dev/null 2>&1
 }
 
+programs="mpirun mpicc"
+packages="openmpi-bin libopenmpi-dev"
+if [ "${1:-}" != mpi ]; then
+    programs="slurmctld slurmd munged $programs ip hpcc chromium"
+    packages="$packages slurm-wlm munge iproute2 environment-modules hpcc libopenblas0-pthread chromium fonts-dejavu-core"
+fi
+
 PATH=$PATH:/usr/sbin:/sbin
-missing=$(list_missing)
+missing=$(list_missing "${1:-}")
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" = 0 ] && [ -z "${HPCAI_NO_INSTALL:-}" ] && command -v apt-get > /dev/null; then
     export DEBIAN_FRONTEND=noninteractive
+    echo "set-up: packages of Debian for the tests:$missing"
     install_all || { apt-get update -qq > /dev/null 2>&1 && install_all; }
-    missing=$(list_missing)
+    missing=$(list_missing "${1:-}")
 fi
-[ -z "$missing" ] || echo "tests/slurm/install.sh: not installed:$missing; the tests of Slurm or HPL that need it will be skipped" >&2
+[ -z "$missing" ] || echo "tests/install_packages.sh: not installed:$missing; the tests that need it will be skipped" >&2
 exit 0

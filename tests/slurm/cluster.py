@@ -35,7 +35,7 @@ def find_missing() -> str:
     if os.geteuid() != 0:
         return "a Slurm cluster needs root: it makes network namespaces"
     if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        return f"a Slurm cluster needs {', '.join(missing)}: see tests/slurm/install.sh"
+        return f"a Slurm cluster needs {', '.join(missing)}: see tests/install_packages.sh"
     trial = "mount -t tmpfs tmpfs /run && ip link add bridge type bridge && ip link add one type veth peer name two"
     done = subprocess.run([*UNSHARE, "sh", "-c", trial], check=False, capture_output=True, text=True)
     return f"a Slurm cluster needs namespaces, bridge and veth: {done.stderr.strip()}" if done.returncode else ""

@@ -163,7 +163,7 @@ def test_a_folder_too_long_for_sockets_is_refused(tmp_path):
 def test_installation_does_not_fail_and_names_what_is_missing(tmp_path):
     (tmp_path / "id").symlink_to("/usr/bin/id")
     environment = {"PATH": str(tmp_path), "HPCAI_NO_INSTALL": "1"}
-    done = subprocess.run([TESTS / "slurm/install.sh"], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([TESTS / "install_packages.sh"], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0
     assert "mpicc" in done.stderr
     assert done.stderr.endswith("will be skipped\n")
