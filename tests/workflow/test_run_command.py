@@ -122,6 +122,7 @@ def test_without_a_record_there_is_no_report(tmp_path):
 def test_what_snakemake_refuses_is_shown(tmp_path):
     done = run_piped(tmp_path, "no_such_target")
     assert done.returncode == 1
+    assert "file://" not in last_line(done.stdout)
     assert "no_such_target" in done.stdout.partition("Traceback")[0]
 
 

@@ -44,11 +44,11 @@ def run(words: list[str]) -> int:
         return subprocess.run([_program(), *words], check=False).returncode
     start = Start(words)
     with start.child.listening():
-        status = start.make(calls_of(words))
+        status = reported = start.make(calls_of(words))
         if status and not start.child.signals and start.has_records:
             print("Something failed. The report of what there is:", flush=True)
-            start.make([report_words(words)])
-    start.say_end(status)
+            reported = start.make([report_words(words)])
+    start.say_end(status, is_reported=not reported and not start.child.signals)
     return 128 + start.child.signals[0] if start.child.signals else status
 
 
@@ -124,12 +124,11 @@ class Start:
         """Whether there is something to report, and the workflow has come so far that it was not refused."""
         return bool(self.journals[0].jobs) and any((self.working / "results/runs").glob("*/*/*/r*/record.json"))
 
-    def say_end(self, status: int) -> None:
+    def say_end(self, status: int, *, is_reported: bool) -> None:
         """Say where the time went, what to do next, and where log and report are."""
         jobs = [job for journal in self.journals for job in journal.jobs.values()]
-        interrupted = bool(self.child.signals)
         lines: list[str] = []
-        if status and not interrupted and not any(job.state == "failed" for job in jobs):
+        if status and not self.child.signals and not any(job.state == "failed" for job in jobs):
             lines += [*self.log.read_text(errors="replace").splitlines()[-TAIL:], ""]
         if jobs:
             times = stage_times(self.journals, self.started_s, time.time())
@@ -137,10 +136,10 @@ class Start:
             lines += [*say_stage_times(times), ""]
         elif not status:
             lines += ["Nothing is to be done: everything is there."]
-        lines += self._next_lines() if status or interrupted else []
+        lines += self._next_lines() if status or self.child.signals else []
         lines.append(f"log: {self.log}; times: {self.logs / FILE}" if jobs else f"log: {self.log}")
         report = (self.working / REPORT).resolve()
-        if report.exists() and not interrupted:
+        if is_reported and report.exists():
             lines.append(report.as_uri())
         print("\n".join(lines), flush=True)
 
