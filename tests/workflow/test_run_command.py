@@ -119,6 +119,15 @@ def test_without_a_record_there_is_no_report(tmp_path):
     assert not (tmp_path / "results/report.html").exists()
 
 
+def test_a_reader_that_goes_away_ends_nothing(tmp_path):
+    with subprocess.Popen(command(tmp_path, sleeps_s=1), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=BOUND_S)
+    assert len(list(tmp_path.glob(RECORDS))) == 3
+    assert (tmp_path / "results/report.html").exists()
+
+
 def test_what_snakemake_refuses_is_shown(tmp_path):
     done = run_piped(tmp_path, "no_such_target")
     assert done.returncode == 1

@@ -75,6 +75,10 @@ class Child:
             if self.is_hurried and not _is_ended(ended, HURRY_S):
                 self._process.kill()
             status = self._process.wait()
+        except BaseException:  # it must not go on with nobody who watches it
+            self._pass_on(signal.SIGINT)
+            self._process.wait()
+            raise
         finally:
             os.close(ended)
             self._process = None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hpcai.campaign.child import Child
@@ -103,7 +104,8 @@ class Start:
             journal.read_on()
             if self.child.signals:
                 scene.note = "Ends: waits for what is under way. Ctrl-C once more: ends at once."
-            screen.show(scene)
+            with suppress(OSError):  # a reader or a terminal that has gone is no reason to end the runs
+                screen.show(scene)
             if self.child.signals:
                 return ENDING_S
             return QUIET_S if any(job.folder for job in journal.in_state("running")) else BUSY_S
@@ -117,7 +119,8 @@ class Start:
             journal.read_on()
             journal.end_running(time.time())
             scene.note = ""
-            screen.close(scene)
+            with suppress(OSError):
+                screen.close(scene)
 
     @property
     def has_records(self) -> bool:
