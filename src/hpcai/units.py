@@ -1,14 +1,18 @@
 """Text such as ``"25 GB/s"`` to SI numbers; the definitions of FLOP and byte used everywhere."""
 
 from functools import cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import pint
 from pydantic import BeforeValidator, Field, WithJsonSchema
+
+if TYPE_CHECKING:
+    import pint
 
 
 @cache
 def _registry() -> "pint.UnitRegistry[float]":
+    import pint  # slow, and most programs read plans, which hold numbers
+
     registry: pint.UnitRegistry[float] = pint.UnitRegistry()
     # A FLOP is one floating-point operation: a fused multiply-add counts two (HPC AI500 V2.0, Table 10).
     registry.define("FLOP = [floating_point_operation] = flop")
@@ -32,6 +36,8 @@ def to_si(text: str | float, unit: str) -> float:
     """
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
+    import pint
+
     try:
         # pint's base unit of information is the bit: always convert explicitly.
         return float(_registry()(str(text)).to(unit).magnitude)

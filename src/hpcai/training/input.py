@@ -88,7 +88,7 @@ def epoch_order(seed: int, epoch: int | tf.Tensor, count: int) -> tf.Tensor:
     return tf.random.experimental.stateless_shuffle(tf.range(count), seeds)
 
 
-@tf.autograph.experimental.do_not_convert
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.data.Dataset:
     """Return the training batches of all epochs, one after the other.
 
@@ -133,7 +133,7 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
     return batches.prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
 
 
-@tf.autograph.experimental.do_not_convert
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
     """Return the batches (*tensors, weights) that hold each sample of the own shard exactly once.
 

@@ -4,11 +4,12 @@ horovodrun imports TensorFlow in a process of its own only to learn whether Horo
 longer than everything else it does; the ranks find out by themselves when they join.
 """
 
-from horovod.runner import launch
-
 
 def main() -> None:
     """Run horovodrun's command line."""
+    # Imported only here: the process that Horovod spawns for each rank imports this module again.
+    from horovod.runner import launch
+
     launch.gloo_built = _assume_gloo
     launch.run_commandline()
 

@@ -15,7 +15,7 @@ class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables, each by TensorFlow's fused kernel; replaces Keras' loop of eight operations for each."""
+        """Change all variables, each by TensorFlow's fused kernel; replaces Keras' eight operations."""
         for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
             tf.raw_ops.ResourceApplyMomentum(
                 var=variable.value.handle,
