@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -21,11 +21,21 @@ _USER, _NICE, _SYSTEM, _STEAL = 1, 2, 3, 8
 """Fields of the first line, in ticks (proc(5)); time of guests is in that of users already."""
 RESOLUTION_S = 0.02
 """Per core: the kernel counts ticks of 10 ms, and both looks may miss one."""
-Result = TypeVar("Result")
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Watched(Protocol):
+    """A report of a measurement that was watched."""
+
+    @property
+    def disturbance(self) -> tuple["Disturbance", ...]:
+        """What others took of each node meanwhile; empty: not measured."""
+
+
+Report = TypeVar("Report", bound=Watched)
 
 
 class Tolerance(_Part):
@@ -169,32 +179,28 @@ def say_disturbance(nodes: Iterable[Disturbance]) -> str:
     return f"others took {found.others_ratio:.1%} of the cores of {found.node}, a hypervisor {found.steal_ratio:.1%}"
 
 
-def measure_quietly(
-    measure: Callable[[], Result], tolerance: Tolerance, say: Callable[[str], object]
-) -> tuple[Result, tuple[Disturbance, ...]]:
-    """Measure with this process and its children, again while it was disturbed; return the least disturbed result.
+def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Callable[[str], object]) -> Report:
+    """Measure again while it was disturbed, as often as the tolerance allows; return the least disturbed report.
 
     Parameters
     ----------
     measure
-        Measures once; its child processes have ended when it returns.
+        Measures once; its report says what others took of the nodes meanwhile.
     tolerance
         When it is repeated, and how often.
     say
         Is told of each disturbed measurement.
     """
-    tries: list[tuple[Result, tuple[Disturbance, ...]]] = []
-    while len(tries) <= tolerance.repeats:
-        start = look()
-        result = measure()
-        found = disturbance_of([use_since(start)])
-        tries.append((result, found))
+    reports: list[Report] = []
+    while len(reports) <= tolerance.repeats:
+        reports.append(measure())
+        found = reports[-1].disturbance
         if not is_disturbed(found, tolerance):
-            break
-        say(f"disturbed: {say_disturbance(found)}, the limit is {tolerance.others_ratio:.1%}")
-    return min(tries, key=_rank)
+            return reports[-1]
+        say(f"disturbed: {say_disturbance(found)}; the limit is {tolerance.others_ratio:.1%}")
+    return min(reports, key=_most_taken)
 
 
-def _rank(one: tuple[object, Iterable[Disturbance]]) -> float:
-    found = worst(one[1])
+def _most_taken(report: Watched) -> float:
+    found = worst(report.disturbance)
     return max(found.others_ratio, found.steal_ratio) if found else 0.0

@@ -11,7 +11,7 @@ import pandas as pd
 
 from hpcai.errors import RecordError
 from hpcai.metrics.joining import join_tables
-from hpcai.metrics.quietness import QuietColumns, quiet_columns
+from hpcai.metrics.quietness import RunQuiet, quiet_columns
 from hpcai.metrics.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
@@ -161,7 +161,7 @@ def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
 
 def _run_columns() -> tuple[str, ...]:
     """All columns of the run table in their order, also for a table without rows."""
-    scores = (field.name for kind in (RunScore, TimeParts, TimeShares, QuietColumns) for field in fields(kind))
+    scores = (field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind))
     return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "record_path")
 
 

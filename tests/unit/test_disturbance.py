@@ -1,5 +1,7 @@
 """What others took of a node while something was timed there."""
 
+from dataclasses import dataclass
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +10,6 @@ from hpcai import disturbance
 from hpcai.disturbance import (
     CoreUse,
     Disturbance,
-    Look,
     Tolerance,
     disturbance_of,
     is_disturbed,
@@ -93,19 +94,10 @@ def test_a_kernel_without_accounts(monkeypatch, tmp_path):
     assert use_since(None) is None
 
 
-@pytest.fixture
-def accounts(monkeypatch):
-    """Accounts in which each measurement takes 10 s of two cores, and others as much as is told."""
-    state = {"wall_s": 0.0, "own_s": 0.0, "busy_s": 0.0}
-
-    def measure_beside(others_s):
-        state["wall_s"] += 10.0
-        state["own_s"] += 15.0
-        state["busy_s"] += 15.0 + others_s
-
-    monkeypatch.setattr(disturbance, "look", lambda: Look(steal_s=0.0, **state))
-    monkeypatch.setattr(disturbance.os, "cpu_count", lambda: 2)
-    return measure_beside
+@dataclass(frozen=True)
+class Report:
+    number: int
+    disturbance: tuple
 
 
 @pytest.mark.parametrize(
@@ -113,16 +105,8 @@ def accounts(monkeypatch):
     [([0.1], 0, 0), ([5.0, 0.2], 1, 1), ([5.0, 3.0, 4.0], 1, 3)],
     ids=["quiet", "quiet the second time", "never quiet"],
 )
-def test_a_disturbed_measurement_is_repeated_and_the_least_disturbed_counts(accounts, others_s, result, told):
-    calls, words = iter(range(10)), []
-
-    def measure():
-        number = next(calls)
-        accounts(others_s[number])
-        return number
-
-    found, nodes = measure_quietly(measure, TOLERANCE, words.append)
-    assert found == result
-    assert nodes[0].others_s == pytest.approx(others_s[result])
+def test_a_disturbed_measurement_is_repeated_and_the_least_disturbed_counts(others_s, result, told):
+    reports, words = iter([Report(number, (node(taken),)) for number, taken in enumerate(others_s)]), []
+    assert measure_quietly(lambda: next(reports), TOLERANCE, words.append).number == result
     assert len(words) == told
-    assert next(calls) == len(others_s)
+    assert next(reports, None) is None

@@ -49,3 +49,12 @@ with machine_to_itself(print):
     assert len(list(tmp_path.glob("hpcai-*.run"))) == 1
     with machine_to_itself(pytest.fail):
         pass
+
+
+def test_what_others_took_is_known_when_it_has_ended():
+    with machine_to_itself(lambda _: None) as watch:
+        assert watch.disturbance == ()
+        sum(range(1_000_000))
+    (found,) = watch.disturbance
+    assert found.wall_s > 0
+    assert found.others_s >= 0

@@ -137,6 +137,7 @@ rule collect_views:
     params:
         views=list(VIEW_FILES),
         machine=CAMPAIGN.machine.model_dump(mode="json"),
+        tolerance=TOLERANCE,
         library=READ_LIBRARY,
     script:
         "../scripts/collect_views.py"

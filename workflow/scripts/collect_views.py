@@ -7,6 +7,7 @@ import pandas as pd
 
 from hpcai.characterise.collect import Measured, collect_views, read_views, summarise_views
 from hpcai.config.machine import Machine
+from hpcai.disturbance import Tolerance
 from hpcai.files import write_atomically
 from hpcai.logs import log_to
 from hpcai.tables import write_table
@@ -22,6 +23,7 @@ measured = Measured(
     work=given.work,
     scales=pd.read_parquet(given.scales),
     machine=Machine.model_validate(asked.machine),
+    tolerance=Tolerance.model_validate(asked.tolerance),
 )
 views = collect_views(read_views({name: given[name] for name in asked.views}), measured)
 folder = Path(snakemake.output.summary).parent / "tables"

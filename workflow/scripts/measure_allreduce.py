@@ -1,10 +1,12 @@
 """Measure the allreduce of as many ranks as the study's runs have, started as they are."""
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.characterise.allreduce import measure_allreduce
+from hpcai.characterise.measures import report_quietly
 from hpcai.logs import log_to
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure.container import contained_python
@@ -19,5 +21,6 @@ ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_ra
 with machine_to_itself(logging.getLogger("hpcai.characterise").info):
     launch = launch_command(snakemake.resources.launcher, ranks, [])
     python = contained_python(asked.get("software"))
-    report = measure_allreduce(launch, ranks.cores_per_rank, asked.device, python=python)
+    measure = partial(measure_allreduce, launch, ranks.cores_per_rank, asked.device, python=python)
+    report = report_quietly(measure, asked.tolerance)
 Path(snakemake.output.report).write_text(report)

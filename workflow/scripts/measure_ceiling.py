@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.measures import measure_ceiling
+from hpcai.characterise.measures import ceiling, report_quietly
 from hpcai.logs import log_to
 from hpcai.measure.container import contained_python
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-python = contained_python(asked.get("software"))
-Path(snakemake.output.report).write_text(measure_ceiling(asked.what, asked.threads, asked.device, python))
+measure = ceiling(asked.what, asked.threads, asked.device, contained_python(asked.get("software")))
+Path(snakemake.output.report).write_text(report_quietly(measure, asked.tolerance))

@@ -1,8 +1,10 @@
 """Measure training steps of reference networks on this machine."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.characterise.measures import report_quietly
 from hpcai.characterise.reference_steps import measure_reference_steps
 from hpcai.logs import log_to
 from hpcai.measure.container import contained_python
@@ -12,5 +14,5 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-report = measure_reference_steps(asked.networks, contained_python(asked.get("software")))
-Path(snakemake.output.report).write_text(report.model_dump_json(indent=1) + "\n")
+measure = partial(measure_reference_steps, asked.networks, contained_python(asked.get("software")))
+Path(snakemake.output.report).write_text(report_quietly(measure, asked.tolerance))

@@ -50,8 +50,8 @@ def measure_allreduce(
     options: Sequence[str] = (),
     limit_s: int = LIMIT_S,
     python: Sequence[str] = THIS_PYTHON,
-) -> str:
-    """Start ranks, let them time allreduces, and return an :class:`AllreduceReport` as JSON.
+) -> AllreduceReport:
+    """Start ranks and let them time allreduces.
 
     Ranks that fail are a report without samples that says why: the campaign goes on.
 
@@ -92,7 +92,7 @@ def measure_allreduce(
         report = add_transfers(report, timeline)
     if problem:
         report = report.model_copy(update={"not_measured": (*report.not_measured, problem)})
-    return report.model_dump_json(indent=1) + "\n"
+    return report
 
 
 def _run(command: Sequence[str], log: Path, limit_s: float) -> str:

@@ -100,12 +100,12 @@ def measure_apart(
         _require_cores(count)
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
-    with machine_to_itself(logger.info):
+    with machine_to_itself(logger.info) as watch:
         for count in counts:
             found = _measure_with([*python, "-m", module], Options(count, device, repeats))
             samples += found.samples
             missing += found.missing.values()
-    return report_of(samples, missing)
+    return report_of(samples, missing, watch.disturbance)
 
 
 def _require_cores(threads: int) -> None:

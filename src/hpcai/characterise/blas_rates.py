@@ -11,12 +11,13 @@ from contextlib import ExitStack, contextmanager
 from typing import IO
 
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.characterise.hpl_input import HplTest
 from hpcai.characterise.hpl_library import BlasLibrary, OfBlas, find_blas
 from hpcai.characterise.hpl_routines import MOST_REPETITIONS, Request, Routine, Timings
 from hpcai.characterise.hpl_run import ONE_THREAD
+from hpcai.disturbance import Disturbance
 from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself
 
@@ -57,6 +58,7 @@ class BlasReport(OfBlas):
     """All rates."""
 
     rates: tuple[BlasRate, ...] = ()
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
     def frame(self, source: str) -> pd.DataFrame:
         """Return one row per rate, the table ``hpl_rates``.
@@ -73,8 +75,8 @@ class BlasReport(OfBlas):
         return table.assign(library=self.library, method=table["routine"].map(METHOD), source=source, reason=reasons)
 
 
-def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> str:
-    """Measure the rates that the tests need; return a :class:`BlasReport` as JSON.
+def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
+    """Measure the rates that the tests need.
 
     DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, both on P x Q cores at once; the
     panel has m/P rows and NB columns, on P cores at once, for the m of :data:`PARTS` of each order.
@@ -88,10 +90,10 @@ def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> str:
     blas = find_blas()
     if blas.reason:
         missing = tuple(rate.model_copy(update={"reason": blas.reason}) for rate in plan_rates(wanted))
-        return BlasReport(rates=missing, reason=blas.reason).model_dump_json(indent=1)
-    with machine_to_itself(logger.info):
+        return BlasReport(rates=missing, reason=blas.reason)
+    with machine_to_itself(logger.info) as watch:
         rates = tuple(_measure_all(wanted, blas))
-    return BlasReport(rates=rates, library=blas.name, library_path=blas.path).model_dump_json(indent=1)
+    return BlasReport(rates=rates, library=blas.name, library_path=blas.path, disturbance=watch.disturbance)
 
 
 def plan_rates(tests: Sequence[HplTest]) -> list[BlasRate]:

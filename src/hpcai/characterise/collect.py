@@ -1,9 +1,10 @@
 """Joins the views of all profiles with the ceilings of the machine and the rates of the timed runs."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,8 +16,10 @@ from hpcai.characterise.table_seven import characterisation_view
 from hpcai.characterise.views import VIEWS, as_view, join_views
 from hpcai.characterise.work_view import work_view
 from hpcai.config.machine import Machine
+from hpcai.disturbance import Tolerance
 from hpcai.metrics.advice import advise
 from hpcai.metrics.link import AllreduceReport
+from hpcai.metrics.quietness import judge_quiet
 from hpcai.records import read_part
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
@@ -37,6 +40,8 @@ class Measured:
         Table of scales of the timed runs.
     machine
         The machine file.
+    tolerance
+        How much others may take of a machine that is called quiet.
     """
 
     ceilings: Sequence[str | Path]
@@ -44,6 +49,7 @@ class Measured:
     work: Sequence[str | Path]
     scales: pd.DataFrame
     machine: Machine
+    tolerance: Tolerance
 
 
 def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Measured) -> Views:
@@ -120,10 +126,17 @@ def _with_epochs(io: pd.DataFrame, scales: pd.DataFrame) -> pd.DataFrame:
 
 def _machine_views(measured: Measured) -> Views:
     """Return the views of ceilings and links."""
-    ceilings = [ceiling_rows(read_part(CeilingReport, Path(path)), str(path)) for path in measured.ceilings]
+    ceilings = [(read_part(CeilingReport, Path(path)), str(path)) for path in measured.ceilings]
     reports = [(read_part(AllreduceReport, Path(path)), str(path)) for path in measured.links]
+
+    def rows(
+        make: Callable[[Any, str], pd.DataFrame], report: CeilingReport | AllreduceReport, source: str
+    ) -> pd.DataFrame:
+        return make(report, source).assign(**asdict(judge_quiet(report.disturbance, measured.tolerance)))
+
+    all_ceilings = [rows(ceiling_rows, *one) for one in ceilings] + [rows(allreduce_ceiling, *one) for one in reports]
     return {
-        "ceilings": join_views("ceilings", [*ceilings, *(allreduce_ceiling(*report) for report in reports)]),
+        "ceilings": join_views("ceilings", all_ceilings),
         "links": join_views("links", [link_rows(*report) for report in reports]),
-        "link_fits": join_views("link_fits", [link_fit_rows(*report) for report in reports]),
+        "link_fits": join_views("link_fits", [rows(link_fit_rows, *report) for report in reports]),
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
-from hpcai.characterise.sampling import Precision, Way
+from hpcai.characterise.sampling import CeilingReport, Precision, Way
 
 MODULE = "hpcai.characterise.convolution"
 REPEATS = 3
@@ -77,12 +77,12 @@ def measure_convolution(
     repeats: int = REPEATS,
     *,
     python: Sequence[str] = THIS_PYTHON,
-) -> str:
-    """Measure convolutions; return a :class:`CeilingReport` as JSON.
+) -> CeilingReport:
+    """Measure convolutions.
 
     Parameters, errors and processes are those of :func:`hpcai.characterise.gemm.measure_gemm`.
     """
-    return measure_apart(MODULE, threads, device, repeats, python=python).model_dump_json(indent=1) + "\n"
+    return measure_apart(MODULE, threads, device, repeats, python=python)
 
 
 def all_convolutions(device: DeviceKind) -> list[Way]:

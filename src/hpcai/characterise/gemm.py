@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
-from hpcai.characterise.sampling import Precision, Way
+from hpcai.characterise.sampling import CeilingReport, Precision, Way
 
 MODULE = "hpcai.characterise.gemm"
 REPEATS = 4
@@ -53,8 +53,8 @@ def measure_gemm(
     repeats: int = REPEATS,
     *,
     python: Sequence[str] = THIS_PYTHON,
-) -> str:
-    """Measure matrix products; return a :class:`CeilingReport` as JSON.
+) -> CeilingReport:
+    """Measure matrix products.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def measure_gemm(
     LaunchError
         If a measuring process fails.
     """
-    return measure_apart(MODULE, threads, device, repeats, python=python).model_dump_json(indent=1) + "\n"
+    return measure_apart(MODULE, threads, device, repeats, python=python)
 
 
 def all_products(device: DeviceKind) -> list[Way]:

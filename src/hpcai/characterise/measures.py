@@ -1,9 +1,15 @@
-"""The ceilings that one node has by itself, by name: each measured by processes of its own."""
+"""What a node can do at best: ceilings by name, each measured by processes of its own, on a machine that is quiet."""
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Protocol
 
 from hpcai.characterise import convolution, gemm, memory
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
+from hpcai.disturbance import Disturbance, Tolerance, measure_quietly
+
+logger = logging.getLogger(__name__)
 
 MEASURES = {
     "gemm": gemm.measure_gemm,
@@ -12,8 +18,35 @@ MEASURES = {
 }
 
 
-def measure_ceiling(what: str, threads: Iterable[int], device: DeviceKind, python: Sequence[str] = THIS_PYTHON) -> str:
-    """Measure one ceiling with each number of threads; return a report as JSON.
+class Report(Protocol):
+    """A report that says how quiet its machine was."""
+
+    @property
+    def disturbance(self) -> tuple[Disturbance, ...]:
+        """What others took of each node meanwhile."""
+
+    def model_dump_json(self, *, indent: int) -> str:
+        """Return the report as JSON."""
+
+
+def report_quietly(measure: Callable[[], Report], tolerance: dict[str, float | int]) -> str:
+    """Measure, again where the machine was disturbed; return the report as the text of its file.
+
+    Parameters
+    ----------
+    measure
+        Measures once.
+    tolerance
+        The study's ``limits.disturbance`` (:class:`hpcai.disturbance.Tolerance`), as plain values.
+    """
+    report = measure_quietly(measure, Tolerance.model_validate(tolerance), logger.warning)
+    return report.model_dump_json(indent=1) + "\n"
+
+
+def ceiling(
+    what: str, threads: Iterable[int], device: DeviceKind, python: Sequence[str] = THIS_PYTHON
+) -> Callable[[], Report]:
+    """Return what measures one ceiling with each number of threads.
 
     Parameters
     ----------
@@ -26,4 +59,4 @@ def measure_ceiling(what: str, threads: Iterable[int], device: DeviceKind, pytho
     python
         Command that is the Python to measure with: this environment's, or that of the machine's image.
     """
-    return MEASURES[what](threads, device, python=python)
+    return partial(MEASURES[what], threads, device, python=python)

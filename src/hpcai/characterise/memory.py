@@ -58,8 +58,8 @@ def measure_memory(
     array_bytes: int | None = None,
     *,
     python: Sequence[str] = THIS_PYTHON,
-) -> str:
-    """Measure memory bandwidth; return a :class:`CeilingReport` as JSON.
+) -> CeilingReport:
+    """Measure memory bandwidth.
 
     Parameters
     ----------
@@ -80,11 +80,10 @@ def measure_memory(
         If there are fewer usable cores than threads.
     """
     if device == "gpu":
-        report = measure_apart(MODULE, threads, device, repeats, python=python)
-    else:
-        with machine_to_itself(logger.info):
-            report = _measure_here(sorted(set(threads)), repeats, array_bytes)
-    return report.model_dump_json(indent=1) + "\n"
+        return measure_apart(MODULE, threads, device, repeats, python=python)
+    with machine_to_itself(logger.info) as watch:
+        report = _measure_here(sorted(set(threads)), repeats, array_bytes)
+    return report.model_copy(update={"disturbance": watch.disturbance})
 
 
 def _measure_here(threads: Sequence[int], repeats: int, array_bytes: int | None) -> CeilingReport:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +15,9 @@ from hpcai.characterise.profile import Profile
 from hpcai.characterise.timeline_views import timeline_views
 from hpcai.characterise.views import PROFILE_VIEWS, as_view, join_views
 from hpcai.config.runs import ProfileKind
+from hpcai.disturbance import Tolerance
 from hpcai.errors import HpcaiError
+from hpcai.metrics.quietness import judge_quiet
 from hpcai.parsers.reading import Reading
 
 logger = logging.getLogger(__name__)
@@ -98,9 +101,18 @@ def _row(profile: Profile, status: str, reason: str, coverage_ratio: float) -> p
         "status": status,
         "reason": reason,
         "coverage_ratio": coverage_ratio if status == "measured" else float("nan"),
+        **_quiet(profile),
         "raw": raw + more,
     }
     return as_view("captures", profile.with_identity(pd.DataFrame([row]), profile.folder / "capture.json"))
+
+
+def _quiet(profile: Profile) -> dict[str, object]:
+    """Return what others took of the machine during a profiled run; nothing is known of what was not captured."""
+    if profile.capture.status == "not_measured":
+        return asdict(judge_quiet((), Tolerance()))
+    record = profile.record
+    return asdict(judge_quiet(record.disturbance, record.plan.limits.disturbance))
 
 
 def write_views(views: Views, paths: Sequence[tuple[str, str]]) -> None:

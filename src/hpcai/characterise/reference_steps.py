@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcai.characterise.apart import THIS_PYTHON
 from hpcai.characterise.kernel_process import cpu_time_s, processor_model, settle, software_versions
+from hpcai.disturbance import Disturbance
 from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.predict.training.layers import LayerList
@@ -66,6 +67,7 @@ class ReferenceReport(_Part):
     method: Literal["measured"] = "measured"
     networks: dict[str, LayerList] = Field(description="By the name that the steps have.")
     steps: tuple[StepTime, ...]
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
 
 class _Found(_Part):
@@ -94,7 +96,7 @@ def measure_reference_steps(networks: Sequence[str], python: Sequence[str] = THI
     LaunchError
         If a process fails before it has built its network.
     """
-    with machine_to_itself(logger.info):
+    with machine_to_itself(logger.info) as watch:
         results = {name: _run(name, python) for name in networks}
     first = next(iter(results.values()))[0]
     return ReferenceReport(
@@ -102,6 +104,7 @@ def measure_reference_steps(networks: Sequence[str], python: Sequence[str] = THI
         software=first.software,
         networks={name: found.network for name, (found, _) in results.items()},
         steps=tuple(step for _, steps in results.values() for step in steps),
+        disturbance=watch.disturbance,
     )
 
 

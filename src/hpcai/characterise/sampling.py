@@ -8,6 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.disturbance import Disturbance
+
 Kind = Literal["gemm", "convolution", "memory", "storage_read", "storage_write"]
 Precision = Literal["fp64", "fp32", "tf32", "bf16", "fp16", ""]
 """Those of the machine file, double precision for HPL, and TF32, which accelerators use for fp32; blank: no numbers."""
@@ -84,6 +86,7 @@ class CeilingReport(_Part):
     summaries: tuple[Summary, ...]
     not_measured: tuple[NotMeasured, ...]
     samples: tuple[Sample, ...]
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
 
 @dataclass(frozen=True)
@@ -139,7 +142,9 @@ def time_way(way: Way, threads: int) -> Sample:
     )
 
 
-def report_of(samples: Sequence[Sample], not_measured: Iterable[NotMeasured] = ()) -> CeilingReport:
+def report_of(
+    samples: Sequence[Sample], not_measured: Iterable[NotMeasured] = (), disturbance: tuple[Disturbance, ...] = ()
+) -> CeilingReport:
     """Summarise samples; those that do not count stay in the report but make no ceiling."""
     ways: dict[tuple[str, ...], list[Sample]] = {}
     for sample in samples:
@@ -147,7 +152,11 @@ def report_of(samples: Sequence[Sample], not_measured: Iterable[NotMeasured] = (
             ways.setdefault(sample.way, []).append(sample)
     summaries = tuple(_summarise(ways[way]) for way in sorted(ways))
     return CeilingReport(
-        best=best_of(summaries), summaries=summaries, not_measured=tuple(not_measured), samples=tuple(samples)
+        best=best_of(summaries),
+        summaries=summaries,
+        not_measured=tuple(not_measured),
+        samples=tuple(samples),
+        disturbance=disturbance,
     )
 
 

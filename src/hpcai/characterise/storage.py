@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from hpcai.characterise.sampling import Kind, NotMeasured, PageCache, Sample, report_of
+from hpcai.characterise.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
@@ -67,8 +67,8 @@ def measure_storage(
     file_bytes: int = FILE_BYTES,
     streams: Sequence[int] = STREAMS,
     repeats: int = REPEATS,
-) -> str:
-    """Measure writing and cold reading in folders; return a :class:`CeilingReport` as JSON.
+) -> CeilingReport:
+    """Measure writing and cold reading in folders.
 
     A hypervisor's or a storage server's own cache cannot be seen from here: cold means not in this node's memory.
 
@@ -85,9 +85,9 @@ def measure_storage(
     repeats
         Repetitions for each number of streams.
     """
-    with machine_to_itself(logger.info):
+    with machine_to_itself(logger.info) as watch:
         samples, missing = _measure_places(places, (file_bytes, tuple(streams), repeats))
-    return report_of(samples, missing).model_dump_json(indent=1) + "\n"
+    return report_of(samples, missing, watch.disturbance)
 
 
 _Sizes = tuple[int, tuple[int, ...], int]

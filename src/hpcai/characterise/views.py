@@ -1,17 +1,21 @@
 """The tables that characterisation shows: their names and columns, each the answer to one question about the runs."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 
 import pandas as pd
 
 from hpcai.characterise.profile import IDENTITY
 from hpcai.config.runs import ProfileKind
+from hpcai.metrics.quietness import Quiet
 
 RUN = (*IDENTITY, "source")
 """Which point a row belongs to, and the raw file that it was made from."""
+QUIET = tuple(field.name for field in fields(Quiet))
+"""What others took of the machine meanwhile."""
 
 VIEWS: dict[str, tuple[str, ...]] = {
-    "captures": (*RUN, "profile", "tool", "status", "reason", "coverage_ratio", "raw"),
+    "captures": (*RUN, "profile", "tool", "status", "reason", "coverage_ratio", *QUIET, "raw"),
     "phases": (
         *RUN, "phase", "spans", "total_s", "mean_s", "median_s", "share_ratio", "excluded_spans",
     ),
@@ -55,7 +59,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "ceilings": (
         "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",
-        "ways", "reason", "source",
+        "ways", *QUIET, "reason", "source",
     ),
     "links": (
         "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
@@ -63,7 +67,7 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "link_fits": (
         "what", "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s",
-        "bandwidth_error_bytes_per_s", "n", "misfit_ratio", "reason", "source",
+        "bandwidth_error_bytes_per_s", "n", "misfit_ratio", *QUIET, "reason", "source",
     ),
     "characterisation": (
         *IDENTITY, "memory_bandwidth_bytes_per_s", "memory_bandwidth_method", "memory_bandwidth_reason",

@@ -9,6 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.disturbance import Disturbance
+
 CALL, TRANSFER = "call", "transfer"
 """What is timed: all that a training step waits for (agreeing, Horovod's next cycle, the transfer, the way back), or
 the transfer alone, which is what a timeline tells of a training's batches."""
@@ -49,6 +51,7 @@ class AllreduceReport(BaseModel):
     samples: tuple[AllreduceSample, ...] = Field(default=(), description="Without those that warm up.")
     not_measured: tuple[str, ...] = Field(default=(), description="One sentence for everything that is missing.")
     transfers_missing: tuple[str, ...] = Field(default=(), description="Why samples lack the time of their transfer.")
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of each node meanwhile.")
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ WORK = (
 )  # fmt: skip
 CEILINGS = (
     *plain("kind", "precision", "backend", "place", "setting", "threads"), Column("value", n="n", reason="reason"),
-    *plain("median", "spread_ratio", "source"),
+    *plain("median", "spread_ratio", "quiet", "others_ratio", "steal_ratio", "source"),
 )  # fmt: skip
 INCONSISTENCIES = plain("what", "sample", "roof", "ratio", "sentence")
 CHARACTERISATION = (
@@ -146,7 +146,7 @@ COMMUNICATION = (
 )  # fmt: skip
 LINK_FITS = plain(
     "what", "scope", "ranks", "latency_s", "latency_error_s", "bandwidth_bytes_per_s", "bandwidth_error_bytes_per_s",
-    "n", "misfit_ratio", "reason", "source",
+    "n", "misfit_ratio", "quiet", "others_ratio", "steal_ratio", "reason", "source",
 )  # fmt: skip
 LINKS = plain(
     "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",
@@ -172,7 +172,9 @@ ADVICE = plain(POINT, "topic", "sentence", "evidence")
 VERDICTS = plain(
     "benchmark", "variant", "suite", "level", "verdict", "kind", "finding", "n_found", "n_valid", "n", "rule", "section"
 )  # fmt: skip
-CAPTURES = plain(POINT, "profile", "tool", "status", "reason", "coverage_ratio", "raw")
+CAPTURES = plain(
+    POINT, "profile", "tool", "status", "reason", "coverage_ratio", "quiet", "others_ratio", "steal_ratio", "raw"
+)  # fmt: skip
 FAILURES = plain("run_id", "outcome", "reason", "earlier", RAW)
 RUNS = (
     *plain("run_id", "outcome", "reason", RAW),

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcai.config.machine import Device
+from hpcai.disturbance import CoreUse, disturbance_of, look, use_since
 from hpcai.metrics.link import AllreduceReport, AllreduceSample
 from hpcai.records import write_json
 from hpcai.training.affinity import local_rank_of, pin_to_own_cores
@@ -69,19 +70,37 @@ def main() -> None:
     ranks = collective.start()
     samples: list[AllreduceSample] = []
     missing: list[str] = []
+    start = look()
     if ranks.size == 1:
         missing.append("a single rank exchanges nothing; start two or more")
     else:
         budget_s = options.budget_s / len(options.sizes)
         for size in options.sizes:
             _measure_size(size, options.repeats, budget_s, samples, missing)
+    uses = _gather_use(use_since(start), ranks.node_index)
     if ranks.is_first:
-        report = AllreduceReport(
-            ranks=ranks.size, nodes=ranks.nodes, device=device, samples=tuple(samples), not_measured=tuple(missing)
-        )
-        write_json(report, options.output)
+        found = {"samples": tuple(samples), "not_measured": tuple(missing), "disturbance": disturbance_of(uses)}
+        write_json(AllreduceReport(ranks=ranks.size, nodes=ranks.nodes, device=device, **found), options.output)
     collective.barrier()
     collective.stop()
+
+
+def _gather_use(own: CoreUse | None, node_index: int) -> list[CoreUse | None]:
+    """Return what every rank saw of its node, which here has its number for a name."""
+    import numpy as np
+
+    from hpcai.training import collective
+
+    clocks = (own.cores, own.wall_s, own.own_s, own.busy_s, own.steal_s) if own else (0.0,) * len(_CLOCKS)
+    every = collective.gather(np.array([node_index, *clocks], dtype=np.float64), "allreduce.use")
+    rows = [dict(zip(_CLOCKS, row[1:].tolist(), strict=True)) for row in every]
+    return [
+        CoreUse(node=f"node {node:.0f}", **{**row, "cores": int(row["cores"])}) if row["cores"] else None
+        for node, row in zip(every[:, 0], rows, strict=True)
+    ]
+
+
+_CLOCKS = ("cores", "wall_s", "own_s", "busy_s", "steal_s")
 
 
 def _measure_size(

@@ -11,6 +11,7 @@ from hpcai.characterise.collect import Measured, collect_views, read_views, summ
 from hpcai.characterise.sampling import NotMeasured, Sample, report_of
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.characterise.work import WorkCount, WorkReport
+from hpcai.disturbance import Tolerance
 from hpcai.metrics.link import AllreduceReport, AllreduceSample
 from hpcai.tables import collect_runs, summarise_scales
 
@@ -46,7 +47,7 @@ def measured(tmp_path, scales):
     for name, report in files.items():
         (tmp_path / f"{name}.json").write_text(report.model_dump_json())
     paths = {name: [str(tmp_path / f"{name}.json")] for name in files}
-    return Measured(paths["gemm"], paths["allreduce"], paths["work"], scales, make_machine())
+    return Measured(paths["gemm"], paths["allreduce"], paths["work"], scales, make_machine(), Tolerance())
 
 
 def profiles(**changes):
