@@ -12,15 +12,15 @@ from docutils.core import publish_parts
 from jinja2 import Environment
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
+from hpcai.catalogue import figures_of
 from hpcai.characterise.collect import summarise_views
 from hpcai.characterise.table_seven import characterisation_view
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.metrics.advice import advise
-from hpcai.plots.registry import CHARACTERISATION_FIGURES
 from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
 
 FOLDER = Path(__file__).parents[2] / "reports" / "captions"
-NAMES = sorted({*CHARACTERISATION_FIGURES, *CHARACTERISATION_COLUMNS})
+NAMES = sorted({*figures_of("views"), *CHARACTERISATION_COLUMNS})
 NASTY = (
     "*bold `x` |sub| http://a_ \\ <script>alert(1)</script>\n\n.. raw:: html\n\n   <b> :math:`1` a_ [1]_ {{ 7 }} Ü #1)"
 )

@@ -17,7 +17,8 @@ from unit.record_factory import (
     write_records,
 )
 
-from hpcai.plots import FIGURES, SHOWN_COLUMNS
+from hpcai.catalogue import FIGURES
+from hpcai.plots import SHOWN_COLUMNS
 from hpcai.records import RunRecord
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS

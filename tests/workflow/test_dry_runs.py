@@ -10,7 +10,12 @@ import pytest
 from hpcai.config.runs import PROFILES
 
 ROOT = Path(__file__).parents[2]
-RUNS, FIGURES, CHARTS = 3, 24, 4
+RUNS = 3
+# What is measured for predictions, and the tables that are made from it.
+MEASURED_FOR_PREDICTIONS = {
+    *{"measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl", "list_layers"},
+    *{"fit_kernels", "validate_hpl", "predict_study", "judge_steps", "show_predictions"},
+}
 
 
 def test_job_counts_follow_the_run_table(project):
@@ -21,12 +26,11 @@ def test_job_counts_follow_the_run_table(project):
     assert counts["measure_ceiling"] == 3
     assert counts["measure_storage"] == counts["measure_allreduce"] == counts["count_work"] == 1
     assert sum(name.startswith("read_") for name in counts) == len(PROFILES)
-    assert counts["measure_kernels"] == 5
-    assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
-    # All figures of predictions are one job.
-    assert sum(name.startswith("plot_") for name in counts) == FIGURES + 1
-    assert sum(name.startswith("draw_") for name in counts) == CHARTS
-    assert counts["score_study"] == counts["place_rooflines"] == counts["report"] == counts["workflow_report"] == 1
+    # One job makes all tables of a stage, one draws all of its figures and writes its pages.
+    stages = ("runs", "views", "scores", "rounds", "published")
+    assert {name for name in counts if name.startswith("show_")} == {f"show_{stage}" for stage in stages}
+    assert all(counts[f"show_{stage}"] == 1 for stage in stages)
+    assert counts["score_study"] == counts["predict_published"] == counts["workflow_report"] == 1
     assert "write_document" not in counts  # no benchmark of HPC AI500
 
 
@@ -37,10 +41,14 @@ def test_job_counts_follow_the_run_table(project):
         ("pack", {"prepare_data", "pack_data"}, {"train"}),
         ("measure", {"train"}, {"collect_runs", "profile_run"}),
         ("characterise", {"profile_run", "measure_ceiling", "count_work"}, {"train", "collect_runs"}),
-        ("analyse", {"train", "collect_runs", "plot_loss"}, {"report", "profile_run"}),
-        ("scores", {"score_study", "rank_results", "compare_studies", "profile_run"}, {"report", "plot_loss"}),
-        ("predict", {"measure_kernels", "run_hpl", "fit_kernels", "list_layers", "plot_predictions"}, {"report"}),
-        ("report", {"train", "report", "profile_run", "collect_views", "score_study"}, {"workflow_report"}),
+        ("analyse", {"train", "collect_runs", "show_runs"}, {"report", "profile_run"}),
+        ("scores", {"score_study", "show_scores", "profile_run"}, {"report", "show_runs"}),
+        ("predict", MEASURED_FOR_PREDICTIONS, {"report"}),
+        (
+            "report",
+            {"train", "report", "profile_run", "collect_views", "score_study"},
+            {"workflow_report", *MEASURED_FOR_PREDICTIONS},
+        ),
     ],
 )
 def test_each_stage_is_a_target(project, target, present, absent):
@@ -49,15 +57,39 @@ def test_each_stage_is_a_target(project, target, present, absent):
     assert not absent & set(counts)
 
 
-def test_without_a_target_everything_is_made(project):
-    assert project.dry_run() == project.dry_run("all")
+def test_without_a_target_everything_is_made_but_predictions(project):
+    counts = project.dry_run()
+    assert counts == project.dry_run("all")
+    assert not MEASURED_FOR_PREDICTIONS & set(counts)
+
+
+def test_predictions_are_measured_once_for_all(project):
+    counts = project.dry_run("predict")
+    assert counts["measure_kernels"] == 5
+    assert counts["run_hpl"] == counts["measure_blas_rates"] == counts["list_layers"] == counts["predict_study"] == 1
+    assert counts["show_predictions"] == 4
+
+
+def test_reports_show_the_predictions_that_are_there(project):
+    tables = [f"results/tables/hpl_{name}.{kind}" for name in ("rates", "validation") for kind in ("csv", "parquet")]
+    for name in ["results/predict/box/blas_rates.json", "results/predict/box/hpl.json", *tables]:
+        file = project.directory / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    counts = project.dry_run("report")
+    # The one figure whose tables are there, and nothing of the other predictors.
+    assert counts["show_predictions"] == 1
+    assert MEASURED_FOR_PREDICTIONS & set(counts) == {"show_predictions"}
+    # Without what they were made from they would have to be measured again.
+    (project.directory / "results/predict/box/hpl.json").unlink()
+    assert not MEASURED_FOR_PREDICTIONS & set(project.dry_run("report"))
 
 
 def test_the_default_study_fills_no_gap_of_another(project):
     # Its published results are no files of the tests' configuration folder: naming them would be an error.
     assert "published:" in (ROOT / "config/study.yaml").read_text()
     assert not (project.study.parent / "published/hpc_ai500_v2.yaml").exists()
-    assert project.dry_run("scores")["rank_results"] == 1
+    assert project.dry_run("scores")["score_study"] == 1
 
 
 def test_until_stops_after_a_stage(project):
@@ -137,13 +169,13 @@ def make_rounds(folder):
 def test_without_rounds_none_is_imported(project):
     counts = project.dry_run("all")
     assert "import_round" not in counts
-    assert counts["import_own_runs"] == counts["analyse_rounds"] == counts["show_round_tables"] == 1
+    assert counts["import_own_runs"] == counts["analyse_rounds"] == counts["show_rounds"] == 1
 
 
 def test_each_round_is_imported_once_for_report_and_ranking(project, tmp_path):
     counts = project.dry_run("all", config=make_rounds(tmp_path))
     assert counts["import_round"] == 2
-    assert counts["analyse_rounds"] == counts["rank_results"] == 1
+    assert counts["analyse_rounds"] == counts["score_study"] == 1
     assert counts["train"] == RUNS
     assert "import_round" in project.dry_run("scores", config=make_rounds(tmp_path / "others"))
 

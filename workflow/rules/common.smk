@@ -10,6 +10,7 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
+from hpcai import catalogue
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
@@ -103,8 +104,11 @@ LINK_POINTS = {row.scale: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
     [f"results/characterise/allreduce_{scale}.json" for scale in LINK_POINTS]
 )
-# A benchmark without a row in the run table has no run to be explained.
-MEASURED = dict.fromkeys(row.benchmark for row in CAMPAIGN.rows)
+# A benchmark without a row in the run table, or to be analysed without a record, has no run to be explained.
+WITH_RECORDS = {Path(record).parts[2] for record in present_or_planned(RECORDS)}
+MEASURED = dict.fromkeys(
+    row.benchmark for row in CAMPAIGN.rows if row.benchmark in WITH_RECORDS
+)
 WORK = present_or_planned(
     [f"results/characterise/work/{benchmark}.json" for benchmark in MEASURED]
 )
@@ -128,22 +132,16 @@ VIEW_FILES = {
 }
 
 
-# Which tables each rule of the stage `scores` writes.
-SCORE_TABLES = {
-    "score_study": ["run_scores", "scores", "machine_scores"],
-    "place_rooflines": [
-        *["roofline_points", "roofline_ceilings", "roofline_moves"],
-        *["published_points", "published_ceilings", "published_moves"],
-    ],
-    "explain_scaling": [
-        "scaling_details",
-        "scaling_fits",
-        "scaling_curves",
-        "variant_effects",
-    ],
-    "rank_results": ["declared", "declared_checks", "ranking"],
-    "compare_studies": ["comparison", "changes", "history"],
-}
+# Tables of the timed runs, and of the stage `scores`.
+RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts", "efficiency"]
+SCORE_TABLES = [
+    *["run_scores", "scores", "machine_scores"],
+    *["roofline_points", "roofline_ceilings", "roofline_moves"],
+    *["published_points", "published_ceilings", "published_moves"],
+    *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],
+    *["declared", "declared_checks", "ranking"],
+    *["comparison", "changes", "history"],
+]
 
 
 # What each published round is imported as: a results folder like that of a study, and tables for the analysis of rounds.
@@ -155,83 +153,140 @@ SOURCE_TABLES = [
     "mlperf_repairs",
     "mlperf_systems",
 ]
-# Tables of all rounds and our own runs together, with the headings of their pages.
-ROUND_TABLES = {
-    "mlperf_runs": "Runs of MLPerf HPC",
-    "mlperf_weak": "Weak scaling of MLPerf HPC",
-    "mlperf_verdicts": "Verdicts on MLPerf HPC logs",
-    "mlperf_repairs": "Repairs of MLPerf HPC logs",
-    "mlperf_systems": "Systems of MLPerf HPC results",
-    "mlperf_results": "Results of MLPerf HPC",
-    "mlperf_efficiencies": "Scaling efficiencies of MLPerf HPC results",
-    "mlperf_principal": "Principal axes of the runs of MLPerf HPC results",
-    "mlperf_curves": "Joined curves of MLPerf HPC results",
-    "mlperf_predictions": "Predicted configurations of MLPerf HPC",
-    "mlperf_leave_one_out": "Each MLPerf HPC result predicted from the others",
-    "mlperf_prediction_errors": "How far predictions are off",
-}
-ROUND_FIGURES = [
-    "mlperf_time_shares",
-    "mlperf_scaling",
-    "mlperf_principal",
-    "mlperf_weak",
-    "mlperf_prediction",
+# Tables of all rounds and our own runs together; each is a page, too.
+ROUND_TABLES = [
+    name for name, page in catalogue.PAGES.items() if page.stage == "rounds"
 ]
 
 
 # Which tables each rule of the stage `predict` writes.
 PREDICTION_TABLES = {
-    "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
     "predict_published": [
         *["hpl_sweeps", "hpl_published", "hpl_answers"],
         *["training_networks", "training_sweeps", "prediction_findings"],
     ],
+    "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
     "validate_hpl": ["hpl_rates", "hpl_validation"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
     "judge_steps": ["step_accuracy", "step_stages"],
 }
-# Figures of the predictors, with what the list of Snakemake's report calls them.
-PREDICTION_FIGURES = {
-    "what_if": "What if",
-    "training_hardware": "Training model over the hardware",
-    "training_batch": "Training model over the batch",
-    "kernel_errors": "Errors of kernel regressors",
-    "step_accuracy": "Predicted and measured steps",
-    "hpl_efficiency": "HPL: efficiency",
-    "hpl_host_link": "HPL: PCIe rate for a target",
-    "hpl_network": "HPL: rate over the network",
-    "hpl_validation": "HPL: predicted and measured",
-}
+
+
+def table_files(tables):
+    """Files of tables: for people and for programs."""
+    return expand(
+        "results/tables/{table}.{kind}", table=tables, kind=["csv", "parquet"]
+    )
 
 
 def prediction_tables(rule):
     """Files of the tables that a rule of the stage `predict` writes."""
-    return expand(
-        "results/tables/{table}.{kind}",
-        table=PREDICTION_TABLES[rule],
-        kind=["csv", "parquet"],
+    return table_files(PREDICTION_TABLES[rule])
+
+
+def listed(file, entry, label):
+    """A file that Snakemake's report lists, with its caption."""
+    return report(
+        file,
+        caption=f"../../reports/captions/{Path(file).stem}.rst",
+        category=entry.category,
+        labels={"figure": label},
     )
 
 
+def plain(files):
+    """Files as inputs name them, without what only an output may carry."""
+    return [str(file) for file in files]
+
+
+def figures_of(stage, place="results", kind=catalogue.FIGURES):
+    """Figures (or charts) of a stage, as the catalogue has them."""
+    return [
+        listed(f"{place}/figures/{name}.svg", one, one.title)
+        for name, one in kind.items()
+        if one.stage == stage
+    ]
+
+
+def pages_of(stage, place="results"):
+    """Pages of the tables of a stage, as the catalogue has them."""
+    return [
+        listed(file, one, one.label) if one.category else file
+        for name, one in catalogue.PAGES.items()
+        if one.stage == stage
+        for file in [f"{place}/tables/{name}.html"]
+    ]
+
+
+def tables_of(stage, place="results"):
+    """Tables that figures and pages of a stage are made from."""
+    return expand(
+        "{place}/tables/{table}.parquet",
+        place=place,
+        table=catalogue.tables_shown(stage),
+    )
+
+
+def shown_predictions():
+    """Tables of the stage `predict` that reports show: of published models, and what was measured for."""
+    asked = "predict" in map(str, workflow.dag_settings.targets)
+    there = [
+        one
+        for one, measured in MEASURED_PREDICTIONS.items()
+        if asked or all(map(os.path.exists, [*prediction_tables(one), *measured]))
+    ]
+    return [
+        table
+        for one in ["predict_published", *there]
+        for table in PREDICTION_TABLES[one]
+    ]
+
+
 def prediction_figures():
-    """Figures of the predictors with their captions, by topic."""
-    return {
-        topic: report(
-            f"results/figures/{topic}.svg",
-            caption=f"../../reports/captions/{topic}.rst",
-            category="Predictions",
-            labels={"figure": label},
-        )
-        for topic, label in PREDICTION_FIGURES.items()
-    }
+    """Figures that are drawn from predictions that reports show."""
+    tables = {*shown_predictions(), *RUN_TABLES}
+    return [
+        f"results/figures/{name}.svg"
+        for name, one in catalogue.FIGURES.items()
+        if one.stage in ("published", "predict") and tables.issuperset(one.tables)
+    ]
+
+
+def predictions(_wildcards):
+    """Files of the stage `predict` that reports show."""
+    return [
+        *prediction_figures(),
+        *table_files(shown_predictions()),
+        "results/prediction.json",
+    ]
+
+
+def said_of_predictions(_wildcards):
+    """Tables that the texts of the report read, as far as they are shown."""
+    shown = set(shown_predictions())
+    return expand(
+        "results/tables/{table}.parquet",
+        table=[table for table in SAID_OF_PREDICTIONS if table in shown],
+    )
+
+
+def tables_of_figure(wildcards):
+    """Tables that a figure is drawn from."""
+    return expand(
+        "results/tables/{table}.parquet",
+        table=catalogue.FIGURES[wildcards.figure].tables,
+    )
+
+
+def tables_of_scores(_wildcards):
+    """Tables that scores are shown from; the scaling chart has predictions as soon as there are any."""
+    later = {*MEASURED_TABLES} - {*shown_predictions()}
+    return [table for table in tables_of("scores") if Path(table).stem not in later]
 
 
 def round_pages(place):
     """Files about rounds that a report page in this folder shows."""
-    return [
-        *expand(f"{place}/tables/{{table}}.html", table=ROUND_TABLES),
-        *expand(f"{place}/figures/{{figure}}.svg", figure=ROUND_FIGURES),
-    ]
+    return plain(figures_of("rounds", place) + pages_of("rounds", place))
 
 
 def pages_of_given_rounds(_wildcards):
@@ -288,15 +343,6 @@ def recorded(wildcards):
 def recorded_state(wildcards):
     """State of the records that are there."""
     return state_of(map(Path, recorded(wildcards)))
-
-
-def score_tables(rule):
-    """Files of the tables that a rule writes."""
-    return expand(
-        "results/tables/{table}.{kind}",
-        table=SCORE_TABLES[rule],
-        kind=["csv", "parquet"],
-    )
 
 
 def library_digest(*modules):
@@ -459,8 +505,12 @@ config["summary"] = summary()
 # A timed run has its nodes for itself: it takes every core, whatever their number.
 ALL_CORES = 1024
 # Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); what is measured of the machine.
-RUN_LIMIT_S = CAMPAIGN.study.limits.run_s + 600
+RUN_LIMIT_S = (
+    CAMPAIGN.study.limits.run_s * (1 + CAMPAIGN.study.limits.disturbance.repeats) + 600
+)
 MACHINE_LIMIT_S = 3600
+# How much others may take of a node while it is measured, and how often it is measured again.
+TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()
 # Where the profile names no launcher: Horovod's own.
 LAUNCHER = (
     {}

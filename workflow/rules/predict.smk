@@ -15,11 +15,20 @@ OF_MACHINE = {
 LAYERS = present_or_planned(
     [f"results/characterise/layers/{benchmark}.json" for benchmark in MEASURED]
 )
-PREDICTIONS = [
-    *expand("results/figures/{figure}.svg", figure=PREDICTION_FIGURES),
-    *[file for rule in PREDICTION_TABLES for file in prediction_tables(rule)],
-    "results/prediction.json",
+REGRESSORS = f"results/predict/{MACHINE}/regressors.json"
+# Predictions come after the report, never before it. Their rules are always there; who asks for them differs: the target
+# `predict` for all of them, every other for those that are there. Input functions look, when targets are known.
+MEASURED_PREDICTIONS = {
+    "fit_kernels": OF_MACHINE["kernel_times"],
+    "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
+    "predict_study": [*LAYERS, REGRESSORS],
+    "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
+}
+MEASURED_TABLES = [
+    table for one in MEASURED_PREDICTIONS for table in PREDICTION_TABLES[one]
 ]
+
+
 # What the texts of the report read; not every point of a curve.
 SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
@@ -74,6 +83,7 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
+            tolerance=TOLERANCE,
             networks=list(PREDICT.reference_networks),
         script:
             "../scripts/measure_reference_steps.py"
@@ -91,6 +101,7 @@ if CAMPAIGN.study.measure:
         resources:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
+            tolerance=TOLERANCE,
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
         script:
             "../scripts/measure_blas_rates.py"
@@ -111,24 +122,6 @@ if CAMPAIGN.study.measure:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
         script:
             "../scripts/run_hpl.py"
-
-
-rule fit_kernels:
-    input:
-        times=OF_MACHINE["kernel_times"],
-    output:
-        regressors=f"results/predict/{MACHINE}/regressors.json",
-        tables=prediction_tables("fit_kernels"),
-    log:
-        "logs/fit_kernels.log",
-    conda:
-        "../../envs/hpcai.yaml"
-    threads: ALL_CORES
-    params:
-        seed=PREDICT.kernel_seed,
-        library=library_digest("predict/kernels"),
-    script:
-        "../scripts/fit_kernels.py"
 
 
 rule list_layers:
@@ -153,6 +146,24 @@ rule list_layers:
             --manifest {input.manifest:q} \
             --output {output.layers:q}
         """
+
+
+rule fit_kernels:
+    input:
+        times=OF_MACHINE["kernel_times"],
+    output:
+        regressors=REGRESSORS,
+        tables=prediction_tables("fit_kernels"),
+    log:
+        "logs/fit_kernels.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    threads: ALL_CORES
+    params:
+        seed=PREDICT.kernel_seed,
+        library=library_digest("predict/kernels"),
+    script:
+        "../scripts/fit_kernels.py"
 
 
 rule predict_published:
@@ -197,7 +208,7 @@ rule predict_study:
         link_fits="results/tables/link_fits.parquet",
         ceilings="results/tables/ceilings.parquet",
         layers=LAYERS,
-        regressors=f"results/predict/{MACHINE}/regressors.json",
+        regressors=REGRESSORS,
         mlperf_results="results/tables/mlperf_results.parquet",
         mlperf_systems="results/tables/mlperf_systems.parquet",
     output:
@@ -217,7 +228,7 @@ rule predict_study:
 rule judge_steps:
     input:
         own="results/tables/own_steps.parquet",
-        regressors=f"results/predict/{MACHINE}/regressors.json",
+        regressors=REGRESSORS,
         steps=OF_MACHINE["reference_steps"],
     output:
         tables=prediction_tables("judge_steps"),
@@ -231,30 +242,46 @@ rule judge_steps:
         "../scripts/judge_steps.py"
 
 
-use rule summarise_scoring as summarise_predictions with:
+rule summarise_predictions:
     input:
-        tables=expand("results/tables/{table}.parquet", table=SAID_OF_PREDICTIONS),
+        tables=said_of_predictions,
     output:
         summary="results/prediction.json",
     log:
         "logs/summarise_predictions.log",
-
-
-rule plot_predictions:
-    input:
-        **{
-            table: f"results/tables/{table}.parquet"
-            for tables in PREDICTION_TABLES.values()
-            for table in tables
-        },
-        scales="results/tables/scales.parquet",
-    output:
-        **prediction_figures(),
-    log:
-        "logs/plot_predictions.log",
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=PLOT_LIBRARY,
+        library=library_digest("tables.py"),
     script:
-        "../scripts/plot_figures.py"
+        "../scripts/summarise_predictions.py"
+
+
+use rule show_runs as show_published with:
+    input:
+        tables_of("published"),
+    output:
+        figures=figures_of("published"),
+    log:
+        "logs/show_published.log",
+
+
+# Each as soon as its tables are there: what was interrupted is shown as far as it came.
+use rule show_runs as show_predictions with:
+    input:
+        tables_of_figure,
+    output:
+        figures=report(
+            "results/figures/{figure}.svg",
+            caption="../../reports/captions/{figure}.rst",
+            category="Predictions",
+            labels=lambda wildcards: {
+                "figure": catalogue.FIGURES[wildcards.figure].title
+            },
+        ),
+    log:
+        "logs/show_predictions/{figure}.log",
+    wildcard_constraints:
+        figure="|".join(
+            name for name, one in catalogue.FIGURES.items() if one.stage == "predict"
+        ),

@@ -6,11 +6,10 @@ REPORTED = [
     *ANALYSES,
     *VIEW_PAGES,
     *SCORES,
-    *PREDICTIONS,
     *round_pages("results"),
     "results/characterisation.json",
 ]
-REPORT_LIBRARY = library_digest("report", "plots", "metrics")
+REPORT_LIBRARY = library_digest("report", "metrics", "catalogue.py")
 REPORT_SOURCES = [
     str(path)
     for pattern in ["workflow.rst", "report.css", "captions/*.rst", "page/*"]
@@ -34,6 +33,7 @@ rule write_study:
 rule report:
     input:
         results=REPORTED,
+        predictions=predictions,
         study="results/study.json",
         sources=REPORT_SOURCES,
         definitions=str(ROOT / "reports" / "definitions.yaml"),
@@ -52,6 +52,7 @@ rule report:
 rule workflow_report:
     input:
         results=REPORTED,
+        predictions=predictions,
         study="results/study.json",
         sources=REPORT_SOURCES,
         stylesheet=str(ROOT / "reports" / "report.css"),
@@ -66,7 +67,7 @@ rule workflow_report:
     shell:
         """
         exec &>{log:q}
-        snakemake {input.results:q} \
+        snakemake {input.results:q} {input.predictions:q} \
             --snakefile {params.snakefile:q} \
             --configfile {input.study:q} \
             --nolock \

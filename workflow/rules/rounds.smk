@@ -81,110 +81,14 @@ rule analyse_rounds:
         "../scripts/analyse_rounds.py"
 
 
-rule show_round_tables:
+use rule show_runs as show_rounds with:
     input:
-        tables=expand("{{place}}/tables/{table}.parquet", table=ROUND_TABLES),
+        tables_of("rounds", "{place}"),
     output:
-        pages=expand("{{place}}/tables/{table}.html", table=ROUND_TABLES),
+        figures=figures_of("rounds", "{place}"),
+        pages=pages_of("rounds", "{place}"),
     log:
-        "logs/show_round_tables/{place}.log",
-    conda:
-        "../../envs/hpcai.yaml"
-    params:
-        titles=list(ROUND_TABLES.values()),
-        library=PLOT_LIBRARY,
-    script:
-        "../scripts/show_round_tables.py"
-
-
-use rule plot_time_to_train as plot_mlperf_time_shares with:
-    input:
-        mlperf_results="{place}/tables/mlperf_results.parquet",
-    output:
-        figure=report(
-            "{place}/figures/mlperf_time_shares.svg",
-            caption="../../reports/captions/mlperf_time_shares.rst",
-            category="MLPerf HPC rounds",
-            labels={"figure": "Shares of the time to solution"},
-        ),
-    log:
-        "logs/plot_mlperf_time_shares/{place}.log",
-    params:
-        figure="mlperf_time_shares",
-        library=PLOT_LIBRARY,
-
-
-use rule plot_time_to_train as plot_mlperf_scaling with:
-    input:
-        mlperf_results="{place}/tables/mlperf_results.parquet",
-    output:
-        figure=report(
-            "{place}/figures/mlperf_scaling.svg",
-            caption="../../reports/captions/mlperf_scaling.rst",
-            category="MLPerf HPC rounds",
-            labels={"figure": "Epochs, throughput and compute time"},
-        ),
-    log:
-        "logs/plot_mlperf_scaling/{place}.log",
-    params:
-        figure="mlperf_scaling",
-        library=PLOT_LIBRARY,
-
-
-use rule plot_time_to_train as plot_mlperf_principal with:
-    input:
-        mlperf_runs="{place}/tables/mlperf_runs.parquet",
-        mlperf_principal="{place}/tables/mlperf_principal.parquet",
-        mlperf_results="{place}/tables/mlperf_results.parquet",
-    output:
-        figure=report(
-            "{place}/figures/mlperf_principal.svg",
-            caption="../../reports/captions/mlperf_principal.rst",
-            category="MLPerf HPC rounds",
-            labels={"figure": "Epochs and epoch throughput of each run"},
-        ),
-    log:
-        "logs/plot_mlperf_principal/{place}.log",
-    params:
-        figure="mlperf_principal",
-        library=PLOT_LIBRARY,
-
-
-use rule plot_time_to_train as plot_mlperf_weak with:
-    input:
-        mlperf_weak="{place}/tables/mlperf_weak.parquet",
-    output:
-        figure=report(
-            "{place}/figures/mlperf_weak.svg",
-            caption="../../reports/captions/mlperf_weak.rst",
-            category="MLPerf HPC rounds",
-            labels={"figure": "Weak scaling"},
-        ),
-    log:
-        "logs/plot_mlperf_weak/{place}.log",
-    params:
-        figure="mlperf_weak",
-        library=PLOT_LIBRARY,
-
-
-use rule plot_time_to_train as plot_mlperf_prediction with:
-    input:
-        mlperf_curves="{place}/tables/mlperf_curves.parquet",
-        mlperf_predictions="{place}/tables/mlperf_predictions.parquet",
-        mlperf_leave_one_out="{place}/tables/mlperf_leave_one_out.parquet",
-        mlperf_prediction_errors="{place}/tables/mlperf_prediction_errors.parquet",
-    output:
-        figure=report(
-            "{place}/figures/mlperf_prediction.svg",
-            caption="../../reports/captions/mlperf_prediction.rst",
-            category="MLPerf HPC rounds",
-            labels={"figure": "Prediction from joined curves"},
-        ),
-    log:
-        "logs/plot_mlperf_prediction/{place}.log",
-    params:
-        figure="mlperf_prediction",
-        library=PLOT_LIBRARY,
+        "logs/show_rounds/{place}.log",
 
 
 rule write_rounds_page:

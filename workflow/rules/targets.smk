@@ -40,7 +40,8 @@ rule analyse:
 
 rule predict:
     input:
-        PREDICTIONS,
+        predictions,
+        table_files(MEASURED_TABLES),
 
 
 rule rounds:

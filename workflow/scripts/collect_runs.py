@@ -1,15 +1,37 @@
-"""Collect all run records into tables of runs, of epochs and of verdicts."""
+"""Records to tables: runs, epochs, verdicts, scales, scaling and use of resources, and the summary of the study."""
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.campaign.efficiency import efficiency_table
+from hpcai.files import write_atomically
 from hpcai.logs import log_to
-from hpcai.tables import collect_epochs, collect_runs, collect_verdicts, write_table
+from hpcai.tables import (
+    collect_epochs,
+    collect_runs,
+    collect_verdicts,
+    compute_scaling,
+    read_records,
+    summarise_scales,
+    summarise_study,
+    write_tables,
+)
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
 records = snakemake.input.records
-write_table(collect_runs(records), snakemake.output.runs_csv, snakemake.output.runs)
-write_table(collect_epochs(records), snakemake.output.epochs_csv, snakemake.output.epochs)
-write_table(collect_verdicts(records), snakemake.output.verdicts_csv, snakemake.output.verdicts)
+runs = collect_runs(records)
+tables = {
+    "runs": runs,
+    "epochs": collect_epochs(records),
+    "verdicts": collect_verdicts(records),
+    "scales": summarise_scales(runs),
+    "scaling": compute_scaling(runs),
+    "efficiency": efficiency_table([*records, *snakemake.input.groups]),
+}
+summary = summarise_study(runs, tables["scales"], read_records(records), title=snakemake.params.title)
+write_tables(tables, Path(snakemake.output.summary).parent / "tables")
+write_atomically(Path(snakemake.output.summary), json.dumps(summary, indent=1).encode())

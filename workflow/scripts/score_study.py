@@ -1,24 +1,35 @@
-"""Score every run, every scale and the machine."""
+"""Scores, ranking, rooflines, scaling, comparison with earlier studies: the tables of the stage and their summary."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from hpcai.compare.tables import comparison_tables
 from hpcai.config.machine import Machine
+from hpcai.config.published import load_published
+from hpcai.files import write_atomically
 from hpcai.logs import log_to
-from hpcai.metrics.result_scores import name_datasets, name_divisions, score_machines, score_scales
-from hpcai.metrics.trial_scores import score_trials
-from hpcai.tables import read_records, write_tables
+from hpcai.metrics.study_tables import ranking_tables, roofline_tables, scaling_tables, score_tables
+from hpcai.tables import read_records, rows_as_json, write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-runs, scales, work, power = (pd.read_parquet(snakemake.input[name]) for name in ("runs", "scales", "work", "power"))
+given = snakemake.input
 machine = Machine.model_validate(snakemake.params.machine)
-run_scores = score_trials(runs, work, power, machine)
-records = read_records(snakemake.input.records)
-scores = score_scales(run_scores, runs, scales, name_datasets(records), machine, divisions=name_divisions(records))
-tables = {"run_scores": run_scores, "scores": scores, "machine_scores": score_machines(scores)}
-write_tables(tables, Path(snakemake.output[0]).parent)
+published = [load_published(Path(path)) for path in given.published]
+views = {Path(path).stem: pd.read_parquet(path) for path in given.views}
+tables = score_tables(views, read_records(given.records), machine)
+views |= tables
+tables |= roofline_tables(views, published, machine)
+tables |= scaling_tables(views, machine)
+tables |= ranking_tables([tables["scores"], *map(pd.read_parquet, given.others)], published)
+results = Path(snakemake.output.summary).parent
+write_tables(tables, results / "tables")
+# What compares studies reads results folders, this one too.
+compared = comparison_tables(snakemake.params.earlier, results)
+write_tables(compared, results / "tables")
+files = [results / "tables" / f"{name}.parquet" for name in [*tables, *compared]]
+write_atomically(Path(snakemake.output.summary), rows_as_json(files))

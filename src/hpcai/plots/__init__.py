@@ -1,7 +1,6 @@
 """Tables to figures: no files, no computation; every figure looks alike because of one theme."""
 
 from hpcai.plots.registry import FIGURES as FIGURES
-from hpcai.plots.registry import FigureSpec as FigureSpec
 from hpcai.plots.registry import draw_figure as draw_figure
 from hpcai.plots.table_page import RUN_COLUMNS as RUN_COLUMNS
 from hpcai.plots.table_page import SCALE_COLUMNS as SCALE_COLUMNS

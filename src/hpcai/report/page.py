@@ -183,8 +183,10 @@ def _make_answer(material: Material) -> Table:
 
 def _make_section(material: Material, spec: SectionSpec) -> Section:
     tables = [material.table(part.name) for part in spec.parts if isinstance(part, TableSpec)]
-    if spec.absent and all(table.empty for table in tables):
-        return Section(spec.anchor, spec.title, spec.question, spec.level, (), spec.absent)
+    is_made = any(part.name in material.tables for part in spec.parts if isinstance(part, TableSpec))
+    absent = spec.absent if is_made or not spec.unmade else spec.unmade
+    if absent and all(table.empty for table in tables):
+        return Section(spec.anchor, spec.title, spec.question, spec.level, (), absent)
     drawn = {part.name for part in spec.parts if isinstance(part, FigureSpec)}
     parts = tuple(
         make_figure(material, part.name, part.title, part.tables)

@@ -2,16 +2,29 @@
 
 from dataclasses import dataclass
 
+from hpcai import catalogue
 from hpcai.report.tables import TableSpec
 
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """One figure: the name of its file, its heading, and the tables it was made from."""
+    """One figure or chart of the catalogue, which has its heading and the tables it was made from."""
 
     name: str
-    title: str
-    tables: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """Heading."""
+        return self._entry.title
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Names of the tables it was made from."""
+        return self._entry.tables
+
+    @property
+    def _entry(self) -> catalogue.FigureEntry:
+        return catalogue.FIGURES.get(self.name) or catalogue.CHARTS[self.name]
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,8 @@ class SectionSpec:
         2, or 3 for a part of the section before.
     absent
         What it says instead of its parts if none of its tables has rows; each part says so itself where this is empty.
+    unmade
+        What it says if none of its tables was made, where that is a step of its own.
     """
 
     anchor: str
@@ -36,3 +51,4 @@ class SectionSpec:
     parts: tuple[FigureSpec | TableSpec, ...]
     level: int = 2
     absent: str = ""
+    unmade: str = ""

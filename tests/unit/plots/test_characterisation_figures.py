@@ -18,12 +18,12 @@ from unit.view_factory import (
     make_tables,
 )
 
+from hpcai.catalogue import figures_of
 from hpcai.characterise.views import VIEWS
 from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
 from hpcai.plots.communication import group_phase
 from hpcai.plots.lanes import merge_spans, order_lanes
 from hpcai.plots.profiles import say_why_not
-from hpcai.plots.registry import CHARACTERISATION_FIGURES
 from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8
@@ -41,7 +41,7 @@ def study(request: pytest.FixtureRequest) -> tuple[str, Tables]:
     return request.param, STUDIES[request.param]()
 
 
-@pytest.mark.parametrize("topic", CHARACTERISATION_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("views"))
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(topic: str, study: tuple[str, Tables]) -> None:
     name, tables = study
@@ -58,7 +58,7 @@ def test_figure_can_be_read(topic: str, study: tuple[str, Tables]) -> None:
         assert any("libdarshan.so was not found" in word for word in words)
 
 
-@pytest.mark.parametrize("topic", CHARACTERISATION_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("views"))
 def test_svg_is_deterministic_and_keeps_its_text(topic: str) -> None:
     tables = make_tables(1)
     first, second = (to_svg(draw_figure(topic, tables)) for _ in range(2))
@@ -68,13 +68,13 @@ def test_svg_is_deterministic_and_keeps_its_text(topic: str) -> None:
     assert len(first) < 1_000_000
 
 
-@pytest.mark.parametrize("topic", CHARACTERISATION_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("views"))
 def test_tables_without_columns_are_tables_without_rows(topic: str) -> None:
     figure = draw_figure(topic, dict.fromkeys(COLUMNS, pd.DataFrame()))
     assert "Nothing was measured" in figure.axes[0].texts[0].get_text()
 
 
-@pytest.mark.parametrize("topic", CHARACTERISATION_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("views"))
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_rows_without_values_are_drawn_as_not_measured(topic: str) -> None:
     tables = {name: make_rows(name) for name in COLUMNS}

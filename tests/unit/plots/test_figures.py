@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from unit.record_factory import make_mixed_study, make_record, make_study, write_records
 
+from hpcai.catalogue import figures_of
 from hpcai.plots import draw_figure, to_png, to_svg
-from hpcai.plots.registry import STUDY_FIGURES
 from hpcai.tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
 
 Tables = dict[str, pd.DataFrame]
@@ -56,7 +56,7 @@ def make_tables(name: str, folder: Path) -> Tables:
     }
 
 
-@pytest.mark.parametrize("topic", STUDY_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("analyse"))
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_figure_can_be_read(topic: str, study: tuple[str, Tables]) -> None:
     figure = draw_figure(topic, study[1])
@@ -146,7 +146,7 @@ def test_shares_fill_the_bar(tmp_path: Path) -> None:
     assert list(widths.values()) == pytest.approx([100.0, 100.0])
 
 
-@pytest.mark.parametrize("topic", STUDY_FIGURES)
+@pytest.mark.parametrize("topic", figures_of("analyse"))
 def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> None:
     tables = make_tables("mixed", tmp_path)
     first, second = (to_svg(draw_figure(topic, tables)) for _ in range(2))

@@ -12,10 +12,10 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from unit.plots.mlperf_factory import make_principal, make_result, make_results, make_runs, make_weak
 
+from hpcai.catalogue import figures_of
 from hpcai.plots import draw_figure, mlperf_marks
 from hpcai.plots.mlperf_principal import outline
 from hpcai.plots.mlperf_scaling import QUANTITIES
-from hpcai.plots.registry import ROUND_FIGURES
 from hpcai.plots.theme import to_svg
 
 ORIGINS = ("own", "v0.7", "v1.0", "v2.0", "v3.0")
@@ -31,7 +31,7 @@ def make_tables(count: int, origins: tuple[str, ...]) -> dict[str, pd.DataFrame]
     }
 
 
-OWN = [name for name, spec in ROUND_FIGURES.items() if set(spec.tables) <= set(make_tables(3, ("v0.7",)))]
+OWN = [name for name, spec in figures_of("rounds").items() if set(spec.tables) <= set(make_tables(3, ("v0.7",)))]
 
 
 def texts_of(figure: Figure) -> list[Text]:

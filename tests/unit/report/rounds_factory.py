@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 from unit.plots.mlperf_factory import make_efficiencies, make_principal, make_results, make_runs, make_weak
 
+from hpcai.catalogue import figures_of
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.plots import draw_figure, to_svg
-from hpcai.plots.registry import ROUND_FIGURES
 from hpcai.tables import write_tables
 
 NASTY = "<script>alert(1)</script>"
@@ -45,6 +45,6 @@ def make_folder(folder: Path, *, place: str) -> Path:
     }  # fmt: skip
     write_tables(tables, folder / place / "tables")
     (folder / place / "figures").mkdir()
-    for topic in ROUND_FIGURES:
+    for topic in figures_of("rounds"):
         (folder / place / "figures" / f"{topic}.svg").write_bytes(to_svg(draw_figure(topic, tables)))
     return folder

@@ -6,8 +6,8 @@ import pytest
 from unit.plots.mlperf_factory import make_results, make_runs
 from unit.report.rounds_factory import NASTY, make_folder, make_repairs, make_verdicts
 
+from hpcai.catalogue import figures_of
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
-from hpcai.plots.registry import ROUND_FIGURES
 from hpcai.report.page import write_report, write_rounds_page
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.sections import NO_RESULT, NO_ROUND, ROUND_SECTIONS, SECTIONS
@@ -67,7 +67,7 @@ def test_rounds_have_a_page_without_a_study(tmp_path: Path) -> None:
     assert not any(f'id="{section.anchor}"' in page for section in SECTIONS if section not in ROUND_SECTIONS)
     assert 'href="rounds_page/tables/mlperf_results.csv"' in page
     # The made-up results are of no system, so nothing is predicted.
-    assert page.count("data:image/svg+xml") == len(ROUND_FIGURES) - 1
+    assert page.count("data:image/svg+xml") == len(figures_of("rounds")) - 1
     assert page.count(NO_RESULT) == 1
     assert NASTY not in page
     assert "Nothing has been analysed yet" not in page

@@ -1,0 +1,105 @@
+"""The tables of a study's scores, ranking, rooflines and scaling, each group from the tables before it."""
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.config.published import Published
+from hpcai.metrics.declared import declared_scores
+from hpcai.metrics.declared_checks import check_declared
+from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
+from hpcai.metrics.joining import join_tables
+from hpcai.metrics.ranking import rank_results
+from hpcai.metrics.result_scores import name_datasets, name_divisions, score_machines, score_scales
+from hpcai.metrics.roofline_ceilings import roofline_ceilings
+from hpcai.metrics.roofline_moves import roofline_moves
+from hpcai.metrics.roofline_tables import roofline_points
+from hpcai.metrics.scaling_details import detail_scales
+from hpcai.metrics.scaling_fits import fit_scaling, trace_scaling
+from hpcai.metrics.trial_scores import score_trials
+from hpcai.metrics.variant_effects import compare_variants
+from hpcai.records import RunRecord
+
+Tables = dict[str, pd.DataFrame]
+Given = Mapping[str, pd.DataFrame]
+
+
+def score_tables(given: Given, records: Sequence[RunRecord], machine: Machine) -> Tables:
+    """Return scores of runs, of scales and of the machine.
+
+    Parameters
+    ----------
+    given
+        ``runs``, ``scales``, ``work`` and ``power``.
+    records
+        Records of the runs.
+    machine
+        Where they ran.
+    """
+    run_scores = score_trials(given["runs"], given["work"], given["power"], machine)
+    datasets, divisions = name_datasets(records), name_divisions(records)
+    scores = score_scales(run_scores, given["runs"], given["scales"], datasets, machine, divisions=divisions)
+    return {"run_scores": run_scores, "scores": scores, "machine_scores": score_machines(scores)}
+
+
+def roofline_tables(given: Given, published: Sequence[Published], machine: Machine) -> Tables:
+    """Return points, roofs and moves: of the study, and of published results under their own roofs.
+
+    Parameters
+    ----------
+    given
+        ``scores``, ``runs``, ``scales`` and the views ``communication``, ``ceilings``, ``links``, ``link_fits``,
+        ``counters`` and ``work``.
+    published
+        What others declared.
+    machine
+        Where the study ran.
+    """
+    own = roofline_ceilings(given["scores"], given["ceilings"], given["links"], given["link_fits"], machine)
+    points = roofline_points(given["scores"], own, given, given["runs"], machine)
+    others = join_tables([points.head(0), *map(declared_roofline, published)])
+    theirs = join_tables([own.head(0), *map(declared_ceilings, published)])
+    return {
+        "roofline_points": points,
+        "roofline_ceilings": own,
+        "roofline_moves": roofline_moves(points, own, given["scales"]),
+        "published_points": others,
+        "published_ceilings": theirs,
+        "published_moves": roofline_moves(others, theirs),
+    }
+
+
+def scaling_tables(given: Given, machine: Machine) -> Tables:
+    """Return what explains the scaling, laws fitted to it, and effects of variants.
+
+    Parameters
+    ----------
+    given
+        ``runs``, ``scales``, ``run_scores``, ``scores``, ``communication``, ``links`` and ``link_fits``.
+    machine
+        Where the study ran.
+    """
+    scales, scores, traffic = given["scales"], given["scores"], given["communication"]
+    return {
+        "scaling_details": detail_scales(scales, scores, traffic, given["links"], given["link_fits"], machine),
+        "scaling_fits": fit_scaling(given["runs"]),
+        "scaling_curves": trace_scaling(given["runs"]),
+        "variant_effects": compare_variants(given["runs"], given["run_scores"]),
+    }
+
+
+def ranking_tables(scores: Sequence[pd.DataFrame], published: Sequence[Published]) -> Tables:
+    """Return published results, whether they come out again, and the ranking of all.
+
+    Parameters
+    ----------
+    scores
+        Tables ``scores``: of the study, then of other results.
+    published
+        What others declared.
+    """
+    joined = join_tables(scores)
+    declared = join_tables([joined.head(0), *map(declared_scores, published)])
+    checks = join_tables([check_declared(one) for one in published])
+    return {"declared": declared, "declared_checks": checks, "ranking": rank_results(join_tables([joined, declared]))}

@@ -1,0 +1,32 @@
+"""Tables of one stage to figures, charts and pages, in one process: starting Python takes longer than drawing."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from hpcai.catalogue import PAGES
+from hpcai.logs import log_to
+from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+tables = {Path(path).stem: pd.read_parquet(path) for path in snakemake.input}
+given = snakemake.output
+for figure in map(Path, given.get("figures", [])):
+    figure.write_bytes(to_svg(draw_figure(figure.stem, tables)))
+for page in map(Path, given.get("pages", [])):
+    shown = PAGES[page.stem]
+    page.write_text(to_html(tables[page.stem], shown.title, shown.note, SHOWN_COLUMNS.get(page.stem)))
+if charts := [Path(path) for path in given.get("charts", [])]:
+    # Altair takes time to load, and one stage alone has charts.
+    from hpcai.plots.charts import draw_chart
+    from hpcai.plots.interactive import spec_to_svg, to_spec
+
+    for chart in charts:
+        specification = to_spec(draw_chart(chart.stem, tables))
+        chart.with_suffix(".json").write_text(json.dumps(specification))
+        chart.write_text(spec_to_svg(specification))

@@ -1,0 +1,14 @@
+"""Write the rows of tables that the report's texts speak of."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.files import write_atomically
+from hpcai.logs import log_to
+from hpcai.tables import rows_as_json
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+write_atomically(Path(snakemake.output.summary), rows_as_json(map(Path, snakemake.input.tables)))
