@@ -47,7 +47,8 @@ def _say_stages(estimate: Estimate) -> str:
     notes = (
         "nodes: of the largest job. limit: each run takes limits.run_s (declared); a batch job's own limit is longer "
         "by what comes before and after the run. expected: from medians of equal runs of earlier results, for the "
-        "jobs of the last column only. Tables, figures and reports are not counted: `snakemake -n` lists them."
+        "jobs of the last column only. predictions: measured by `snakemake predict` alone, after the report. Tables, "
+        "figures and reports are not counted: `snakemake -n` lists them."
     )
     return f"{say_table(STAGE_HEADS, rows)}\n{_wrap(notes)}"
 

@@ -37,7 +37,7 @@ class AssumedLink(Settings):
 
 
 class Prediction(Settings):
-    """What is asked of the predictors; by default they measure nothing and answer for published machines only."""
+    """What is asked of the predictors, measured by `snakemake predict` alone; by default they measure nothing."""
 
     kernel_samples: Index = Field(
         default=0,
