@@ -15,8 +15,12 @@ STAGE_OF_FILE = {"weak": "measure", "profiles": "characterise"}
 
 
 def stages_of_rules():
-    """Stage of each rule; what makes no file is the name of a target, no work."""
-    files = {one.name: Path(one.snakefile).stem for one in workflow.rules if one.output}
+    """Stage of each rule; what makes no file is the name of a target, and a plan is written down in no time."""
+    files = {
+        one.name: Path(one.snakefile).stem
+        for one in workflow.rules
+        if one.output and not one.name.startswith("plan_")
+    }
     return {name: STAGE_OF_FILE.get(file, file) for name, file in files.items()}
 
 
