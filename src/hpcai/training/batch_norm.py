@@ -68,48 +68,33 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return the normalised inputs; same shape and type."""
-        gamma, beta = self.gamma.value, self.beta.value
-        if not training:
-            return self._fused(inputs, gamma, beta, (self.moving_mean.value, self.moving_variance.value))[0]
-        if self._group == 1:
-            outputs, mean, variance = self._fused(inputs, gamma, beta, None)
-        else:
-            mean, variance = self._group_moments(inputs)
-            outputs = self._fused(inputs, gamma, beta, (mean, variance), shared=True)[0]
-            count = tf.size(inputs) // inputs.shape[-1] * self._group
-            variance *= tf.cast(count, tf.float32) / tf.cast(tf.maximum(count - 1, 1), tf.float32)
-        self._move(self.moving_mean, mean)
-        self._move(self.moving_variance, variance)
-        return outputs
-
-    def _fused(
-        self,
-        inputs: tf.Tensor,
-        gamma: tf.Tensor,
-        beta: tf.Tensor,
-        statistics: tuple[tf.Tensor, tf.Tensor] | None,
-        *,
-        shared: bool = False,
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Return outputs, mean and unbiased variance; given statistics are used instead of the batch's."""
-        if shared:
-            # Gradients flow through shared statistics, which the fused operation takes for constants.
-            assert statistics is not None
-            mean, variance = statistics
-            scale = gamma * tf.math.rsqrt(variance + self._epsilon)
-            outputs = tf.cast(inputs, tf.float32) * scale + (beta - mean * scale)
-            return tf.cast(outputs, inputs.dtype), mean, variance
-        mean, variance = statistics or (tf.zeros([0]), tf.zeros([0]))
+        if training and self._group > 1:
+            return self._normalise_with_group(inputs)
         outputs, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=inputs,
-            scale=gamma,
-            offset=beta,
-            mean=mean,
-            variance=variance,
+            scale=self.gamma.value,
+            offset=self.beta.value,
+            mean=self.moving_mean.value,
+            variance=self.moving_variance.value,
             epsilon=self._epsilon,
-            is_training=statistics is None,
+            exponential_avg_factor=1 - self._momentum,
+            is_training=training,
         )
-        return outputs, mean, variance
+        if training:
+            self.moving_mean.value.assign(mean)
+            self.moving_variance.value.assign(variance)
+        return outputs
+
+    def _normalise_with_group(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Normalise with the statistics of the group, which the fused operation would take for constants."""
+        mean, variance = self._group_moments(inputs)
+        scale = self.gamma.value * tf.math.rsqrt(variance + self._epsilon)
+        outputs = tf.cast(inputs, tf.float32) * scale + (self.beta.value - mean * scale)
+        count = tf.size(inputs) // inputs.shape[-1] * self._group
+        unbiased = variance * (tf.cast(count, tf.float32) / tf.cast(tf.maximum(count - 1, 1), tf.float32))
+        self._move(self.moving_mean, mean)
+        self._move(self.moving_variance, unbiased)
+        return tf.cast(outputs, inputs.dtype)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance over the batches of all ranks of the group, which are equally large."""
