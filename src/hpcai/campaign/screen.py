@@ -134,7 +134,7 @@ def _clock_line(scene: Scene) -> str:
     end = time.strftime("%H:%M", time.localtime(now_s + expected.remaining_s))
     if expected.unknown_jobs:
         least = f"end not before {end}" if expected.remaining_s else "end not known yet"
-        return f"{elapsed}; {least} (not known of {expected.unknown_jobs}, as none of their kind is done yet)"
+        return f"{elapsed}; {least} ({expected.unknown_jobs} are the first of their kind)"
     return f"{elapsed}; expected end {end}, in {say_duration(expected.remaining_s)} (modelled from jobs done)"
 
 
