@@ -32,6 +32,7 @@ from hpcai.records import RunRecord
 from hpcai.report import columns
 from hpcai.report.cells import POINT, RAW
 from hpcai.report.page import KEY_FIGURES, write_report
+from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
@@ -198,6 +199,16 @@ def test_free_text_arrives_as_it_was_written(tmp_path: Path) -> None:
     assert page.count(html.escape(NASTY)) >= 5
     assert "not given" in read_words(page)
     assert "\x00" not in page
+
+
+def test_what_takes_a_measurement_of_its_own_says_how_to_get_it(tmp_path: Path) -> None:
+    page = make_page(tmp_path, [make_record()])
+    later = [section for section in PREDICTION_SECTIONS if section.unmade]
+    assert len(later) == 3
+    assert read_words(page).count(later[0].unmade) == len(later)
+    # Nothing of them is an empty panel.
+    parts = {part.name for section in later for part in section.parts}
+    assert not any(f'id="figure-{name}"' in page or f'id="table-{name}"' in page for name in parts)
 
 
 def test_nothing_measured_is_said_in_words(tmp_path: Path) -> None:
