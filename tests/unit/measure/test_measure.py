@@ -14,8 +14,8 @@ from unit.record_factory import make_plan, make_provenance, make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
-from hpcai.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.data.manifest import Manifest, write_manifest
+from hpcai.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.errors import ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.measure import claim, launcher, supervise
 from hpcai.measure.attempts import earlier_attempts
