@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpcai.characterise.views import RUN, VIEWS
+from hpcai.characterise.views import QUIET, RUN, VIEWS
 
 NAMES = (
     "phases", "communication", "messages", "lanes", "kernels", "io", "ceilings", "links", "link_fits", "captures",
@@ -21,6 +21,7 @@ KERNEL_SHARES = {
     "convolution": 0.42, "GEMM": 0.12, "batch normalisation": 0.08, "pooling": 0.01, "element-wise": 0.09,
     "data arrangement": 0.18, "allreduce": 0.03, "memcpy": 0.02, "other": 0.05,
 }  # fmt: skip
+NO_OTHERS: dict[str, Any] = {"quiet": "quiet", "others_ratio": 0.01, "steal_ratio": 0.0}
 LATENCY_S, BANDWIDTH_BYTES_PER_S = 40e-6, 2.1e9
 
 Tables = dict[str, pd.DataFrame]
@@ -194,7 +195,7 @@ def make_ceilings() -> pd.DataFrame:
     table["median"] = table["value"] * (1 - table["spread_ratio"].fillna(0) / 2)
     missing: dict[str, Any] = {"kind": "gemm", "precision": "fp64", "backend": "TensorFlow", "unit": "FLOP/s", "n": 0}
     missing["reason"] = "oneDNN has no kernel for it, and the fall-back took longer than the limit of the measurement"
-    return pd.concat([table, pd.DataFrame([missing])], ignore_index=True)[list(COLUMNS["ceilings"])]
+    return pd.concat([table, pd.DataFrame([missing])], ignore_index=True).assign(**NO_OTHERS)[list(COLUMNS["ceilings"])]
 
 
 def make_links(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
@@ -216,6 +217,7 @@ def make_link_fits(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
         for count in ranks
         for what, wait_s in (("transfer", 0.0), ("call", 1e-3))
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS["link_fits"][:-2])).assign(
-        reason="", source="results/characterise/allreduce.json"
-    )
+    measured = [name for name in COLUMNS["link_fits"] if name not in (*QUIET, "reason", "source")]
+    table = pd.DataFrame(rows, columns=measured)
+    table = table.assign(**NO_OTHERS, reason="", source="results/characterise/allreduce.json")
+    return table[list(COLUMNS["link_fits"])]

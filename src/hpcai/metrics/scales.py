@@ -149,8 +149,6 @@ def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
 
 def _quietness(complete: pd.DataFrame) -> dict[str, Any]:
     """Return how many of the runs that the means rest on were disturbed, and by how much at most."""
-    if "quiet" not in complete:  # imported results tell nothing of it
-        return {"n_disturbed": float("nan"), "others_max_ratio": float("nan"), "steal_max_ratio": float("nan")}
     known = complete[complete["quiet"] != UNKNOWN]
     return {
         "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),

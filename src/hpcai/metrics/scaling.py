@@ -5,7 +5,7 @@ from typing import Literal
 
 import pandas as pd
 
-from hpcai.metrics.statistics import NOT_MEASURED, Estimate, ratio_interval
+from hpcai.metrics.statistics import FEWEST_PAIRS, NOT_MEASURED, Estimate, paired_ratio_interval, ratio_interval
 
 COMPLETE = ("converged", "not_converged")
 """Outcomes whose rates and shares enter a mean: the training did all of its work."""
@@ -106,7 +106,8 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         One row per benchmark, variant, scale and measure (time to train, training throughput). With the means over
         the repeats: ``speed-up = T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up *
         ranks_base / ranks``; the base is the smallest scale of the same benchmark and variant, and stands in
-        ``baseline``. Converged runs count for the time, all that trained to their end for the rate.
+        ``baseline``. Converged runs count for the time, all that trained to their end for the rate. Where the runs
+        were measured in rounds, the interval of a rate is that of pairs (:func:`pairs_of_rounds`).
 
         ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
         them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
@@ -126,6 +127,9 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
     own, reference = values_of(at_scale, measure), values_of(base, measure)
     is_base = here["scale"] == there["scale"]
     speedup = _speedup(own, reference, measure, is_base=is_base)
+    pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
+    if pairs:
+        speedup = paired_ratio_interval([own for own, _ in pairs], [base for _, base in pairs])
     has_ideal = is_base or measure != "time_to_train" or regime.same_problem
     ideal = float(here["ranks"] / there["ranks"]) if has_ideal else float("nan")
     return ScalePoint(
@@ -156,6 +160,27 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
 def values_of(runs: pd.DataFrame, measure: str) -> list[float]:
     """Return the measured values of the runs that earned one; a time to train is NaN unless the run converged."""
     return [float(value) for value in runs.loc[runs["outcome"].isin(COMPLETE), MEASURES[measure]].dropna()]
+
+
+def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> list[tuple[float, float]]:
+    """Return the values of both scales by repetition, if they were measured in rounds: all of one before the next.
+
+    Every run of both counts, so that the means are those of the table of scales; else there are no pairs.
+    """
+    column = MEASURES[measure]
+    sides = [
+        side[["repetition", "started_utc", "outcome", column]].set_index("repetition") for side in (at_scale, base)
+    ]
+    own, reference = sides
+    every = pd.concat(sides)
+    whole = every["outcome"].isin(COMPLETE).all() and every[column].notna().all()
+    if not whole or len(own) < FEWEST_PAIRS or set(own.index) != set(reference.index) or not own.index.is_unique:
+        return []
+    starts = every["started_utc"].groupby(level=0).agg(["min", "max"]).sort_index()
+    if not (starts["max"].iloc[:-1].to_numpy() < starts["min"].iloc[1:].to_numpy()).all():
+        return []
+    together = pd.concat([own[column], reference[column]], axis=1, keys=["own", "base"]).loc[starts.index]
+    return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
 
 
 def _speedup(own: list[float], reference: list[float], measure: str, *, is_base: bool) -> Estimate:

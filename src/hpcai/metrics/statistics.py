@@ -1,7 +1,7 @@
 """Means, intervals and variation over repeated runs; every result says its n and its method."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,8 @@ LEVEL = 0.95
 """Confidence level of all intervals."""
 FEWEST_TO_DROP = 3
 """With fewer runs nothing is left, or nothing between the extremes, after dropping fastest and slowest."""
+FEWEST_PAIRS = 3
+"""Two pairs have one degree of freedom, with which an interval is wider than that of unpaired values."""
 NOT_MEASURED = "not measured"
 
 _NAN = float("nan")
@@ -167,4 +169,40 @@ def ratio_interval(numerator: Iterable[float], denominator: Iterable[float], lev
         return Estimate(ratio, ratio, ratio, n, method)
     freedom = variance**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (above, below), strict=True))
     factor = math.exp(float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance))
+    return Estimate(ratio, ratio / factor, ratio * factor, n, method)
+
+
+def paired_ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Estimate:
+    """Return the ratio of two means of positive values that were measured in pairs, with an interval.
+
+    What makes both members of a pair slower alike, such as a machine that drifts, leaves the interval as it is.
+
+    Parameters
+    ----------
+    numerator, denominator : (n,)
+        Value i of both was measured side by side [the same unit]; at least :data:`FEWEST_PAIRS`.
+    level
+        Confidence level of the interval, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        ``r = mean(a) / mean(b)`` as :func:`ratio_interval`, and ``r * exp(-+ t * s)`` with ``s = sd(a_i / mean(a) - b_i
+        / mean(b)) / sqrt(n)``: the delta method on the logarithm, covariance included; n - 1 degrees of freedom.
+
+    Raises
+    ------
+    ValueError
+        If there are too few pairs, or one of them is not whole.
+    """
+    above, below = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
+    n = len(above)
+    if n < FEWEST_PAIRS or len(below) != n or not np.isfinite([above, below]).all():
+        raise ValueError(f"found {n} and {len(below)} values, expected {FEWEST_PAIRS} or more pairs of numbers")
+    ratio = float(above.mean() / below.mean())
+    spread = float((above / above.mean() - below / below.mean()).std(ddof=1) / math.sqrt(n))
+    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1)) * spread)
+    method = (
+        f"ratio of arithmetic means, {level:.0%} interval of {n} pairs (delta method on the logarithm, Student's t)"
+    )
     return Estimate(ratio, ratio / factor, ratio * factor, n, method)

@@ -21,6 +21,8 @@ def make_runs(times: dict[int, list[float]], outcome: str = "converged", **colum
             "scale": f"n1x{ranks}",
             "nodes": 1,
             "ranks": ranks,
+            "repetition": number,
+            "started_utc": f"2026-01-01T{ranks % 24:02}:00:{number:02}Z",
             "outcome": outcome,
             "time_to_train_s": time if outcome == "converged" else math.nan,
             "train_rate_samples_per_s": 100 / time,
@@ -28,7 +30,7 @@ def make_runs(times: dict[int, list[float]], outcome: str = "converged", **colum
             **columns,
         }
         for ranks, values in times.items()
-        for time in values
+        for number, time in enumerate(values, start=1)
     ]
     return pd.DataFrame(rows)
 
@@ -121,3 +123,40 @@ def test_growing_batches_leave_no_ideal_time_to_train(batches: dict[int, int]) -
     assert base["efficiency_ratio"] == 1
     assert (rate["speedup_ideal_ratio"], rate["efficiency_ratio"]) == (2, pytest.approx(1))
     assert NO_IDEAL not in rate["note"]
+
+
+def in_rounds(runs: pd.DataFrame) -> pd.DataFrame:
+    """The same runs, all scales of a repetition before the next."""
+    started = [f"2026-01-01T{row.repetition:02}:{row.ranks:02}:00Z" for row in runs.itertuples()]
+    return runs.assign(started_utc=started)
+
+
+DRIFTING = {1: [10.0, 12.0, 15.0], 2: [6.1, 7.1, 9.1]}
+"""A machine that becomes slower: each round has the ratio of the others."""
+
+
+def rate_at_two(runs: pd.DataFrame) -> pd.Series:
+    points = compute_scaling(runs).query("ranks == 2 and measure == 'train_rate'")
+    return points.iloc[0]
+
+
+def test_rounds_take_the_drift_of_the_machine_out_of_the_interval() -> None:
+    apart, paired = rate_at_two(make_runs(DRIFTING)), rate_at_two(in_rounds(make_runs(DRIFTING)))
+    assert paired["speedup_ratio"] == pytest.approx(apart["speedup_ratio"])
+    assert apart["speedup_high_ratio"] - apart["speedup_low_ratio"] > 0.8
+    assert paired["speedup_high_ratio"] - paired["speedup_low_ratio"] < 0.2
+    assert paired["speedup_low_ratio"] < paired["speedup_ratio"] < paired["speedup_high_ratio"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda runs: runs[~((runs["ranks"] == 2) & (runs["repetition"] == 3))],
+        lambda runs: runs[runs["repetition"] < 3],
+        lambda runs: runs.assign(outcome=["failed", *runs["outcome"][1:]]),
+    ],
+    ids=["a repeat of one scale is missing", "two rounds", "one broke down"],
+)
+def test_without_whole_rounds_there_are_no_pairs(change: Any) -> None:
+    runs = change(in_rounds(make_runs(DRIFTING)))
+    assert "pairs" not in rate_at_two(runs)["method"]

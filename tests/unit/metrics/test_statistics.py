@@ -11,6 +11,7 @@ from hpcai.metrics.statistics import (
     mean_interval,
     median,
     olympic_mean,
+    paired_ratio_interval,
     ratio_interval,
     variation_ratio,
 )
@@ -96,3 +97,25 @@ def test_ratio_is_scale_free(values: list[float], factor: float) -> None:
     assert scaled.value == pytest.approx(factor)
     assert scaled.low <= scaled.value * (1 + 1e-9)
     assert scaled.high >= scaled.value * (1 - 1e-9)
+
+
+def test_pairs_of_equal_ratios_have_no_interval_to_speak_of():
+    found = paired_ratio_interval([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    assert (found.value, found.low, found.high, found.n) == (2.0, pytest.approx(2.0), pytest.approx(2.0), 3)
+
+
+def test_the_interval_of_pairs_holds_what_the_delta_method_says():
+    found = paired_ratio_interval([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
+    # sd(a / mean(a)) = 0.1, over the root of three; t(0.975, 2) = 4.302653.
+    assert found.high / found.value == pytest.approx(math.exp(4.302653 * 0.1 / math.sqrt(3)), rel=1e-6)
+    assert found.value / found.low == pytest.approx(found.high / found.value)
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [([1.0, 2.0], [1.0, 2.0]), ([1.0, 2.0, 3.0], [1.0, 2.0]), ([1.0, 2.0, math.nan], [1.0, 2.0, 3.0])],
+    ids=["two pairs", "unequal sides", "a value is missing"],
+)
+def test_what_is_not_whole_pairs_is_refused(sides):
+    with pytest.raises(ValueError, match="pairs"):
+        paired_ratio_interval(*sides)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.quietness import UNKNOWN, RunQuiet
 from hpcai.metrics.scales import POINT_SETTINGS
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares
 from hpcai.metrics.validity import NOT_JUDGED, join_reasons
@@ -31,7 +32,7 @@ STUDY_RUN_COLUMNS = (
     "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
     "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
     "quality_metric", "quality_unit", "quality_target", "parameters", "epochs", "wall_s",
-    *(field.name for kind in (RunScore, TimeParts, TimeShares) for field in fields(kind)),
+    *(field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind)),
     "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical",
     "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
     "valid_for", "invalid_reasons", "flags", "record_path",
@@ -99,6 +100,7 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
         **(_earned(row, outcome) if run.run else {}),
         "machine": row["submission"],
         **_judged(row, verdict),
+        "quiet": UNKNOWN,
         "record_path": row["source"],
     }
 
