@@ -13,6 +13,7 @@ from unit.training.training_plans import plan_of
 
 RULE_SETS = ("1.0.0", "2.0.0", "3.0.0")
 OFFICIAL = {"train_samples": 121_266, "eval_samples": 15_158}
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from unit.training.training_plans import plan_of
 
 PLAN = plan_of(benchmark_file("opencatalyst_tiny"), ranks=2)
 BENCHMARK = PLAN.benchmark
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Two instances of a real training at the same time on one core each, and a group of which one is killed."""
+"""Two instances of a training at the same time on one core each, and a group of which one is killed.
+
+Their ranks only obey the plan (tests/stub_ranks); real ones are in test_five.py.
+"""
 
 import json
 import shutil
@@ -6,17 +9,16 @@ from pathlib import Path
 
 import pytest
 from end_to_end.hit_ranks import hitting_a_rank
-from end_to_end.rank_runs import check_log
-from workflow_project import ROOT, Project, edit_yaml
+from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records import read_part, read_record
 from hpcai.weak_records import GROUP, WeakGroup
 
 HEADER = (ROOT / "tests/config/runs/weak.tsv").read_text().splitlines()[0]
-WELL, HIT = "longer/fp32/n1x1", "cosmoflow_mini/hit/n1x1"
-# Several times as long as one instance's start may lag behind the other's on a busy machine.
-LONGER = {"name": "longer", "data__dataset": "longer", "data__train_samples": 2048}
+WELL, HIT = "longer/fp32/n1x1", "longer/hit/n1x1"
+# 25 epochs of a stub's, 5 s: several times as long as one instance's start may lag behind the other's.
+LONGER = {"name": "longer", "recipe__max_epochs": 50, "target__value": 0.04}
 
 
 @pytest.fixture(scope="module")
@@ -26,10 +28,12 @@ def campaign(tmp_path_factory):
     shutil.copytree(ROOT / "tests/config", folder / "config")
     shutil.copy(folder / "config/benchmarks/cosmoflow_mini.yaml", folder / "config/benchmarks/longer.yaml")
     edit_yaml(folder / "config/benchmarks/longer.yaml", **LONGER)
-    edit_yaml(folder / "config/weak.yaml", benchmarks=["cosmoflow_mini", "longer"])
-    rows = ("longer\tfp32\t1\t1\t2\tfp32\tnone\t", "cosmoflow_mini\thit\t1\t1\t2\tfp32\tnone\t")
+    edit_yaml(folder / "config/weak.yaml", benchmarks=["longer"])
+    rows = ("longer\tfp32\t1\t1\t2\tfp32\tnone\t", "longer\thit\t1\t1\t2\tfp32\tnone\t")
     (folder / "config/runs/weak.tsv").write_text("\n".join([HEADER, *rows]) + "\n")
-    project = Project(folder, study=folder / "config/weak.yaml")
+    table = folder / "config/runs/tiny.tsv"
+    table.write_text(table.read_text().replace("cosmoflow_mini", "longer"))
+    project = Project(folder, study=folder / "config/weak.yaml", environment=STUB_RANKS)
     with hitting_a_rank(folder / "results/weak" / HIT / "i2", "clocks.json") as killed:
         done = project.snakemake(*(f"results/weak/{group}/{GROUP}" for group in (WELL, HIT)))
     assert done.returncode == 0, done.stdout
@@ -75,15 +79,6 @@ def test_time_to_train_all_of_the_logs_is_that_of_the_clock(campaign):
     assert group.time_to_train_all_monotonic_s == pytest.approx(logged_s, abs=0.5)
     runs_s = [(stop - start) / 1000 for start, stop in times]
     assert max(runs_s) <= logged_s < sum(runs_s)
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_the_logs_of_instances_comply_but_for_the_target(campaign, number):
-    log = campaign.directory / f"results/weak/{WELL}/i{number}/raw/mllog.txt"
-    done = check_log(shutil.copy(log, campaign.directory / f"log{number}.txt"), "3.0.0")
-    failed = [line for line in (done.stdout + done.stderr).splitlines() if "Failed" in line or "Required" in line]
-    # The tests' target is one that any network reaches, the rules ask for 0.124: nothing else is wrong.
-    assert ["eval_error" in line for line in failed] == [True], done.stdout + done.stderr
 
 
 def test_an_instance_that_is_killed_does_not_stop_the_other(campaign):
