@@ -27,6 +27,7 @@ __all__ = [
     "collect_verdicts",
     "compute_scaling",
     "join_tables",
+    "read_groups",
     "read_records",
     "rows_as_json",
     "summarise_scales",
@@ -57,6 +58,17 @@ def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
         count = f"{len(damaged)} of {len(records) + len(damaged)} run records cannot be read"
         raise RecordError(f"{count}; no table is made without them:\n" + "\n".join(damaged))
     return records
+
+
+def read_groups(paths: Iterable[str | Path]) -> dict[str, list[RunRecord]]:
+    """Read the records of the instances of weak-scaling groups, by the files ``group.json`` that lie above them.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged.
+    """
+    return {str(path): read_records(sorted(Path(path).parent.glob("i*/record.json"))) for path in paths}
 
 
 def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:

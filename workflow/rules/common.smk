@@ -133,7 +133,10 @@ VIEW_FILES = {
 
 
 # Tables of the timed runs, and of the stage `scores`.
-RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts", "efficiency"]
+RUN_TABLES = [
+    *["runs", "epochs", "scales", "scaling", "contention"],
+    *["verdicts", "efficiency"],
+]
 SCORE_TABLES = [
     *["run_scores", "scores", "machine_scores"],
     *["roofline_points", "roofline_ceilings", "roofline_moves"],

@@ -46,11 +46,15 @@ class Campaign:
     def profiles(self, profile: ProfileKind) -> Mapping[str, RunPlan]:
         """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
 
+        The study may name the variants (``profile_variants``).
+
         Hardware counters are read at the smallest scale: tools that replay kernels cannot replay an exchange.
         """
         chosen: dict[tuple[str, str], RunRow] = {}
+        wanted = self.study.profile_variants
         for row in sorted(self.rows, key=lambda row: row.ranks, reverse=profile == "counters"):
-            chosen[row.benchmark, row.variant] = row
+            if not wanted or row.variant in wanted:
+                chosen[row.benchmark, row.variant] = row
         steps = self.study.power_steps if profile == "power" else self.study.profile_steps
         return Plans(self, ((row, 1) for row in chosen.values()), "profiled", profile=profile, max_steps=steps)
 

@@ -55,6 +55,9 @@ class Study(Settings):
     )
     measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
     profile_steps: ProfiledSteps = Field(default=8, description="Training steps of a profiled run.")
+    profile_variants: tuple[Name, ...] = Field(
+        default=(), description="Variants that are run again under the profilers; none named: all of them."
+    )
     power_steps: Count = Field(default=100, description="Training steps of a run whose power is sampled.")
     published: tuple[Name, ...] = Field(
         default=(),
@@ -75,7 +78,7 @@ class Study(Settings):
     limits: Limits = Limits()
     submission: Submission = Submission()
 
-    @field_validator("benchmarks", "published", "compare_with", "rank_with", "rounds")
+    @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):

@@ -114,6 +114,12 @@ SCALING_DETAILS = (
     Column("bandwidth_used_ratio", reason="bandwidth_reason"), *plain("bandwidth_used_of", "message_bytes"),
     *plain("step_time_median_s", "staging_ratio", "communication_source", "bandwidth_measured_source"),
 )  # fmt: skip
+CONTENTION = (
+    *plain(POINT, "instances"), Column("contention_ratio", reason="reason"),
+    *plain("together_rate_samples_per_s", "alone_rate_samples_per_s", "distributed_variant", "distributed_scale"),
+    Column("distributed_ratio", reason="reason"), Column("communication_ratio", reason="reason"),
+    *plain("n_disturbed", "reason", "method", "source"),
+)  # fmt: skip
 SCALING_FITS = (
     *plain("benchmark", "variant", "law", "chosen", "regime", "n", "scales"),
     Column("serial_share_ratio", "serial_share_low_ratio", "serial_share_high_ratio"),

@@ -82,6 +82,7 @@ STUDY_SECTIONS = (
             FigureSpec("scaling"),
             TableSpec("scaling_details", "Every scale in detail", columns.SCALING_DETAILS),
             TableSpec("scaling", "Speed-up and efficiency", columns.SCALING),
+            TableSpec("contention", "Contention apart from communication", columns.CONTENTION),
             TableSpec("scaling_fits", "Fitted laws", columns.SCALING_FITS),
             FigureSpec("throughput"),
             FigureSpec("variant_effects"),

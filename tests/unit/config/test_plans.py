@@ -72,5 +72,14 @@ def test_a_round_holds_each_point_once_before_the_next_round_begins(campaign):
     assert list(order) == expected
 
 
+def test_only_named_variants_are_profiled(campaign):
+    first = campaign.rows[0]
+    rows = (first, first.model_copy(update={"variant": "other"}))
+    both = dataclasses.replace(campaign, rows=rows, study=campaign.study.model_copy(update={"profile_variants": ()}))
+    one = dataclasses.replace(both, study=both.study.model_copy(update={"profile_variants": ("other",)}))
+    assert {plan.point.variant for plan in both.profiles("timeline").values()} == {first.variant, "other"}
+    assert {plan.point.variant for plan in one.profiles("timeline").values()} == {"other"}
+
+
 def test_rounds_hold_every_run(campaign):
     assert sorted(campaign.rounds()) == sorted(campaign.plans())
