@@ -1,30 +1,44 @@
-"""One finished study for the tests that look at it and for those that take over what it measured of the machine."""
+"""One measured study of all five benchmarks, and what analyses it: nothing is measured twice.
+
+Tests that change something of a study put it back.
+"""
 
 import shutil
 
 import pytest
+from end_to_end.studies import BENCHMARKS, CEILINGS, PROFILED, captures_of, copy_project, take_over
 from workflow_project import ROOT, Project
-
-PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
 
 
 @pytest.fixture(scope="session")
-def tiny_study(tmp_path_factory):
-    """The finished tiny study, made by a copy of the project; tests that change something put it back."""
-    folder = tmp_path_factory.mktemp("study")
-    (folder / "project").mkdir()
-    for name in PROJECT_FILES:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, folder / "project" / name)
-    shutil.copytree(ROOT / "tests/config", folder / "config")
-    project = Project(folder, root=folder / "project", study=folder / "config/tiny.yaml")
-    done = project.snakemake("all")
+def measured(tmp_path_factory):
+    """The study of all five with a weak-scaling group; its output is what Snakemake said while it measured."""
+    project = Project(tmp_path_factory.mktemp("five"), study=ROOT / "tests/config/five.yaml")
+    characterise = [f"results/characterise/{name}.json" for name in CEILINGS]
+    characterise += [f"results/characterise/work/{name}_mini.json" for name in BENCHMARKS]
+    done = project.snakemake("measure", *characterise, *captures_of(PROFILED))
     assert done.returncode == 0, done.stdout
     project.output = done.stdout
     return project
 
 
 @pytest.fixture(scope="session")
-def machine_reports(tiny_study):
-    """Reports of what the machine of all tests can do: ceilings, storage, links; no benchmark is in them."""
-    return sorted((tiny_study.directory / "results/characterise").glob("*.json"))
+def five_study(measured):
+    """The report of the study of all five, made without measuring: of the profiles that are there."""
+    done = measured.snakemake("report", config=["measure=false"])
+    assert done.returncode == 0, done.stdout
+    return measured
+
+
+@pytest.fixture(scope="session")
+def tiny_study(measured, tmp_path_factory):
+    """The finished tiny study, made by a copy of the project from what the study of all five measured for it."""
+    folder = tmp_path_factory.mktemp("study")
+    copy_project(folder / "project")
+    shutil.copytree(ROOT / "tests/config", folder / "config")
+    take_over(measured.directory, folder)
+    project = Project(folder, root=folder / "project", study=folder / "config/tiny.yaml")
+    done = project.snakemake("all")
+    assert done.returncode == 0, done.stdout
+    project.output = done.stdout
+    return project

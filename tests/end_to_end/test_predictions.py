@@ -13,22 +13,31 @@ from hpcai.predict.training.layers import LayerList, count_parameters
 LAYERS = "results/characterise/layers/cosmoflow_mini.json"
 
 
+@pytest.fixture(scope="module")
+def predicted(tiny_study):
+    """The tiny study with predictions, and at rest."""
+    for target in ("predict", "all"):
+        done = tiny_study.snakemake(target)
+        assert done.returncode == 0, done.stdout
+    return tiny_study
+
+
 def table(study, name):
     return pd.read_parquet(study.directory / f"results/tables/{name}.parquet")
 
 
-def test_every_kernel_is_measured_and_judged(tiny_study):
-    accuracy = table(tiny_study, "kernel_accuracy").set_index("kernel")
+def test_every_kernel_is_measured_and_judged(predicted):
+    accuracy = table(predicted, "kernel_accuracy").set_index("kernel")
     assert set(accuracy.index) == set(KERNELS)
     assert (accuracy["n"] + accuracy["n_unusable"] == 30).all()
     fitted = accuracy[accuracy["reason"] == ""]
     assert len(fitted) > len(KERNELS) / 2
     assert fitted["mape_ratio"].gt(0).all()
-    assert table(tiny_study, "kernel_goals")["kernels"].eq(len(KERNELS)).all()
+    assert table(predicted, "kernel_goals")["kernels"].eq(len(KERNELS)).all()
 
 
-def test_steps_are_compared_with_their_kernels(tiny_study):
-    steps = table(tiny_study, "step_accuracy")
+def test_steps_are_compared_with_their_kernels(predicted):
+    steps = table(predicted, "step_accuracy")
     assert set(steps["origin"]) == {"reference network", "own run"}
     whole = steps[(steps["stage"] == "step") & (steps["origin"] == "own run")]
     assert set(whole["ranks"]) == {1, 2}
@@ -36,8 +45,8 @@ def test_steps_are_compared_with_their_kernels(tiny_study):
     assert steps["method"].eq("modelled").all()
 
 
-def test_hpl_is_run_or_says_why_not(tiny_study):
-    runs = table(tiny_study, "hpl_validation")
+def test_hpl_is_run_or_says_why_not(predicted):
+    runs = table(predicted, "hpl_validation")
     assert set(runs["model"]) == {"three rates", "GEMM only", "credited / GEMM rate"}
     for run in runs.to_dict("records"):
         if run["verdict"] == "passed":
@@ -45,11 +54,11 @@ def test_hpl_is_run_or_says_why_not(tiny_study):
             assert run["measured_time_s"] > 0
         else:
             assert "hpcc" in run["reason"]
-    assert (tiny_study.directory / "results/predict/box/hpl.json").is_file()
+    assert (predicted.directory / "results/predict/box/hpl.json").is_file()
 
 
-def test_predictions_never_pose_as_measurements(tiny_study):
-    predictions = table(tiny_study, "predictions")
+def test_predictions_never_pose_as_measurements(predicted):
+    predictions = table(predicted, "predictions")
     assert set(predictions["question"]) == {"scale", "link", "precision", "compression"}
     assert predictions["method"].str.startswith("modelled").all()
     without = predictions[predictions["step_s"].isna()]
@@ -57,13 +66,13 @@ def test_predictions_never_pose_as_measurements(tiny_study):
     assert predictions["step_s"].gt(0).any()
     bare = predictions[predictions["step_s"].notna() & predictions["step_low_s"].isna()]
     assert bare["interval_basis"].ne("").all()
-    chart = json.loads((tiny_study.directory / "results/figures/scaling.json").read_text())
+    chart = json.loads((predicted.directory / "results/figures/scaling.json").read_text())
     assert {"points", "predictions"} <= set(chart["datasets"])
 
 
-def test_the_layers_are_those_of_the_model(tiny_study):
-    layers = LayerList.model_validate_json((tiny_study.directory / LAYERS).read_text())
-    record = json.loads(next((tiny_study.directory / "results/runs").rglob("record.json")).read_text())
+def test_the_layers_are_those_of_the_model(predicted):
+    layers = LayerList.model_validate_json((predicted.directory / LAYERS).read_text())
+    record = json.loads(next((predicted.directory / "results/runs").rglob("record.json")).read_text())
     assert count_parameters(layers) == record["training"]["parameters"]
 
 
@@ -73,11 +82,12 @@ def test_the_layers_are_those_of_the_model(tiny_study):
         ("hpl", "--order", "125000", "--block", "256", "--machine", "config/machines/paper_hu_lu_4gpu.yaml"),
         ("training", "--layers", LAYERS, "--preset", "hypothetical", "--sweep", "nodes=1,64"),
     ],
+    ids=["hpl", "training"],
 )
-def test_the_command_line_predicts(tiny_study, asked):
-    words = [str(tiny_study.root / word) if word.startswith("config/") else word for word in asked]
+def test_the_command_line_predicts(predicted, asked):
+    words = [str(predicted.root / word) if word.startswith("config/") else word for word in asked]
     command = [sys.executable, "-m", "hpcai.predict", *words, "--output", "json"]
-    done = subprocess.run(command, cwd=tiny_study.directory, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=predicted.directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "modelled" in done.stdout
     json.loads(done.stdout)

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# The tests of such a folder share a cluster or a study.
-WHOLE_FOLDERS = ("slurm", "end_to_end")
+# The tests of such a folder share a cluster.
+WHOLE_FOLDER = "slurm"
+USES_STUDY = re.compile(r"^def \w+\(.*\b(measured|five_study|tiny_study)\b", re.MULTILINE)
 STARTS_TENSORFLOW = re.compile(r"^\s*(import|from) (tensorflow|keras|unit\.training\.training_samples)\b", re.MULTILINE)
 
 
 class Shares(LoadScopeScheduling):
-    """A worker takes a folder that stays whole, all files that start TensorFlow, or one other file."""
+    """A worker takes the whole folder, all files on one study, all that start TensorFlow, or one other file."""
 
     def _split_scope(self, nodeid):
         return find_share(Path(self.config.rootpath, nodeid.partition("::")[0]))
@@ -22,8 +23,10 @@ class Shares(LoadScopeScheduling):
 @functools.cache
 def find_share(file):
     """Name what a file's tests share."""
-    if file.parent.name in WHOLE_FOLDERS:
+    if file.parent.name == WHOLE_FOLDER:
         return str(file.parent)
+    if file.parent.name == "end_to_end":  # its programs are processes of their own
+        return "study" if USES_STUDY.search(file.read_text()) else str(file)
     return "TensorFlow" if STARTS_TENSORFLOW.search(file.read_text()) else str(file)
 
 

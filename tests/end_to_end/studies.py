@@ -1,0 +1,40 @@
+"""What the study of all five benchmarks measures, and what the tiny study takes over of it."""
+
+import shutil
+
+from workflow_project import ROOT
+
+PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
+BENCHMARKS = ("resnet50", "extreme_weather", "cosmoflow", "deepcam", "opencatalyst")
+CEILINGS = ("gemm", "convolution", "memory", "storage", "allreduce_n1x2")
+TINY = "cosmoflow_mini"
+# Not all kinds of each variant: a profiled run takes as long as a timed one. A test marked slow adds the other kernels.
+PROFILED = [
+    *(f"timeline/{name}_mini/fp32" for name in BENCHMARKS),
+    "timeline/deepcam_mini/fused",
+    "timeline/resnet50_mini/mixed",
+    f"kernels/{TINY}/fp32",
+]
+
+
+def captures_of(points):
+    return [f"results/profiles/{point}/n1x2/r1/capture.json" for point in points]
+
+
+def copy_project(folder):
+    """Copy what a study needs of the project, so that a test may change it."""
+    folder.mkdir()
+    for name in PROJECT_FILES:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+
+
+def take_over(source, target):
+    """Copy data, runs and characterisation of the tiny study, with their times and what Snakemake noted of them."""
+    places = [".snakemake/metadata", f"data/{TINY}", f"results/runs/{TINY}", f"results/characterise/work/{TINY}.json"]
+    places += [f"results/characterise/{name}.json" for name in CEILINGS]
+    places += [f"results/profiles/{profile}/{TINY}" for profile in ("timeline", "kernels")]
+    for place in places:
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        copy = shutil.copytree if (source / place).is_dir() else shutil.copy2
+        copy(source / place, target / place)
