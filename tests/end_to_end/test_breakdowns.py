@@ -20,7 +20,7 @@ from hpcai.records import read_record
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]
 # A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
-LIMIT_S, STALL_S = 20, 10
+LIMIT_S, STALL_S = 40, 20
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 
 

@@ -21,7 +21,7 @@ from hpcai.metrics.words import say_rate
 logger = logging.getLogger(__name__)
 DeviceKind = Literal["cpu", "gpu"]
 THIS_PYTHON = (sys.executable,)
-LONGEST_CALL_S = 1.0
+LONGEST_CALL_S = 0.25
 """What would take longer for one call is emulated, or too large for this machine: its rate is known from less work."""
 FORETELLING = 3
 """Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""

@@ -157,8 +157,9 @@ def _sgd(_kernel: str, case: Mapping[str, int]) -> Operation:
         variable.assign(tf.zeros([case["parameters"]]))
 
     def update(gradient: tf.Tensor) -> tf.Operation | None:
-        velocity.assign(velocity * MOMENTUM + gradient, read_value=False)
-        return weights.assign_sub(velocity * RATE, read_value=False)
+        return raw.ResourceApplyMomentum(
+            var=weights.handle, accum=velocity.handle, lr=RATE, grad=gradient, momentum=MOMENTUM
+        )
 
     return Operation(update, [_random(case["parameters"])])
 

@@ -1,6 +1,8 @@
 """The times of the kernels of a training step on this machine, in random sizes, for the regressors to learn from."""
 
+import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -62,7 +64,8 @@ def measure_kernels(
         One row per case: ``kernel``, a column for every input (NaN where a kernel has no such size), ``work_flop``,
         ``moved_bytes``, ``cpu_time_s`` (median CPU time of one execution, in the pass where it was least),
         ``cpu_time_min_s``, ``repetitions`` (of all passes), ``pass_spread_ratio`` (longest over shortest of the passes'
-        medians), ``reason``, ``method``, ``source``.
+        medians), ``reason``, ``others_ratio`` (share of the cores that others took in that pass), ``method``,
+        ``source``.
 
     Raises
     ------
@@ -84,9 +87,22 @@ def _measure_once(program: Sequence[str], asked: tuple[KernelFamily, int, int], 
     family, samples, seed = asked
     options = ["--family", family, "--samples", str(samples), "--seed", str(seed), "--draft", str(draft.absolute())]
     keys = [(kernel, index) for index in range(samples) for kernel in FAMILIES[family]]
-    with machine_to_itself(logger.info):
+    with machine_to_itself(logger.info) as watch:
         while ending := _run([*program, *options], draft, len(keys)):
             _blame_first_missing(ending, keys, draft)
+    taken = [_others_ratio(draft), *(node.others_ratio for node in watch.disturbance)]
+    _quiet_file(draft).write_text(json.dumps(max((one for one in taken if not math.isnan(one)), default=None)))
+
+
+def _quiet_file(draft: Path) -> Path:
+    return draft.with_suffix(".quiet.json")
+
+
+def _others_ratio(draft: Path) -> float:
+    """Return the share of the cores that others took while a draft was measured, all its starts; NaN: not measured."""
+    file = _quiet_file(draft)
+    found = json.loads(file.read_text()) if file.exists() else None
+    return math.nan if found is None else float(found)
 
 
 def join_passes(passes: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -209,7 +225,8 @@ def tabulate_times(family: KernelFamily, samples: int, seed: int, draft: Path) -
         table = pd.concat([cases.assign(kernel=kernel, **costs), times], axis=1).reindex(columns=list(COLUMNS))
         frames.append(table.astype(_TYPES))
     source = f"{origin.software} on {origin.processor}, {origin.threads} thread" if origin else ""
-    return pd.concat(frames, ignore_index=True).assign(method=METHOD, source=source)
+    quiet = {"others_ratio": _others_ratio(draft)}
+    return pd.concat(frames, ignore_index=True).assign(**quiet, method=METHOD, source=source)
 
 
 _TIMES = ("cpu_time_s", "cpu_time_min_s", "repetitions", "reason")

@@ -4,6 +4,8 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from hpcai.errors import HpcaiError
@@ -11,9 +13,18 @@ from hpcai.errors import HpcaiError
 
 def leave(status: int) -> NoReturn:
     """End at once: taking down TensorFlow and Horovod in order may wait for ranks that are no longer there."""
+    _remove_generated_sources()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _remove_generated_sources() -> None:
+    """Remove what TensorFlow's AutoGraph wrote to the node's temporary folder, as it does at an orderly end."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and module.__file__:
+            with suppress(OSError):
+                Path(module.__file__).unlink()
 
 
 def run_and_leave(main: Callable[[], None]) -> NoReturn:
