@@ -136,7 +136,8 @@ def test_kernels_take_turns():
 def test_a_case_that_crashes_or_hangs_is_left_out_alone(tmp_path, monkeypatch, trouble, words):
     monkeypatch.setattr(kernel_times, "CASE_LIMIT_S", 3.0)
     table = measure_kernels("update", 3, 1, tmp_path / "draft.jsonl", passes=1, python=stub(trouble))
-    assert set(table.columns) == {*COLUMNS, "pass_spread_ratio", "method", "source"}
+    assert set(table.columns) == {*COLUMNS, "pass_spread_ratio", "others_ratio", "method", "source"}
+    assert table["others_ratio"].between(0, 1).all()
     assert len(table) == 6
     (missing,) = table[table["reason"] != ""].itertuples()
     assert (missing.kernel, missing.repetitions) == ("copy", 0)
