@@ -30,6 +30,7 @@ __all__ = [
     "read_groups",
     "read_records",
     "rows_as_json",
+    "run_tables",
     "summarise_scales",
     "summarise_study",
     "write_table",
@@ -58,6 +59,29 @@ def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
         count = f"{len(damaged)} of {len(records) + len(damaged)} run records cannot be read"
         raise RecordError(f"{count}; no table is made without them:\n" + "\n".join(damaged))
     return records
+
+
+def run_tables(records: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
+    """Return the tables that are made of records alone, by name.
+
+    Parameters
+    ----------
+    records
+        Files ``record.json`` of the timed runs.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged, or if two paths hold the same run.
+    """
+    runs = collect_runs(records)
+    return {
+        "runs": runs,
+        "epochs": collect_epochs(records),
+        "verdicts": collect_verdicts(records),
+        "scales": summarise_scales(runs),
+        "scaling": compute_scaling(runs),
+    }
 
 
 def read_groups(paths: Iterable[str | Path]) -> dict[str, list[RunRecord]]:

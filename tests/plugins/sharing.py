@@ -1,7 +1,9 @@
 """How several workers (`pytest -n`) share the tests."""
 
 import functools
+import os
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,15 @@ def find_share(file):
     if file.parent.name == "end_to_end":  # its programs are processes of their own
         return "study" if USES_STUDY.search(file.read_text()) else str(file)
     return "TensorFlow" if STARTS_TENSORFLOW.search(file.read_text()) else str(file)
+
+
+def pytest_configure(config):
+    """Give each worker a folder for temporary files: what is timed on one machine waits for what has the same one."""
+    worker = getattr(config, "workerinput", None)
+    if worker:
+        folder = Path(tempfile.gettempdir(), f"hpcai-tests-{os.getuid()}-{worker['workerid']}")
+        folder.mkdir(exist_ok=True)
+        os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
 
 
 @pytest.hookimpl(optionalhook=True)  # without workers nobody asks

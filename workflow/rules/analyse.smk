@@ -11,7 +11,7 @@ TABLE_LIBRARY = library_digest(
 )
 PLOT_LIBRARY = library_digest("plots", "metrics", "catalogue.py")
 ANALYSES = [
-    *table_files(RUN_TABLES),
+    *table_files([*RUN_TABLES, *GROUP_TABLES]),
     *plain(figures_of("analyse") + pages_of("analyse")),
     "results/summary.json",
 ]
@@ -20,7 +20,6 @@ ANALYSES = [
 rule collect_runs:
     input:
         records=RECORDS_TO_ANALYSE,
-        groups=WEAK_GROUPS,
     output:
         tables=table_files(RUN_TABLES),
         summary="results/summary.json",
@@ -33,6 +32,23 @@ rule collect_runs:
         library=TABLE_LIBRARY,
     script:
         "../scripts/collect_runs.py"
+
+
+rule collect_groups:
+    input:
+        records=RECORDS_TO_ANALYSE,
+        groups=WEAK_GROUPS,
+        scales="results/tables/scales.parquet",
+    output:
+        tables=table_files(GROUP_TABLES),
+    log:
+        "logs/collect_groups.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        library=TABLE_LIBRARY,
+    script:
+        "../scripts/collect_groups.py"
 
 
 rule show_runs:

@@ -271,14 +271,16 @@ use rule show_runs as show_predictions with:
     input:
         tables_of_figure,
     output:
-        figures=report(
-            "results/figures/{figure}.svg",
-            caption="../../reports/captions/{figure}.rst",
-            category="Predictions",
-            labels=lambda wildcards: {
-                "figure": catalogue.FIGURES[wildcards.figure].title
-            },
-        ),
+        figures=[
+            report(
+                "results/figures/{figure}.svg",
+                caption="../../reports/captions/{figure}.rst",
+                category="Predictions",
+                labels=lambda wildcards: {
+                    "figure": catalogue.FIGURES[wildcards.figure].title
+                },
+            )
+        ],
     log:
         "logs/show_predictions/{figure}.log",
     wildcard_constraints:

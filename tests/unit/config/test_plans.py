@@ -55,10 +55,10 @@ def test_a_plan_is_made_when_it_is_asked_for(monkeypatch, campaign):
     checked = load_study_file(ROOT / "config/study.yaml")
     plans = checked.plans()
     assert list(plans) == list(campaign.plans())
-    assert "cosmoflow_tiny/fp32/n1x2/r3" in plans
+    assert "cosmoflow_tiny/fp32/n1x2/r2" in plans
     assert "cosmoflow_tiny/fp32/n1x2/r4" not in plans
     assert asked == []
-    assert plans["cosmoflow_tiny/fp32/n1x2/r3"].repetition == 3
+    assert plans["cosmoflow_tiny/fp32/n1x2/r2"].repetition == 2
     assert asked == [3]
 
 

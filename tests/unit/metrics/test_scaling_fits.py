@@ -24,6 +24,8 @@ def make_runs(
             "scale": f"n1x{count}",
             "nodes": 1,
             "ranks": count,
+            "repetition": repetition,
+            "started_utc": f"2026-01-01T00:{count:02}:{repetition:02}Z",
             "outcome": "converged",
             "time_to_train_s": 10.0,
             "train_rate_samples_per_s": 100 * count / (1 + sigma * (count - 1) + kappa * count * (count - 1))

@@ -115,7 +115,7 @@ def test_narrow_types_give_gradients_near_those_of_float32(precision: str, least
 
 def test_optimizer_is_sgd_with_momentum() -> None:
     optimizer = ImageClassification(official_plan()).build_optimizer()
-    variable = tf.Variable([1.0])
+    variable = keras.Variable([1.0])
     optimizer.build([variable])
     optimizer.learning_rate.assign(0.1)
     velocity, expected = 0.0, 1.0
