@@ -35,7 +35,7 @@ rounds-there:
 	done
 
 test: prepare lint ## set up (as root with the packages of Debian that tests need), run linters and the tests
-	$(PYTEST) -m "not slow" --budget-s=900 $(ARGS)
+	$(PYTEST) -m "not slow" --budget-s=1500 $(ARGS)
 
 test-all: prepare lint ## the same with the tests of full size; before an issue is called done
 	$(PYTEST) --budget-s=5400 $(ARGS)

@@ -10,6 +10,8 @@ import pytest
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.training.layers import LayerList, count_parameters
 
+# Kernels, steps and HPL take minutes, however few of them.
+pytestmark = pytest.mark.slow
 LAYERS = "results/characterise/layers/cosmoflow_mini.json"
 
 

@@ -12,12 +12,12 @@ from hpcai.config.runs import PROFILES, RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {
-    "timed": "44b946e9a1323949f8d6a84b8d1a7f2a61249b6f8ebd96ee72663c1163855863",
-    "timeline": "439ca338fd3a5f6333fbf55e75b4d1e0b9d3df627197a20c343c44d9920edef7",
-    "kernels": "1f573c483b5543dc79188d263020a3df997a373fa50597fd886ebb4c0e08fa82",
-    "counters": "bf28286d61e8e93253fca5dbf6b16af20b777f05d14bf9882cfa59487f9ca582",
-    "io": "151b1c131b3e4f3419671f9ebd3c5516cc4885852fb66040653945123cbe3b3c",
-    "power": "c3359c7c90a58aa96603654b1ec543a0ab4774773c1f78324312e0d1342a07d2",
+    "timed": "6b05a87ed5460645e68e27c2b550a76f1375d139122b5d42c05c5d5d7d1e0c39",
+    "timeline": "25d9db1ab12667da1772eeea58fe7698f772b5a956266725b283fed8eea6c752",
+    "kernels": "466883bc0a22654539c0b0ef77eafa9f5b789e4d41182e685a55a8dcbdbbb991",
+    "counters": "f7dbc9fb1050a4230507e9cbc07d7acf3eb978fa8d8f98c7dc880d1fd7ec0b04",
+    "io": "6371d143652231ba680bc80a4691bdfe24997ef12e2e355198b336b9df0efa69",
+    "power": "304a1c9ec56d1af482dd434b640ae18341980e13d74133713bdc21f2bd2e8406",
 }
 """SHA-256 of run ids and digests of the default study's plans. Another digest makes finished runs look changed."""
 
