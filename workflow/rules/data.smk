@@ -16,6 +16,5 @@ rule prepare_data:
     params:
         workload=data_workload,
         settings=data_settings,
-        datasets=str(ROOT / "config" / "datasets.tsv"),
     script:
         "../scripts/prepare_data.py"
