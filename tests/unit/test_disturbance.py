@@ -1,5 +1,7 @@
 """What others took of a node while something was timed there."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +12,7 @@ from hpcai import disturbance
 from hpcai.disturbance import (
     CoreUse,
     Disturbance,
+    Look,
     Tolerance,
     disturbance_of,
     is_disturbed,
@@ -84,6 +87,23 @@ def test_two_looks_at_this_machine():
     assert found.wall_s > 0
     assert found.own_s > 0
     assert found.cores >= 1
+
+
+def test_a_process_that_began_and_ended_in_between_is_seen():
+    program = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+    before = look()
+    # Its parent is neither this process nor one that lives on.
+    subprocess.run(["sh", "-c", f"{sys.executable} -c '{program}'"], check=True)
+    found = before.until(look())
+    assert found.own_s > 0.4  # as a child of this process
+    assert found.busy_s > 0.4
+    assert look().processes_s - before.processes_s > 0.4
+
+
+def test_the_larger_account_counts():
+    start = Look(wall_s=0.0, own_s=0.0, busy_s=0.0, steal_s=0.0, processes_s=0.0)
+    assert start.until(Look(wall_s=1.0, own_s=0.5, busy_s=0.6, steal_s=0.0, processes_s=0.8)).busy_s == 0.8
+    assert start.until(Look(wall_s=1.0, own_s=0.5, busy_s=0.6, steal_s=0.0, processes_s=0.5)).busy_s == 0.6
 
 
 def test_a_kernel_without_accounts(monkeypatch, tmp_path):

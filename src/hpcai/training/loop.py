@@ -138,13 +138,15 @@ class Training:
 
     def _start_run(self) -> tuple[StagingRecord, float]:
         """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
+        self._first_look = look()
         collective.barrier()
-        run_start_s, self._first_look = monotonic_s(), look()
+        run_start_s = monotonic_s()
         if self._plan.time_staging:
             self._log.start(constants.RUN_START)
         staging = self._stage()
         if not self._plan.time_staging:
-            run_start_s, self._first_look = monotonic_s(), look()
+            self._first_look = look()
+            run_start_s = monotonic_s()
             self._log.start(constants.RUN_START)
         self._dataset.require_files()
         return staging, run_start_s
