@@ -28,7 +28,18 @@
     settle();
     document.getElementById(location.hash.slice(1))?.scrollIntoView();
   }, 300));
-  document.addEventListener("click", (event) => { if (event.target.closest('a[href^="#"]')) settle(); }, true);
+  // Charts that come alive on the way have other heights: the page goes there once more when it is at rest, unless the
+  // reader has gone on.
+  const NEAR = 400;
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest('a[href^="#"]');
+    if (!link) return;
+    settle();
+    const target = document.getElementById(link.hash.slice(1));
+    addEventListener("scrollend", () => setTimeout(() => {
+      if (target && Math.abs(target.getBoundingClientRect().top) < NEAR) target.scrollIntoView({ behavior: "instant" });
+    }, 300), { once: true });
+  }, true);
 
   const entries = new Map([...contents.querySelectorAll("a")].map((link) => [link.hash.slice(1), link]));
   const reading = new IntersectionObserver((seen) => {

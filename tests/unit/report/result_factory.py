@@ -15,6 +15,7 @@ from hpcai.characterise.collect import summarise_views
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
+from hpcai.metrics.contention import tell_contention
 from hpcai.metrics.declared import declared_scores
 from hpcai.metrics.declared_checks import check_declared
 from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
@@ -135,11 +136,13 @@ def _study_tables(paths: list[Path], folder: Path) -> Tables:
     runs = collect_runs(paths)
     efficiency = efficiency_table(paths)
     runs["record_path"] = [_shown(path, folder) for path in runs["record_path"]]
+    scales = summarise_scales(runs)
     return {
         "runs": runs,
         "epochs": collect_epochs(paths),
-        "scales": summarise_scales(runs),
+        "scales": scales,
         "scaling": compute_scaling(runs),
+        "contention": tell_contention({}, scales),
         "verdicts": collect_verdicts(paths),
         "efficiency": efficiency.assign(record_path=[_shown(path, folder) for path in efficiency["record_path"]]),
     }
