@@ -12,12 +12,12 @@ from hpcai.config.runs import PROFILES, RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {
-    "timed": "6b05a87ed5460645e68e27c2b550a76f1375d139122b5d42c05c5d5d7d1e0c39",
-    "timeline": "25d9db1ab12667da1772eeea58fe7698f772b5a956266725b283fed8eea6c752",
-    "kernels": "466883bc0a22654539c0b0ef77eafa9f5b789e4d41182e685a55a8dcbdbbb991",
-    "counters": "f7dbc9fb1050a4230507e9cbc07d7acf3eb978fa8d8f98c7dc880d1fd7ec0b04",
-    "io": "6371d143652231ba680bc80a4691bdfe24997ef12e2e355198b336b9df0efa69",
-    "power": "304a1c9ec56d1af482dd434b640ae18341980e13d74133713bdc21f2bd2e8406",
+    "timed": "227444f82b808c58f4553c01c7abea069c793c4daee3fbb176a37f93eef53558",
+    "timeline": "896087ec1e91c1e1a74b1e9e2ac59947a701e42bfa79063bc22875f8a75203a8",
+    "kernels": "4466cc9fcea29d075f641bd0f682b45ae0ff56b46c18d2921dfb328cb1eacde3",
+    "counters": "7c4e9bf2b0644ac85fb826fdeb0721cd083c6b5b60a1989fe79a0a94ee82dac9",
+    "io": "77867e90945cd5c2bb73179a99460b61f19a3cf267c7aaa18d6dcf8e46554ae4",
+    "power": "d6d8d7404a8044b3eb38ab127ef5bffeba970a685e71cf734c6bd1cdc2215b22",
 }
 """SHA-256 of run ids and digests of the default study's plans. Another digest makes finished runs look changed."""
 

@@ -63,3 +63,11 @@ def test_what_is_missing_has_a_reason():
 
 def test_no_group_has_all_columns():
     assert list(tell_contention({}, pd.DataFrame()).columns) == list(CONTENTION_COLUMNS)
+
+
+def test_of_rows_with_the_same_batch_per_rank_the_own_variant_is_compared():
+    record = make_record()
+    ranks, batch = 2 * record.plan.point.ranks, 2 * record.plan.global_batch
+    scales = scales_of(record, 20.0, ("other", ranks, batch, 10.0), (record.plan.point.variant, ranks, batch, 30.0))
+    (row,) = tell_contention({GROUP: [record, record]}, scales).to_dict("records")
+    assert (row["distributed_variant"], row["distributed_ratio"]) == (record.plan.point.variant, pytest.approx(0.75))
