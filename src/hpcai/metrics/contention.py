@@ -68,8 +68,8 @@ def _distributed(row: Mapping[str, Any], batch_samples: int, scales: pd.DataFram
     instances = row["instances"]
     found = scales[(scales["benchmark"] == row["benchmark"]) & (scales["ranks"] == row["ranks"] * instances)]
     same_batch = found[found["global_batch_samples"] == batch_samples * instances]
-    own = found["variant"] == row["variant"]
-    chosen = pd.concat([same_batch[own], same_batch[~own]]) if len(same_batch) else found[own]
+    own = found[found["variant"] == row["variant"]]
+    chosen = pd.concat([own[own.index.isin(same_batch.index)], same_batch]) if len(same_batch) else own
     if chosen.empty:
         return {"reason": f"the study has no timed run of {row['ranks'] * instances} ranks"}
     one = chosen.iloc[0]
