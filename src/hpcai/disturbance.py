@@ -94,6 +94,11 @@ class Disturbance(_Part):
         """Share of the cores' time that a hypervisor took."""
         return self.steal_s / (self.wall_s * self.cores) if self.wall_s else 0.0
 
+    @property
+    def taken_ratio(self) -> float:
+        """The larger of both shares: what a node is judged by."""
+        return max(self.others_ratio, self.steal_ratio)
+
 
 @dataclass(frozen=True)
 class Look:
@@ -182,7 +187,7 @@ def _of_node(name: str, uses: Sequence[CoreUse]) -> Disturbance:
 
 def worst(nodes: Iterable[Disturbance]) -> Disturbance | None:
     """Return the node that was disturbed most; None if there is none."""
-    return max(nodes, key=lambda node: max(node.others_ratio, node.steal_ratio), default=None)
+    return max(nodes, key=lambda node: node.taken_ratio, default=None)
 
 
 def is_disturbed(nodes: Iterable[Disturbance], tolerance: Tolerance) -> bool:
@@ -220,9 +225,4 @@ def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Ca
         if not is_disturbed(found, tolerance):
             return reports[-1]
         say(f"disturbed: {say_disturbance(found)}; the limit is {tolerance.others_ratio:.1%}")
-    return min(reports, key=_most_taken)
-
-
-def _most_taken(report: Watched) -> float:
-    found = worst(report.disturbance)
-    return max(found.others_ratio, found.steal_ratio) if found else 0.0
+    return min(reports, key=lambda report: max((node.taken_ratio for node in report.disturbance), default=0.0))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hpcai.characterise import convolution, gemm, memory
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
-from hpcai.disturbance import Disturbance, Tolerance, measure_quietly
+from hpcai.disturbance import Tolerance, Watched, measure_quietly
 
 logger = logging.getLogger(__name__)
 
@@ -18,12 +18,8 @@ MEASURES = {
 }
 
 
-class Report(Protocol):
-    """A report that says how quiet its machine was."""
-
-    @property
-    def disturbance(self) -> tuple[Disturbance, ...]:
-        """What others took of each node meanwhile."""
+class Report(Watched, Protocol):
+    """A report that says how quiet its machine was, and that can be written to a file."""
 
     def model_dump_json(self, *, indent: int) -> str:
         """Return the report as JSON."""
