@@ -23,7 +23,6 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
-            tolerance=TOLERANCE,
             what="{ceiling}",
             device=CAMPAIGN.machine.device.kind,
             threads=sorted(
@@ -45,7 +44,6 @@ if CAMPAIGN.study.measure:
         resources:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
-            tolerance=TOLERANCE,
             places={
                 "node-local": CAMPAIGN.machine.storage.node_local,
                 "shared": ".",
@@ -67,7 +65,6 @@ if CAMPAIGN.study.measure:
             **whole_nodes(nodes_of_scale, MACHINE_LIMIT_S),
         params:
             **in_image(),
-            tolerance=TOLERANCE,
             nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,
             ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.scale].ranks_per_node,
             cores_per_rank=CAMPAIGN.machine.cores_per_rank,

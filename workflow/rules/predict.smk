@@ -83,7 +83,6 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             **in_image(),
-            tolerance=TOLERANCE,
             networks=list(PREDICT.reference_networks),
         script:
             "../scripts/measure_reference_steps.py"
@@ -101,7 +100,6 @@ if CAMPAIGN.study.measure:
         resources:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
-            tolerance=TOLERANCE,
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
         script:
             "../scripts/measure_blas_rates.py"

@@ -22,5 +22,5 @@ with machine_to_itself(logging.getLogger("hpcai.characterise").info):
     launch = launch_command(snakemake.resources.launcher, ranks, [])
     python = contained_python(asked.get("software"))
     measure = partial(measure_allreduce, launch, ranks.cores_per_rank, asked.device, python=python)
-    report = report_quietly(measure, asked.tolerance)
+    report = report_quietly(measure, snakemake.config)
 Path(snakemake.output.report).write_text(report)

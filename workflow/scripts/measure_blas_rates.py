@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-Path(snakemake.output.report).write_text(report_quietly(partial(measure_blas_rates, asked.tests), asked.tolerance))
+Path(snakemake.output.report).write_text(report_quietly(partial(measure_blas_rates, asked.tests), snakemake.config))

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked = snakemake.params
 measure = ceiling(asked.what, asked.threads, asked.device, contained_python(asked.get("software")))
-Path(snakemake.output.report).write_text(report_quietly(measure, asked.tolerance))
+Path(snakemake.output.report).write_text(report_quietly(measure, snakemake.config))

@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 asked = snakemake.params
 measure = partial(measure_reference_steps, asked.networks, contained_python(asked.get("software")))
-Path(snakemake.output.report).write_text(report_quietly(measure, asked.tolerance))
+Path(snakemake.output.report).write_text(report_quietly(measure, snakemake.config))

@@ -1,9 +1,9 @@
 """What a node can do at best: ceilings by name, each measured by processes of its own, on a machine that is quiet."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from hpcai.characterise import convolution, gemm, memory
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
@@ -25,17 +25,18 @@ class Report(Watched, Protocol):
         """Return the report as JSON."""
 
 
-def report_quietly(measure: Callable[[], Report], tolerance: dict[str, float | int]) -> str:
+def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> str:
     """Measure, again where the machine was disturbed; return the report as the text of its file.
 
     Parameters
     ----------
     measure
         Measures once.
-    tolerance
-        The study's ``limits.disturbance`` (:class:`hpcai.disturbance.Tolerance`), as plain values.
+    study
+        The study, as plain values: Snakemake's `config`, because another limit is no reason to measure again, and a
+        changed parameter of a rule would be one.
     """
-    report = measure_quietly(measure, Tolerance.model_validate(tolerance), logger.warning)
+    report = measure_quietly(measure, Tolerance.model_validate(study["limits"]["disturbance"]), logger.warning)
     return report.model_dump_json(indent=1) + "\n"
 
 
