@@ -30,6 +30,9 @@ PYTHON = (3, 11)
 STATE, LOG, HOROVOD_LOG = "installed.json", "install.log", "horovod.log"
 BUILD_TOOLS = ("tensorflow-cpu", "setuptools", "wheel", "cmake", "packaging")
 """What has to be there, with its own needs, before Horovod is compiled."""
+COMPILED = ("--compile-bytecode",)
+"""To bytecode, of every package: ranks that start together would each do it, and again at each start where
+PYTHONDONTWRITEBYTECODE is set, as in many images: 3 s of 4.5 that importing TensorFlow took."""
 TAIL = 15
 
 
@@ -134,16 +137,13 @@ class Environment:
             uv, tools = self.write_list("uv", self.locked("uv")), self.write_list("build", self.locked(*BUILD_TOOLS))
             self.call(self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
                       "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", uv)  # fmt: skip
-            self.uv("install", "--require-hashes", "--only-binary", ":all:", "-c", LOCK, "-r", tools)
+            self.uv("install", "--require-hashes", "--only-binary", ":all:", *COMPILED, "-c", LOCK, "-r", tools)
 
     def install_packages(self) -> None:
         """Install the rest of the lock and remove what it does not name."""
         with step(f"{len(self.blocks)} packages of requirements.lock"):
             rest = self.write_list("packages", self.locked(*(name for name in self.blocks if name != "horovod")))
-            # Compiled now: ranks that start together would each do it, while they are timed.
-            self.uv(
-                "install", "--require-hashes", "--no-deps", "--no-build-isolation", "--compile-bytecode", "-r", rest
-            )
+            self.uv("install", "--require-hashes", "--no-deps", "--no-build-isolation", *COMPILED, "-r", rest)
             kept = {*self.blocks, "hpcai", "pip"}
             if extra := [name for name in self.installed() if name not in kept]:
                 self.uv("uninstall", *extra)
@@ -153,6 +153,7 @@ class Environment:
         """Install this checkout, so that it is imported from where it lies."""
         with step("HPC-AI Bench itself"):
             self.uv("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)
+            self.call(self.python, "-m", "compileall", "-q", "-j", 0, ROOT / "src")
             self.mark(project=self.wanted["project"])
 
     def wheel_folder(self, mpi: bool) -> Path:
@@ -185,7 +186,7 @@ class Environment:
             if wheel is None:
                 raise SetUpError(f"{folder} holds no whole wheel of Horovod", self.log)
             listed = self.write_list("horovod", f"horovod @ {wheel.as_uri()} --hash=sha256:{found}\n")
-            self.uv("install", "--require-hashes", "--no-deps", "--compile-bytecode",
+            self.uv("install", "--require-hashes", "--no-deps", *COMPILED,
                     "--reinstall-package", "horovod", "-r", listed)  # fmt: skip
             self.mark(horovod=self.wanted["horovod"], wheel=folder.name, mpi=mpi)
 
