@@ -3,10 +3,12 @@
 import hashlib
 import json
 import logging
+import tarfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import tenacity
@@ -23,6 +25,12 @@ _BLOCK_BYTES = 1 << 16
 _PROGRESS_S = 10.0
 _TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
 """Statuses of servers that may answer later (RFC 9110 and RFC 6585)."""
+_PAGES = {"text/html", "application/xhtml+xml"}
+_GZIP_MAGIC = b"\x1f\x8b"
+"""RFC 1952 section 2.3.1."""
+_HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
+"""HDF5 File Format Specification 3.0 section II.A."""
+_HEAD_BYTES = tarfile.BLOCKSIZE
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,8 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
     """Fetch an archive, or verify the one that is there already, and return its path.
 
     A transfer that was broken off is continued if the server still has the same file (HTTP Range with If-Range,
-    RFC 9110 section 13.1.5), and begun anew otherwise. The file appears under its name only when it is verified.
-    Without a published checksum the SHA-256 of the first use is recorded beside the file, and expected later.
+    RFC 9110 section 13.1.5, and the same size), and begun anew otherwise. The file appears under its name only when it
+    is verified; without a published checksum, against the SHA-256 of `remember_first_use` if there is one.
 
     Parameters
     ----------
@@ -73,8 +81,9 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
     Raises
     ------
     DatasetError
-        If the server does not deliver, or what it delivers has another size or checksum; a file that is complete but
-        wrong is kept beside, with ``.quarantine-`` in its name.
+        If the server does not deliver, delivers a page or an encoded content, or leads from https to http, or if what
+        it delivers has another size, checksum or kind; a file that is complete but wrong is kept beside, with
+        ``.quarantine-`` in its name.
     """
     if archive.format == "folder":
         raise DatasetError(f"{archive.url}: found a folder of files, expected one archive: {archive.note}")
@@ -91,8 +100,47 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
     return path
 
 
+def remember_first_use(archive: Archive, path: Path) -> None:
+    """Record the SHA-256 of an archive without a published checksum beside it, to be expected from now on.
+
+    Called when the archive was unpacked and all samples were verified: what else a server may send is never trusted.
+    """
+    record = _first_use_record(path)
+    if archive.checksum is not None or record.exists():
+        return
+    found = _digest(path, "sha256")
+    logger.warning("%s: no checksum is published; its SHA-256 %s is recorded and expected from now on", path, found)
+    first_use = _FirstUse(url=archive.url, bytes=path.stat().st_size, sha256=found)
+    write_atomically(record, (json.dumps(first_use.model_dump(), indent=1) + "\n").encode())
+
+
+def _first_use_record(path: Path) -> Path:
+    return path.with_name(path.name + ".first-use.json")
+
+
 def _sidecar(part: Path) -> Path:
     return part.with_name(part.name + ".json")
+
+
+class _Session(requests.Session):
+    """Follows no redirect that gives up the encryption: what comes then may come from anybody."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Return where a response leads to."""
+        target = super().get_redirect_target(resp)
+        if target is None:
+            return None
+        allowed = ("https",) if resp.url.startswith("https:") else ("http", "https")
+        try:
+            scheme = urlsplit(urljoin(resp.url, target)).scheme
+        except ValueError:
+            scheme = "nothing"
+        if scheme not in allowed:
+            raise DatasetError(
+                f"{resp.url}: found a redirect to {target}, expected one to {' or '.join(allowed)}; "
+                "correct the address in datasets.tsv"
+            )
+        return target
 
 
 class _Download:
@@ -102,6 +150,7 @@ class _Download:
         self._archive, self._patience = archive, patience
         self._part = folder / (archive.file + ".part")
         self._failures, self._told_s = 0, time.monotonic()
+        self._most_bytes = 0
 
     def run(self) -> Path:
         retry = tenacity.Retrying(
@@ -124,11 +173,12 @@ class _Download:
         return self._part.stat().st_size if self._part.exists() else 0
 
     def _try(self) -> None:
-        before_bytes = self._size()
+        # The most that was ever there: a part that grows and shrinks in turns brings nothing new.
+        self._most_bytes = max(self._most_bytes, self._size())
         try:
             self._transfer()
         except (_InterruptedError, requests.RequestException):
-            self._failures = 0 if self._size() > before_bytes else self._failures + 1
+            self._failures = 0 if self._size() > self._most_bytes else self._failures + 1
             raise
 
     def _resumable(self) -> _Part | None:
@@ -137,7 +187,8 @@ class _Download:
         if not self._size() or not sidecar.exists():
             return None
         known = read_json(sidecar, _Part, f"remove {sidecar}")
-        return known if known.url == self._archive.url and known.guard else None
+        same = known.url == self._archive.url and known.guard and known.total_bytes is not None
+        return known if same else None
 
     def _transfer(self) -> None:
         known = self._resumable()
@@ -148,20 +199,30 @@ class _Download:
         if known:
             headers |= {"Range": f"bytes={start}-", "If-Range": known.guard}
         timeout_s = self._patience.timeout_s
-        with requests.get(self._archive.url, headers=headers, stream=True, timeout=timeout_s) as response:
+        with (
+            _Session() as session,
+            session.get(self._archive.url, headers=headers, stream=True, timeout=timeout_s) as response,
+        ):
             self._check_status(response)
+            self._check_content(response)
             if response.status_code == requests.codes.partial_content:
-                offset, total_bytes = _content_range(response.headers)
-                if known is None or offset != start or _guard(response.headers) not in {"", known.guard}:
-                    self._part.unlink(missing_ok=True)
-                    raise _InterruptedError("the server sent another part than asked for; beginning anew")
+                self._check_part(response, known, start)
+                total_bytes = known.total_bytes if known else None
             else:
                 start = 0
                 length = response.headers.get("Content-Length", "")
                 total_bytes = int(length) if length.isdecimal() else None
             self._check_size(total_bytes)
             state = _Part(url=self._archive.url, guard=_guard(response.headers), total_bytes=total_bytes)
-            self._receive(response, start, known or state if start else state)
+            self._receive(response, start, known if known and start else state)
+
+    def _check_part(self, response: requests.Response, known: _Part | None, start: int) -> None:
+        """Refuse to join the halves of two files."""
+        offset, total_bytes = _content_range(response.headers)
+        expected = (start, known.total_bytes) if known else None
+        if known is None or (offset, total_bytes) != expected or _guard(response.headers) not in {"", known.guard}:
+            self._part.unlink(missing_ok=True)
+            raise _InterruptedError("the server sent a part of another file than asked for; beginning anew")
 
     def _check_status(self, response: requests.Response) -> None:
         status = response.status_code
@@ -174,6 +235,21 @@ class _Download:
             raise DatasetError(
                 f"{self._archive.url}: found HTTP status {status} {response.reason}, expected 200; "
                 "correct the address in datasets.tsv"
+            )
+
+    def _check_content(self, response: requests.Response) -> None:
+        """Refuse what is not the file itself: its size and checksum are those of other bytes."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in {"", "identity"}:
+            raise DatasetError(
+                f"{self._archive.url}: found Content-Encoding {encoding}, expected the file as it is; fetch it by "
+                f"hand and put it into {self._part.parent}, or correct the address in datasets.tsv"
+            )
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind in _PAGES:
+            raise DatasetError(
+                f"{self._archive.url}: found a page ({kind}), such as one for logging in, expected "
+                f"{self._archive.file}; if it needs an account, fetch it by hand and put it into {self._part.parent}"
             )
 
     def _check_size(self, total_bytes: int | None) -> None:
@@ -221,7 +297,7 @@ def _content_range(headers: Mapping[str, str]) -> tuple[int, int | None]:
 
 
 def _verify(archive: Archive, file: Path, final: Path) -> None:
-    """Compare size and checksum; what is wrong is moved to quarantine."""
+    """Compare size, checksum and kind; what is wrong is moved to quarantine."""
     size_bytes = file.stat().st_size
     if archive.bytes is not None and size_bytes != archive.bytes:
         raise _quarantined(file, final, f"found {size_bytes} bytes, expected {archive.bytes}")
@@ -230,19 +306,40 @@ def _verify(archive: Archive, file: Path, final: Path) -> None:
         if found != archive.checksum:
             raise _quarantined(file, final, f"found {archive.checksum_algorithm} {found}, expected {archive.checksum}")
         return
-    record = final.with_name(final.name + ".first-use.json")
-    found = _digest(file, "sha256")
+    with file.open("rb") as opened:
+        head = opened.read(_HEAD_BYTES)
+    if not _fits(archive, head):
+        raise _quarantined(file, final, f"found a file that begins with {head[:16]!r}, expected {_kind(archive)}")
+    record = _first_use_record(final)
     if not record.exists():
-        logger.warning(
-            "%s: no checksum is published; its SHA-256 %s is recorded and expected from now on", final, found
-        )
-        first_use = _FirstUse(url=archive.url, bytes=size_bytes, sha256=found)
-        write_atomically(record, (json.dumps(first_use.model_dump(), indent=1) + "\n").encode())
         return
     first_use = read_json(record, _FirstUse, f"remove {record} to trust the file anew")
+    found = _digest(file, "sha256")
     if found != first_use.sha256:
         reason = f"found sha256 {found}, expected {first_use.sha256} as at its first use"
         raise _quarantined(file, final, reason, f"; if the publisher replaced the file, remove {record}")
+
+
+def _kind(archive: Archive) -> str:
+    """Return what an archive is by its format, or by its name if it is a sample file."""
+    return Path(archive.file).suffix if archive.format == "file" else archive.format
+
+
+def _fits(archive: Archive, head: bytes) -> bool:
+    """Return whether a file can be of its kind by its first bytes; a kind without known ones is at least no page."""
+    match _kind(archive):
+        case "tgz":
+            return head.startswith(_GZIP_MAGIC)
+        case ".h5":
+            return head.startswith(_HDF5_MAGIC)
+        case "tar":
+            try:
+                # The header's own checksum: archives before POSIX have no magic number.
+                tarfile.TarInfo.frombuf(head, tarfile.ENCODING, "surrogateescape")
+            except tarfile.HeaderError:
+                return False
+            return True
+    return not head.lstrip().lower().startswith((b"<!doctype", b"<html"))
 
 
 def _digest(file: Path, algorithm: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.data.catalogue import Archive, read_catalogue
-from hpcai.data.download import fetch_archive
+from hpcai.data.download import fetch_archive, remember_first_use
 from hpcai.data.manifest import (
     FileEntry,
     Manifest,
@@ -164,6 +164,8 @@ class _Preparation:
             top = next((top for top in tops if self._module.find(top)), partial)
             found = self._found(top, names, "correct datasets.tsv")
             manifest = self._examined(top, found, origin={"archives": [row.model_dump() for row in rows]})
+            for row, path in fetched:
+                remember_first_use(row, path)
             return self._publish(manifest, top)
 
     def _found(self, root: Path, place: str, remedy: str) -> Found:

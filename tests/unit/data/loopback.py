@@ -17,6 +17,7 @@ class Publisher:
     honours_if_range: bool = True
     break_after_bytes: list[int] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
     requests: list[dict[str, str]] = field(default_factory=list)
     url: str = ""
 
@@ -35,6 +36,8 @@ class Publisher:
             handler.send_header("ETag", self.etag)
         if start:
             handler.send_header("Content-Range", f"bytes {start}-{len(self.content) - 1}/{len(self.content)}")
+        for name, value in self.headers.items():
+            handler.send_header(name, value)
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body[: self.break_after_bytes.pop(0)] if self.break_after_bytes else body)

@@ -1,15 +1,21 @@
+import gzip
 import hashlib
+import io
+import json
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
+import requests
 from unit.data.loopback import Publisher, served
 
 from hpcai.data.catalogue import Archive, read_catalogue
-from hpcai.data.download import Patience, fetch_archive
+from hpcai.data.download import Patience, fetch_archive, remember_first_use
 from hpcai.errors import DatasetError
 
-CONTENT = os.urandom(300_000)
+CONTENT = b"\x1f\x8b" + os.urandom(299_998)
+"""Begins as gzip does."""
 QUICK = Patience(failures=3, longest_wait_s=0.01, timeout_s=5)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 CATALOGUE = Path(__file__).parents[3] / "config" / "datasets.tsv"
@@ -71,7 +77,7 @@ def test_a_replaced_file_is_not_mixed_with_its_predecessor(tmp_path, publisher, 
     publisher.break_after_bytes = [100_000, 0, 0, 0]
     with pytest.raises(DatasetError):
         fetch_archive(archive(publisher), tmp_path, QUICK)
-    publisher.content, publisher.etag = os.urandom(300_000), '"second"'
+    publisher.content, publisher.etag = b"\x1f\x8b" + os.urandom(299_998), '"second"'
     publisher.honours_if_range = honours_if_range
     assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == publisher.content
 
@@ -129,15 +135,128 @@ def test_wrong_size(tmp_path, publisher):
     assert quarantined(tmp_path) == [b"abc"]
 
 
-def test_the_first_use_is_remembered(tmp_path, publisher, caplog):
-    path = fetch_archive(archive(publisher), tmp_path, QUICK)
+def test_the_first_use_is_remembered_when_it_is_told(tmp_path, publisher, caplog):
+    path, record = fetch_archive(archive(publisher), tmp_path, QUICK), tmp_path / "small.tgz.first-use.json"
+    fetch_archive(archive(publisher), tmp_path, QUICK)
+    assert not record.exists()
+    remember_first_use(archive(publisher), path)
     assert "no checksum is published" in caplog.text
+    assert json.loads(record.read_bytes()) == {"url": publisher.url, "bytes": len(CONTENT), "sha256": SHA256}
     fetch_archive(archive(publisher), tmp_path, QUICK)
     path.unlink()
-    publisher.content, publisher.etag = CONTENT[::-1], '"second"'
+    publisher.content, publisher.etag = CONTENT[:2] + CONTENT[:1:-1], '"second"'
     with pytest.raises(DatasetError, match=r"as at its first use; it was moved .* if the publisher replaced the file"):
         fetch_archive(archive(publisher), tmp_path, QUICK)
-    assert quarantined(tmp_path) == [CONTENT[::-1]]
+    assert quarantined(tmp_path) == [publisher.content]
+    remember_first_use(archive(publisher), tmp_path / "small.tgz")
+    assert json.loads(record.read_bytes())["sha256"] == SHA256
+
+
+def test_a_published_checksum_needs_no_first_use(tmp_path, publisher):
+    remember_first_use(known(publisher), fetch_archive(known(publisher), tmp_path, QUICK))
+    assert [file.name for file in tmp_path.iterdir()] == ["small.tgz"]
+
+
+def test_an_encoded_content_is_refused_at_once(tmp_path, publisher):
+    """Its length is not that of the file: each transfer seemed to bring new bytes, and none was complete."""
+    publisher.content, publisher.headers = gzip.compress(CONTENT), {"Content-Encoding": "gzip"}
+    with pytest.raises(DatasetError, match="found Content-Encoding gzip"):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    assert len(publisher.requests) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_parts_that_grow_and_shrink_bring_nothing_new(tmp_path, publisher):
+    publisher.ranges, publisher.break_after_bytes = False, [100_000, 200_000] * 10
+    with pytest.raises(DatasetError, match="no way to fetch it after 3 tries"):
+        fetch_archive(known(publisher), tmp_path, QUICK)
+    assert len(publisher.requests) == 5
+
+
+@pytest.mark.parametrize("size", [250_000, 400_000])
+def test_parts_of_another_size_are_not_joined(tmp_path, publisher, size):
+    """Dates have seconds, and caches answer with old tags: the size may be all that tells the files apart."""
+    publisher.break_after_bytes = [100_000, 0, 0, 0]
+    with pytest.raises(DatasetError):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    publisher.content, publisher.honours_if_range = b"\x1f\x8b" + os.urandom(size - 2), False
+    assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == publisher.content
+
+
+def test_a_part_of_unknown_size_is_not_continued(tmp_path, publisher):
+    (tmp_path / "small.tgz.part").write_bytes(os.urandom(100_000))
+    state = {"url": publisher.url, "guard": publisher.etag, "total_bytes": None}
+    (tmp_path / "small.tgz.part.json").write_text(json.dumps(state))
+    assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+
+
+PAGE = b"<!DOCTYPE html>\n<html><body>Log in</body></html>" + b" " * 600
+
+
+@pytest.mark.parametrize("kind", ["text/html; charset=utf-8", "application/xhtml+xml", "Text/HTML"])
+def test_a_page_is_refused_and_what_is_there_is_kept(tmp_path, publisher, kind):
+    publisher.break_after_bytes = [131_072, 0, 0, 0]
+    with pytest.raises(DatasetError):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    publisher.requests.clear()
+    publisher.content, publisher.etag, publisher.headers = PAGE, "", {"Content-Type": kind}
+    with pytest.raises(DatasetError, match="found a page"):
+        fetch_archive(archive(publisher), tmp_path, QUICK)
+    publisher.content, publisher.etag, publisher.headers = CONTENT, '"first"', {}
+    assert fetch_archive(archive(publisher), tmp_path, QUICK).read_bytes() == CONTENT
+    assert [request.get("Range") for request in publisher.requests] == ["bytes=131072-"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("small.tgz", "tgz"), ("small.tar", "tar"), ("climo_1979.h5", "file"), ("note.bin", "file")]
+)
+def test_a_page_that_calls_itself_a_file_goes_to_quarantine(tmp_path, publisher, name, form):
+    publisher.content = PAGE
+    wanted = archive(publisher, file=name, format=form)
+    with pytest.raises(DatasetError, match=r"found a file that begins with .*; it was moved to"):
+        fetch_archive(wanted, tmp_path, QUICK)
+    assert [file.name for file in tmp_path.glob("*") if ".quarantine-" not in file.name] == []
+
+
+def test_archives_before_posix_are_tar_archives(tmp_path, publisher):
+    header = tarfile.TarInfo("data").tobuf(tarfile.USTAR_FORMAT)
+    header = header[:257] + bytes(255)
+    total = sum(header[:148]) + sum(header[156:]) + 8 * ord(" ")
+    publisher.content = header[:148] + b"%06o\0 " % total + header[156:] + bytes(1024)
+    assert fetch_archive(archive(publisher, format="tar"), tmp_path, QUICK).read_bytes() == publisher.content
+
+
+@pytest.fixture
+def redirecting(monkeypatch):
+    """Stands in for a server with TLS: answers requests to https with a redirect."""
+    honest, targets = requests.adapters.HTTPAdapter.send, {}
+
+    def send(self, request, **options):
+        if request.url not in targets:
+            return honest(self, request, **options)
+        response = requests.Response()
+        response.url, response.request, response.status_code = request.url, request, 302
+        response.headers["Location"], response.raw = targets[request.url], io.BytesIO()
+        return response
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+    return targets
+
+
+def test_no_redirect_gives_up_the_encryption(tmp_path, publisher, redirecting):
+    redirecting["https://a.example/file"] = "/there"
+    redirecting["https://a.example/there"] = publisher.url
+    with pytest.raises(DatasetError, match=r"https://a\.example/there: found a redirect to http://127"):
+        fetch_archive(archive(publisher, url="https://a.example/file"), tmp_path, QUICK)
+    assert not publisher.requests
+    redirecting["https://a.example/there"] = "http://[broken"
+    with pytest.raises(DatasetError, match="expected one to https"):
+        fetch_archive(archive(publisher, url="https://a.example/file"), tmp_path, QUICK)
+
+
+def test_other_redirects_are_followed(tmp_path, publisher, redirecting):
+    redirecting["http://a.example/file"] = publisher.url
+    assert fetch_archive(archive(publisher, url="http://a.example/file"), tmp_path, QUICK).read_bytes() == CONTENT
 
 
 def test_the_catalogue_has_the_official_editions():

@@ -1,4 +1,5 @@
 import hashlib
+import json
 import tarfile
 from pathlib import Path
 
@@ -185,3 +186,29 @@ def test_an_archive_of_something_else(tmp_path):
         table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
         with pytest.raises(DatasetError, match=r"small.tar: found readme, expected the official layout"):
             prepare(settings("download", archives=["small"]), tmp_path / "data", table)
+
+
+def test_only_a_verified_archive_becomes_the_trusted_first_use(tmp_path):
+    write_official(tmp_path / "source", gzip=False)
+    (tmp_path / "readme").touch()
+    for name in ("source", "readme"):
+        with tarfile.open(tmp_path / f"{name}.tgz", "w:gz") as tar:
+            tar.add(tmp_path / name, name)
+    wrong, content = (tmp_path / "readme.tgz").read_bytes(), (tmp_path / "source.tgz").read_bytes()
+    download = settings("download", archives=["small"], edition="plain")
+    fetched = tmp_path / "data" / "archive" / "small.tgz"
+    record = fetched.with_name("small.tgz.first-use.json")
+    with served(Publisher(wrong)) as publisher:
+        table = tmp_path / "datasets.tsv"
+        row = ["small", "small.tgz", publisher.url, "", "", "", "tgz", "a note"]
+        table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
+        with pytest.raises(DatasetError, match="found readme, expected the official layout"):
+            prepare(download, tmp_path / "data", table)
+        assert not record.exists()
+        fetched.unlink()
+        publisher.content = b"<html>Log in</html>"
+        with pytest.raises(DatasetError, match="it was moved to"):
+            prepare(download, tmp_path / "data", table)
+        publisher.content = content
+        prepare(download, tmp_path / "data", table)
+    assert json.loads(record.read_bytes())["sha256"] == hashlib.sha256(content).hexdigest()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.config.deepcam import CLASSES
+from hpcai.data.hdf5 import stored_dataset
 from hpcai.errors import DatasetError
 
 CHANNELS = (
@@ -79,11 +80,11 @@ def read_arrays(content: bytes, file: Path, names: Sequence[str]) -> list[NDArra
     Raises
     ------
     DatasetError
-        If it is no HDF5 file, is damaged, or lacks one of them.
+        If it is no HDF5 file, is damaged, lacks one of them, or does not hold all of its numbers itself.
     """
     try:
         with h5py.File(BytesIO(content), "r") as opened:
-            missing = [name for name in names if not isinstance(opened.get(name), h5py.Dataset)]
+            missing = [name for name in names if stored_dataset(opened, name, file) is None]
             if missing:
                 raise DatasetError(
                     f"{file}: found no dataset {' and '.join(missing)}, expected {', '.join(names)} of the official "

@@ -13,6 +13,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai.data.hdf5 import stored_dataset
 from hpcai.errors import DatasetError
 
 CHANNELS = (
@@ -119,8 +120,8 @@ def _opened(path: Path) -> Iterator[h5py.File]:
 
 
 def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
-    found = file.get(name)
-    if not isinstance(found, h5py.Dataset):
+    found = stored_dataset(file, name, path)
+    if found is None:
         names = ", ".join(f"/{key}" for key in file) or "nothing"
         raise DatasetError(f"{path}: found {names}, expected the datasets /images and /boxes; {_REPAIR}")
     return found

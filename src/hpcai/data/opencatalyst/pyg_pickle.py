@@ -7,12 +7,14 @@ which torch.save wrote in its format before 1.6: five pickles and then the raw n
 """
 
 import io
+import math
+import operator
 import pickle
+import pickletools
 import struct
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +35,11 @@ STORAGES: dict[str, str] = {
     "BoolStorage": "|b1",
 }
 """Classes of torch and the little-endian numbers that they hold."""
+_SIZED = {"PUT", "BINPUT", "LONG_BINPUT", "FRAME"}
+"""Instructions whose number asks for memory: the place of an object, or the bytes that follow."""
+_CALLS = {"REDUCE", "NEWOBJ", "NEWOBJ_EX", "OBJ", "INST"}
+_MOST_CALLS = 1000
+"""Three per tensor and one per NumPy scalar; each may copy an argument that all of them share."""
 REPAIR = "copy the file again, or make the dataset again"
 
 Array = NDArray[np.generic]
@@ -49,7 +56,7 @@ def read_data(payload: bytes) -> dict[str, object]:
     DatasetError
         If the pickle is damaged, is no `Data` object, or names anything that such an object does not need.
     """
-    found = _load(io.BytesIO(payload), _Unpickler)
+    found = _load_data(payload)
     if not isinstance(found, _Data):
         raise _problem(f"found a pickled {type(found).__name__}", "a torch_geometric.data.Data object")
     attributes: object = vars(found)
@@ -68,10 +75,15 @@ def read_count(payload: bytes) -> int:
     DatasetError
         If it is something else.
     """
-    found = _load(io.BytesIO(payload), _Unpickler)
+    found = _load_data(payload)
     if isinstance(found, bool) or not isinstance(found, int):
         raise _problem(f"found a pickled {type(found).__name__}", "a whole number")
     return found
+
+
+def _load_data(payload: bytes) -> object:
+    stream = io.BytesIO(payload)
+    return _load(stream, _Unpickler(stream, _NAMES))
 
 
 def _problem(found: str, expected: str) -> DatasetError:
@@ -93,9 +105,8 @@ class _Store(metaclass=_Sealed):
     """Stands for torch_geometric.data.storage.GlobalStorage."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """Stands for a function of torch or NumPy; frozen, so that a pickle cannot change it."""
+class _Function(NamedTuple):
+    """Stands for a function of torch or NumPy; a tuple, because a pickle can give a tuple no other state."""
 
     call: Callable[..., object]
 
@@ -103,21 +114,24 @@ class _Function:
         return self.call(*arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class _StorageType:
-    """Stands for torch.FloatStorage and the like."""
+class _StorageType(NamedTuple):
+    """Stands for torch.FloatStorage and the like; a tuple as above, because all files of a process share it."""
 
     dtype: np.dtype[np.generic]
 
 
 class _ScalarType(metaclass=_Sealed):
-    """Stands for numpy.dtype: the type of a scalar, of which only the code matters."""
+    """Stands for numpy.dtype: the type of a scalar, of which only the code matters. Each pickle makes its own."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.dtype = np.dtype(code) if code in {"f4", "f8", "i4", "i8"} else None
 
     def __setstate__(self, state: object) -> None:
-        """Byte order and layout; the codes above are little-endian."""
+        """Keep nothing: of byte order and layout, which NumPy writes here, only the codes' own are read."""
+        match state:
+            case (int(), "<" | "|", *_):
+                return
+        raise _problem("found a NumPy scalar of another byte order", "little-endian numbers")
 
 
 def _scalar(kind: _ScalarType, data: bytes) -> object:
@@ -131,15 +145,17 @@ def _tensor(storage: Array, offset: int, shape: tuple[int, ...], strides: tuple[
     """Return what torch._utils._rebuild_tensor_v2 makes of a storage, as a copy."""
     if not isinstance(storage, np.ndarray) or len(shape) != len(strides):
         raise _problem("found a tensor without storage or strides", "a view of a storage")
-    sizes, steps = np.array(shape, np.int64), np.array(strides, np.int64)
-    numbers = int(np.prod(sizes))
-    last = offset + int(((sizes - 1) * steps).sum())
-    if offset < 0 or (sizes < 0).any() or (steps < 0).any() or numbers > storage.size:
+    # Python's integers: those of NumPy overflow, and the view would then reach out of the storage.
+    first, *counts = map(operator.index, (offset, *shape))
+    steps = [operator.index(step) for step in strides]
+    numbers = math.prod(counts)
+    last = first + sum((count - 1) * step for count, step in zip(counts, steps, strict=True))
+    if min([first, *counts, *steps]) < 0 or numbers > storage.size:
         raise _problem(f"found a tensor of shape {shape} on {storage.size} numbers", "a view of a storage")
     if numbers and last >= storage.size:
         raise _problem(f"found a tensor that ends at number {last} of {storage.size}", "a view of a storage")
     item_bytes = storage.itemsize
-    view = np.lib.stride_tricks.as_strided(storage[offset:], shape, tuple(int(step) * item_bytes for step in steps))
+    view = np.lib.stride_tricks.as_strided(storage[first:], counts, [step * item_bytes for step in steps])
     return view.copy()
 
 
@@ -161,12 +177,16 @@ def _rebuild_data(cls: object, base: object, state: object) -> object:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows `_NAMES` and nothing else."""
+    """Knows some names and no other."""
+
+    def __init__(self, stream: io.BytesIO, names: Mapping[tuple[str, str], object]) -> None:
+        super().__init__(stream)
+        self._names = names
 
     def find_class(self, module_name: str, global_name: str) -> object:
         """Return the stand-in of a name."""
         try:
-            return _NAMES[module_name, global_name]
+            return self._names[module_name, global_name]
         except KeyError:
             raise _problem(
                 f"found the name {module_name}.{global_name} in a pickle", "a Data object of tensors and numbers"
@@ -176,16 +196,16 @@ class _Unpickler(pickle.Unpickler):
 class _StorageUnpickler(_Unpickler):
     """Reads the pickle of a storage, in which the storage itself is a persistent id."""
 
-    def __init__(self, stream: io.BytesIO) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: io.BytesIO, names: Mapping[tuple[str, str], object]) -> None:
+        super().__init__(stream, names)
         self.found: tuple[np.dtype[np.generic], str, int] | None = None
 
-    def persistent_load(self, pid: object) -> object:
+    def persistent_load(self, pid: object) -> None:
         """Remember type, key and count; the numbers follow after the pickles."""
         match pid:
             case ("storage", _StorageType(dtype), str(key), str(), int(count), None):
                 self.found = (dtype, key, count)
-                return self
+                return
         raise _problem("found a storage that is a view of another, or is none", "a storage with numbers of its own")
 
 
@@ -198,22 +218,18 @@ def _storage(data: object) -> Array:
     if not isinstance(data, bytes):
         raise _problem("found a storage without bytes", "bytes of torch.save")
     stream = io.BytesIO(data)
-    magic, protocol, system = (_load(stream, _Unpickler) for _ in range(3))
+    magic, protocol, system = (_load(stream, _Unpickler(stream, {})) for _ in range(3))
     if (magic, protocol) != (TORCH_MAGIC, TORCH_PROTOCOL):
         raise _problem(f"found magic number {magic!r} and protocol {protocol!r}", "a storage written by torch.save")
     if not isinstance(system, dict) or system.get("little_endian") is not True:
         raise _problem("found a storage of a big-endian machine", "little-endian numbers")
-    described: list[_StorageUnpickler] = []
-
-    def remember(source: io.BytesIO) -> _StorageUnpickler:
-        described.append(_StorageUnpickler(source))
-        return described[0]
-
-    _load(stream, remember)
-    keys = _load(stream, _Unpickler)
-    if not described[0].found or keys != [described[0].found[1]]:
+    # These pickles name nothing but the type of the storage, so that none can hold another storage.
+    described = _StorageUnpickler(stream, _STORAGE_TYPES)
+    _load(stream, described)
+    keys = _load(stream, _Unpickler(stream, {}))
+    if not described.found or keys != [described.found[1]]:
         raise _problem(f"found {keys!r} as keys of a storage", "the one key that its description has")
-    dtype, _, count = described[0].found
+    dtype, _, count = described.found
     (size,) = struct.unpack("<q", stream.read(8).ljust(8, b"\xff"))
     raw = stream.read()
     if size != count or len(raw) != count * dtype.itemsize:
@@ -221,10 +237,11 @@ def _storage(data: object) -> Array:
     return np.frombuffer(raw, dtype)
 
 
-def _load(stream: io.BytesIO, unpickler: Callable[[io.BytesIO], pickle.Unpickler]) -> object:
+def _load(stream: io.BytesIO, unpickler: pickle.Unpickler) -> object:
     """Read one pickle; whatever damage makes it do becomes a DatasetError."""
     try:
-        return unpickler(stream).load()
+        _check_instructions(stream)
+        return unpickler.load()
     except DatasetError:
         raise
     except MemoryError:
@@ -233,6 +250,31 @@ def _load(stream: io.BytesIO, unpickler: Callable[[io.BytesIO], pickle.Unpickler
         raise _problem(f"found a damaged pickle ({type(error).__name__}: {error})", "a whole Data object") from error
 
 
+def _check_instructions(stream: io.BytesIO) -> None:
+    """Refuse a pickle whose places in memory or calls are more than its own bytes explain, before it is run.
+
+    The unpickler makes room for the highest place that is named, and for counted bytes before it reads them
+    (Modules/_pickle.c, `_Unpickler_MemoPut` and `load_counted_binbytes`); `genops` raises ValueError when those bytes
+    are not there.
+    """
+    start, end = stream.tell(), stream.seek(0, io.SEEK_END)
+    stream.seek(start)
+    calls = 0
+    for instruction, argument, _ in pickletools.genops(stream):
+        if instruction.name in _SIZED and not (isinstance(argument, int) and 0 <= argument <= end - start):
+            raise _problem(
+                f"found {instruction.name} {argument} in a pickle of at most {end - start} bytes",
+                "no more places or bytes than it has",
+            )
+        calls += instruction.name in _CALLS
+    if calls > _MOST_CALLS:
+        raise _problem(f"found {calls} calls in a pickle", f"at most {_MOST_CALLS}")
+    stream.seek(start)
+
+
+_STORAGE_TYPES: dict[tuple[str, str], object] = {
+    ("torch", name): _StorageType(np.dtype(code)) for name, code in STORAGES.items()
+}
 _NAMES: dict[tuple[str, str], object] = {
     ("torch_geometric.data.data", "Data"): _Data,
     ("torch_geometric.data.storage", "GlobalStorage"): _Store,
@@ -250,5 +292,5 @@ _NAMES: dict[tuple[str, str], object] = {
     ("numpy", "dtype"): _ScalarType,
     ("numpy.core.multiarray", "scalar"): _Function(_scalar),
     ("numpy._core.multiarray", "scalar"): _Function(_scalar),
-    **{("torch", name): _StorageType(np.dtype(code)) for name, code in STORAGES.items()},
+    **_STORAGE_TYPES,
 }

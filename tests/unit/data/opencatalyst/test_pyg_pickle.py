@@ -3,13 +3,15 @@
 import os
 import pickle
 import pickletools
+import struct
+import tracemalloc
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hpcai.data.opencatalyst.pyg_pickle import read_count, read_data
+from hpcai.data.opencatalyst.pyg_pickle import _NAMES, STORAGES, read_count, read_data
 from hpcai.data.opencatalyst.pyg_writer import write_count, write_data
 from hpcai.errors import DatasetError
 
@@ -143,3 +145,86 @@ def test_a_tensor_larger_than_its_storage_is_refused() -> None:
     assert shape in payload
     with pytest.raises(DatasetError, match=r"tensor of shape \(200, 3\) on 6 numbers"):
         read_data(payload.replace(shape, wide))
+
+
+def test_strides_whose_sum_overflows_do_not_reach_out_of_the_storage() -> None:
+    """Four times 2^62 is 0 in 64 bits; NumPy then read far outside of the storage."""
+    payload = write_data({"pos": np.zeros((2, 2, 2, 2), np.uint8)})
+    strides, far = b"(K\x08K\x04K\x02K\x01t", b"(" + 4 * pickle.dumps(1 << 62, protocol=3)[2:-1] + b"t"
+    assert payload.count(strides) == 1
+    with pytest.raises(DatasetError, match="tensor that ends at number"):
+        read_data(payload.replace(strides, far))
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+STATES = {
+    "list": b"](K\x05K\x06e",
+    "dict": b"}" + text("call") + b"Ns",
+    "slots": b"N}(" + text("dtype") + b"N" + text("call") + b"Nu\x86",
+}
+
+
+def everything() -> list[dict[str, object]]:
+    arrays = {name: np.arange(3).astype(code) for name, code in STORAGES.items()}
+    files = ["pyg172_torch2.6.0", "pyg281_torch2.6.0", "odd_pyg172_torch2.6.0"]
+    return [read_data(write_data(arrays)), *(read_data((FOLDER / f"{name}.bin").read_bytes()) for name in files)]
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+@pytest.mark.parametrize("name", _NAMES, ids=".".join)
+def test_no_pickle_changes_how_later_ones_are_read(name: tuple[str, str], state: bytes) -> None:
+    """A state that replaced a storage's type made -3.25 read as 1.4e-320 in all later files of the process."""
+    before = everything()
+    stand_in = "c{}\n{}\n".format(*name).encode()
+    for attack in (stand_in + state + b"b", stand_in + b")\x81" + state + b"b", stand_in + b")R" + state + b"b"):
+        with suppress(DatasetError):
+            read_data(opcodes(attack))
+    np.testing.assert_equal(everything(), before)
+
+
+CALL = b"c_codecs\nencode\nq\x00" + text("x" * 100_000) + text("latin1") + b"\x86q\x01R"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Nr" + struct.pack("<I", 1 << 24),
+        b"Np%d\n" % (1 << 24),
+        b"\x8e" + struct.pack("<Q", 1 << 28),
+        b"\x96" + struct.pack("<Q", 1 << 28),
+        b"\x95" + struct.pack("<Q", 1 << 28) + b"N",
+        CALL + b"h\x00h\x01R" * 3000,
+    ],
+    ids=["LONG_BINPUT", "PUT", "BINBYTES8", "BYTEARRAY8", "FRAME", "calls"],
+)
+def test_a_small_pickle_takes_little_memory(body: bytes) -> None:
+    tracemalloc.start()
+    try:
+        for read in (read_data, read_count):
+            with pytest.raises(DatasetError):
+                read(opcodes(body))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 16e6
+
+
+def test_a_storage_holds_no_other_storage() -> None:
+    """Storages within storages took time that grows exponentially with the pickle's size."""
+    inner = write_data({"pos": np.zeros(2, np.float32)})
+    nested = b"ctorch.storage\n_load_from_bytes\nB" + struct.pack("<I", len(inner)) + inner + b"\x85R"
+    with pytest.raises(DatasetError, match=r"found the name torch_geometric\.data\.data\.Data in a pickle"):
+        read_data(opcodes(nested))
+
+
+def test_numbers_of_numpy_are_little_endian() -> None:
+    def scalar(order: str) -> bytes:
+        kind = b"cnumpy\ndtype\n" + text("i8") + b"\x85RK\x03" + text(order) + b"\x86b"
+        return opcodes(b"cnumpy.core.multiarray\nscalar\n" + kind + b"C\x08" + struct.pack("<q", 5) + b"\x86R")
+
+    assert read_count(scalar("<")) == 5
+    with pytest.raises(DatasetError, match="byte order"):
+        read_count(scalar(">"))

@@ -1,0 +1,70 @@
+"""Datasets of HDF5 whose numbers lie, all of them, in the file whose checksum is known."""
+
+import math
+from pathlib import Path
+
+import h5py
+
+from hpcai.errors import DatasetError
+
+_LINKS = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "an external link"}
+_PACK = "write the numbers into the file itself (h5repack, h5copy), from a source that you trust"
+_REPAIR = "copy the file again, or make the dataset again"
+
+
+def stored_dataset(opened: h5py.File, name: str, file: Path) -> h5py.Dataset | None:
+    """Return a dataset that is stored whole in the file, or None if there is none of that name.
+
+    What lies in other files may change while the checksum of this one stays, and HDF5 reads as zeros what was never
+    written: a writer that was stopped leaves such places.
+
+    Parameters
+    ----------
+    opened
+        The open file.
+    name
+        Path of the dataset from the root, such as ``climate/data``.
+    file
+        The file's name, for messages.
+
+    Raises
+    ------
+    DatasetError
+        If the path has a link other than a hard one, or the dataset is virtual, lies in external files, or was not
+        written completely.
+    """
+    found: h5py.HLObject = opened
+    place = ""
+    for part in name.split("/"):
+        place += f"/{part}"
+        # Asked of the link itself: everything else in h5py would open what it leads to.
+        if not isinstance(found, h5py.Group) or not found.id.links.exists(part.encode()):
+            return None
+        kind = found.id.links.get_info(part.encode()).type
+        if kind != h5py.h5l.TYPE_HARD:
+            link = _LINKS.get(kind, f"a link of type {kind}")
+            raise DatasetError(f"{file}: {place}: found {link}, expected the dataset itself; {_PACK}")
+        found = found[part]
+    if not isinstance(found, h5py.Dataset):
+        return None
+    _check_storage(found, f"{file}: {place}")
+    return found
+
+
+def _check_storage(dataset: h5py.Dataset, place: str) -> None:
+    if dataset.is_virtual:
+        raise DatasetError(f"{place}: found a virtual dataset, expected numbers in the file itself; {_PACK}")
+    if dataset.external:
+        name = dataset.external[0][0]
+        raise DatasetError(f"{place}: found numbers in the file {name!r}, expected them in the file itself; {_PACK}")
+    if dataset.chunks is None:
+        # What is compact lies in the header, and always counts as allocated.
+        written, expected = int(dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_ALLOCATED), 1
+    else:
+        written = dataset.id.get_num_chunks()
+        expected = math.prod(-(-count // chunk) for count, chunk in zip(dataset.shape, dataset.chunks, strict=True))
+    if written < expected:
+        raise DatasetError(
+            f"{place}: found {written} of {expected} blocks written, expected all; the rest would read as zeros: a "
+            f"writer was stopped; {_REPAIR}"
+        )
