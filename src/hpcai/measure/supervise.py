@@ -1,6 +1,5 @@
 """Measures one run: claim, attempt, launch, watch, record, publish."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.config.load import read_plan
+from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same
@@ -251,9 +251,8 @@ def collect_provenance(
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:
-    """Return the node-local folder of an attempt; ${TMPDIR} is /tmp where it is not set."""
-    os.environ.setdefault("TMPDIR", "/tmp")  # noqa: S108  POSIX's default of this variable
-    return Path(os.path.expandvars(plan.machine.storage.node_local)) / attempt
+    """Return the node-local folder of an attempt."""
+    return Path(scratch_path(plan.machine.storage.node_local)) / attempt
 
 
 def data_files(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:
