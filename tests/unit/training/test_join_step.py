@@ -16,7 +16,6 @@ from hpcai.training.join_step import (
 )
 from hpcai.training.rendezvous import ADDRESS
 
-
 NAMES = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_NODES")
 
 
