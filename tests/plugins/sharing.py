@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from hpcai.machine_lock import PLACE_VARIABLE
+
 # The tests of such a folder share a cluster.
 WHOLE_FOLDER = "slurm"
 USES_STUDY = re.compile(r"^def \w+\(.*\b(measured|five_study|tiny_study)\b", re.MULTILINE)
@@ -33,11 +35,15 @@ def find_share(file):
 
 
 def pytest_configure(config):
-    """Give each worker a folder for temporary files: what is timed on one machine waits for what has the same one."""
-    worker = getattr(config, "workerinput", None)
-    if worker:
-        folder = Path(tempfile.gettempdir(), f"hpcai-tests-{os.getuid()}-{worker['workerid']}")
-        folder.mkdir(exist_ok=True)
+    """Give each worker folders of its own: for temporary files, and to lock in the place of the machine.
+
+    Tests time nothing: they wait neither for those of another worker nor for a measurement, and none waits for them.
+    """
+    worker = getattr(config, "workerinput", {"workerid": "alone"})["workerid"]
+    folder = Path(tempfile.gettempdir(), f"hpcai-tests-{os.getuid()}-{worker}")
+    folder.mkdir(exist_ok=True)
+    os.environ[PLACE_VARIABLE] = str(folder)
+    if worker != "alone":
         os.environ["TMPDIR"], tempfile.tempdir = str(folder), None
 
 

@@ -7,12 +7,15 @@ import stat
 import subprocess
 from pathlib import Path
 
+from hpcai.machine_lock import PLACE_VARIABLE
+
 HERE = Path(__file__).parent
 NODES = ("n1", "n2", "n3")
 LEAST_CPUS = 2
 TASK_PROLOG = """\
 #!/bin/sh
 echo export TMPDIR={folder}/scratch
+echo export {lock}={folder}/scratch
 echo export OMPI_ALLOW_RUN_AS_ROOT=1
 echo export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 echo export OMPI_MCA_mpi_yield_when_idle=1
@@ -37,7 +40,7 @@ def write_settings(folder: Path, network: str) -> None:
     (folder / "etc/slurm.conf").write_text((HERE / "slurm.conf").read_text().format(**_fill_in(folder, network)))
     (folder / "etc/cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # the only plugin that asks for nothing
     (folder / "etc/hosts").write_text(_list_hosts(network))
-    (folder / "etc/task_prolog").write_text(TASK_PROLOG.format(folder=folder))
+    (folder / "etc/task_prolog").write_text(TASK_PROLOG.format(folder=folder, lock=PLACE_VARIABLE))
     (folder / "etc/task_prolog").chmod(0o755)
     (folder / "etc/gres.conf").write_text(f"NodeName=n3 Name=gpu Type=fake File={folder}/dev/gpu[0-1]\n")
     for number in range(2):

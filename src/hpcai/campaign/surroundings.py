@@ -1,19 +1,17 @@
 """What lies around the measurements: the controller, Snakemake's locks and markers, data, disks and the report."""
 
-import os
 import shutil
 import socket
-import tempfile
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from string import Template
 from typing import Literal
 
 import psutil
 
 from hpcai.campaign.note import Controller, PlannedDataset
+from hpcai.config.machine import scratch_path
 from hpcai.measure.holder import Life, life_here, life_in_slurm
 from hpcai.measure.publish import RECORD
 
@@ -109,8 +107,7 @@ def spaces(results: Path, node_local: str | None) -> tuple[Space, ...]:
 
 
 def _scratch(node_local: str) -> Space:
-    # As runs do: the folder of temporary files has a default of its own.
-    place = Template(node_local).safe_substitute({"TMPDIR": tempfile.gettempdir(), **os.environ})
+    place = scratch_path(node_local)
     if "$" in place:
         return Space("scratch", node_local, None, "its variable is not set here")
     folder = next((path for path in (Path(place), *Path(place).parents) if path.exists()), Path("/"))

@@ -18,6 +18,7 @@ from typing import IO
 import numpy as np
 
 from hpcai.characterise.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
+from hpcai.config.machine import scratch_path
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
@@ -116,8 +117,7 @@ class _NoStorageError(Exception):
 
 @contextmanager
 def _folder(name: str) -> Iterator[Path]:
-    os.environ.setdefault("TMPDIR", "/tmp")  # noqa: S108  POSIX's default of this variable
-    path = Path(os.path.expandvars(name))
+    path = Path(scratch_path(name))
     made = not path.exists()
     if made:
         path.mkdir()

@@ -1,5 +1,7 @@
 """One machine file describes one machine: nodes, devices, peaks with their source, links and storage."""
 
+import os
+from string import Template
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -194,3 +196,13 @@ class Machine(Settings):
         if self.device.kind == "gpu" and self.ranks_per_node > self.accelerators_per_node:
             raise ValueError("ranks_per_node is more than accelerators_per_node: one rank per accelerator at most")
         return self
+
+
+def scratch_path(node_local: str) -> str:
+    """Return the scratch folder that a machine file names, as it is for this user on this node.
+
+    ``${UID}`` is the user's number, which shells keep to themselves, and ``${TMPDIR}`` /tmp where it is not set (as in
+    POSIX); any other variable that is not set is left as it is.
+    """
+    known = {"TMPDIR": "/tmp", **os.environ, "UID": str(os.getuid())}  # noqa: S108  POSIX's default
+    return Template(node_local).safe_substitute(known)

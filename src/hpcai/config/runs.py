@@ -152,6 +152,9 @@ class RunPlan(Settings):
         fields["machine"].pop("software", None)
         # Where a profiler is changes nothing but the run that it looks into.
         fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
+        # Whose scratch folder it is changes nothing: a plan is the same with and without the number of its user.
+        storage = fields["machine"]["storage"]
+        storage["node_local"] = storage["node_local"].replace("-${UID}", "")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
 

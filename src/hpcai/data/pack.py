@@ -6,6 +6,8 @@ bytes lie, so that no rank has to read through an archive.
 """
 
 import logging
+import os
+import stat
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
@@ -158,6 +160,40 @@ def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
             f"{path}: found shards of a dataset with the digest {pack.manifest_digest[:16]}, expected "
             f"{manifest.digest[:16]} ({manifest.dataset}); pack the dataset again"
         )
+
+
+def require_shards(pack: PackManifest, path: Path) -> None:
+    """Check that the shards lie beside packed.json, as long as it says; their content is checked when it is unpacked.
+
+    Parameters
+    ----------
+    pack
+        What packed.json says.
+    path
+        That file.
+
+    Raises
+    ------
+    DatasetError
+        If a shard is missing, no file, or of another length: the first one is named, and how many there are.
+    """
+    problems = [problem for shard in pack.shards if (problem := _shard_problem(path.parent / shard.file, shard.bytes))]
+    if problems:
+        more = f" (and {len(problems) - 1} more of {len(pack.shards)} shards)" if problems[1:] else ""
+        raise DatasetError(f"{problems[0]}{more}; put back what is missing, or pack the dataset again")
+
+
+def _shard_problem(path: Path, expected_bytes: int) -> str:
+    """Return what is wrong with a shard; blank if nothing is."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return f"{path}: cannot be read ({error.strerror}), expected a shard of {expected_bytes} bytes"
+    if not stat.S_ISREG(found.st_mode):
+        return f"{path}: found no plain file, expected a shard of {expected_bytes} bytes"
+    if found.st_size != expected_bytes:
+        return f"{path}: found {found.st_size} bytes, expected a shard of {expected_bytes}"
+    return "" if os.access(path, os.R_OK) else f"{path}: may not be read, expected a shard that this user may read"
 
 
 def _tasks(split: Split, entries: Sequence[FileEntry], shards: int) -> Iterator[_Task]:

@@ -1,6 +1,5 @@
 """Measures one run: claim, attempt, launch, watch, record, publish."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,9 +10,10 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.config.load import read_plan
+from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import Manifest, read_manifest
-from hpcai.data.pack import PackManifest, read_pack, require_same
+from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
 from hpcai.errors import ResultsError, RunRefusedError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
@@ -125,6 +125,8 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
         If its folder cannot be written.
     LaunchError
         If the launcher, the machine's image or one of its modules is not there.
+    DatasetError
+        If its data or shards are missing or damaged: no attempt of it counts, and no record is published.
     """
     plan = read_plan(inputs.plan)
     require_modules(plan.machine.modules)
@@ -194,11 +196,25 @@ def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
         )
 
 
+def read_data(manifest_file: Path, pack_file: Path | None) -> tuple[Manifest, PackManifest | None]:
+    """Read what a run starts from, and check that its shards are there before any rank waits for them.
+
+    Raises
+    ------
+    DatasetError
+        If the manifests are missing or damaged or describe different data, or a shard is missing or of another length.
+    """
+    manifest = read_manifest(manifest_file)
+    if pack_file is None:
+        return manifest, None
+    pack = read_pack(pack_file)
+    require_same(pack, manifest, pack_file)
+    require_shards(pack, pack_file)
+    return manifest, pack
+
+
 def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, guard: Guard) -> RunRecord:
-    manifest = read_manifest(inputs.manifest)
-    pack = read_pack(inputs.pack) if inputs.pack else None
-    if pack and inputs.pack:
-        require_same(pack, manifest, inputs.pack)
+    manifest, pack = read_data(inputs.manifest, inputs.pack)
     write_allocation(attempt)
     ranks, scratch = Ranks.of(plan), scratch_folder(plan, attempt.name)
     folders = data_folders(inputs, manifest, pack)
@@ -251,9 +267,8 @@ def collect_provenance(
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:
-    """Return the node-local folder of an attempt; ${TMPDIR} is /tmp where it is not set."""
-    os.environ.setdefault("TMPDIR", "/tmp")  # noqa: S108  POSIX's default of this variable
-    return Path(os.path.expandvars(plan.machine.storage.node_local)) / attempt
+    """Return the node-local folder of an attempt."""
+    return Path(scratch_path(plan.machine.storage.node_local)) / attempt
 
 
 def data_files(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:

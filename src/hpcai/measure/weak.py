@@ -11,8 +11,6 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.data.manifest import read_manifest
-from hpcai.data.pack import read_pack, require_same
 from hpcai.errors import ConfigError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import publish
@@ -43,6 +41,7 @@ from hpcai.measure.supervise import (
     data_folders,
     page_cache_of,
     rank_program,
+    read_data,
     refuse_other_data,
     results_written,
     scratch_folder,
@@ -140,10 +139,7 @@ def _measure_together(
     """Measure all instances once and publish them; None if they were disturbed, and are to be repeated."""
     first, data = plans[0], Inputs(inputs.plans[0], inputs.manifest, inputs.pack)
     group = first.run_id.rsplit("/", 1)[0]
-    manifest = read_manifest(inputs.manifest)
-    pack = read_pack(inputs.pack) if inputs.pack else None
-    if pack and inputs.pack:
-        require_same(pack, manifest, inputs.pack)
+    manifest, pack = read_data(inputs.manifest, inputs.pack)
     shares = share_machine(first, launcher)
     name = attempt_name()
     with kept([_attempt_of(plan, folder, name) for plan in plans], guard.signals):

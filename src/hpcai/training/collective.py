@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hpcai.config.base import Compression
 from hpcai.config.runs import Point
+from hpcai.training.rendezvous import reveal_secret
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ def start(point: Point | None = None) -> Ranks:
     groups = (
         [hvd.ProcessSet(range(first, first + group)) for first in range(0, ranks, group)] if 1 < group < ranks else []
     )
+    reveal_secret(os.environ)
     hvd.init(process_sets=groups or None)
     _group.clear()
     if group > 1:

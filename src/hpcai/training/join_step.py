@@ -13,8 +13,8 @@ import psutil
 
 from hpcai.errors import LaunchError
 from hpcai.training.ending import run_and_leave
+from hpcai.training.rendezvous import ADDRESS
 
-RENDEZVOUS_ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 INTERFACE = "HOROVOD_GLOO_IFACE"
 
 
@@ -93,10 +93,10 @@ def main() -> NoReturn:
     program, variables = sys.argv[1:], horovod_variables(os.environ)
     if not program:
         raise LaunchError("join_step: found no program, expected one to start")
-    if RENDEZVOUS_ADDRESS not in os.environ:
-        raise LaunchError(f"join_step: found no {RENDEZVOUS_ADDRESS}, expected to be started by launch_nodes")
+    if ADDRESS not in os.environ:
+        raise LaunchError(f"join_step: found no {ADDRESS}, expected to be started by launch_nodes")
     if INTERFACE not in os.environ:
-        variables[INTERFACE] = interface_towards(os.environ[RENDEZVOUS_ADDRESS])
+        variables[INTERFACE] = interface_towards(os.environ[ADDRESS])
     os.environ.update(variables)
     os.execvp(program[0], program)  # noqa: S606  replaced on purpose: signals reach the rank itself
 

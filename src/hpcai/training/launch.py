@@ -1,15 +1,37 @@
-"""horovodrun without its check for Gloo: `python -m hpcai.training.launch -np 2 --gloo PROGRAM ...`.
+"""horovodrun with our rendezvous: `python -m hpcai.training.launch -np 2 --gloo PROGRAM ...`, on this node alone.
 
-horovodrun imports TensorFlow in a process of its own only to learn whether Horovod was built with Gloo. That takes
-longer than everything else it does; the ranks find out by themselves when they join.
+horovodrun's own rendezvous listens to every network. It also imports TensorFlow in a process of its own only to learn
+whether Horovod was built with Gloo. That takes longer than everything else it does; the ranks find out by themselves
+when they join.
 """
+
+import os
+from typing import Any
+
+from hpcai.training.rendezvous import LOOPBACK, SECRET, Rendezvous, new_secret
+
+
+class LoopbackRendezvous(Rendezvous):
+    """What horovodrun asks of a server."""
+
+    def __init__(self, verbose: int = 0) -> None:  # noqa: ARG002  the signature is Horovod's
+        super().__init__(LOOPBACK, os.environ[SECRET])
+
+    def init(self, slots: list[Any]) -> None:
+        """Say which ranks meet."""
+        self.expect(sorted({slot.hostname for slot in slots}), slots[0].local_size)
 
 
 def main() -> None:
     """Run horovodrun's command line."""
     # Imported only here: the process that Horovod spawns for each rank imports this module again.
-    from horovod.runner import launch
+    from horovod.runner import gloo_run, launch
+    from horovod.runner.common.util import env
 
+    os.environ[SECRET] = new_secret()
+    # Ranks inherit it. horovodrun would write it into their command line, which all users see.
+    env.IGNORE_REGEXES.add(SECRET)
+    gloo_run.RendezvousServer = LoopbackRendezvous
     launch.gloo_built = _assume_gloo
     launch.run_commandline()
 

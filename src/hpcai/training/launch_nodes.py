@@ -1,7 +1,7 @@
 """horovodrun over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
 
-horovodrun itself needs ssh between the nodes. Here one step of Slurm starts all ranks, and they meet at Horovod's own
-rendezvous server, which lives in this process as long as the step does.
+horovodrun itself needs ssh between the nodes. Here one step of Slurm starts all ranks, and they meet at a rendezvous
+server, which lives in this process as long as the step does.
 """
 
 import argparse
@@ -16,12 +16,11 @@ from contextlib import suppress
 from types import FrameType
 
 import psutil
-from horovod.runner.common.util.hosts import HostInfo, get_host_assignments
-from horovod.runner.http.http_server import RendezvousServer
 
 from hpcai.errors import LaunchError
 from hpcai.training.ending import leave, run_and_leave
-from hpcai.training.join_step import INTERFACE, RENDEZVOUS_ADDRESS, local_address_towards
+from hpcai.training.join_step import INTERFACE, local_address_towards
+from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_secret
 
 GLOO_TIMEOUT_S = 120
 """Horovod's own 30 s are little where many ranks start from one shared file system at once."""
@@ -45,13 +44,14 @@ def main() -> None:
     """Start the rendezvous and the step; end as the step does."""
     options = parse_arguments()
     hosts = options.hosts.split(",")
-    server = RendezvousServer()
+    address, secret = own_address(hosts), new_secret()
+    server = Rendezvous(address, secret)
     port = server.start()
-    slots = [HostInfo(host, options.ranks_per_node) for host in hosts]
-    server.init(get_host_assignments(slots, len(hosts) * options.ranks_per_node))
+    server.expect(hosts, options.ranks_per_node)
     meeting = {
-        RENDEZVOUS_ADDRESS: own_address(hosts),
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
+        ADDRESS: address,
+        PORT: str(port),
+        SECRET: secret,
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
     }

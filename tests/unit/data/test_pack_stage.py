@@ -17,7 +17,7 @@ from unit.data.data_samples import cut, flip_bit, small_cubes, write_dataset
 from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
-from hpcai.data.pack import pack_dataset, read_pack, require_same
+from hpcai.data.pack import pack_dataset, read_pack, require_same, require_shards
 from hpcai.data.stage import node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage
 from hpcai.data.tfrecord import read_records, write_records
@@ -143,6 +143,22 @@ def test_shards_of_other_data_are_refused(tmp_path, dataset):
     other = dataset.model_copy(update={"statistics": {"mean": (1.0,)}})
     with pytest.raises(DatasetError, match=r"packed.json: found shards of a dataset with the digest .*, expected"):
         require_same(packed, other, tmp_path / "packed.json")
+
+
+@pytest.mark.parametrize("harm", ["missing", "cut", "longer", "folder"])
+def test_shards_that_are_not_as_packed_are_found_before_they_are_read(tmp_path, dataset, harm):
+    packed = pack(dataset, tmp_path)
+    place = tmp_path / "packed/packed.json"
+    require_shards(packed, place)
+    shard = place.parent / packed.shards[-1].file
+    content = shard.read_bytes()
+    shard.unlink()
+    if harm == "folder":
+        shard.mkdir()
+    elif harm != "missing":
+        shard.write_bytes(content[:-1] if harm == "cut" else content + b"x")
+    with pytest.raises(DatasetError, match=shard.name):
+        require_shards(packed, place)
 
 
 def test_staging_shows_that_it_goes_on(tmp_path, dataset, monkeypatch):

@@ -10,13 +10,14 @@ import threading
 import time
 
 import pytest
+from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
-from hpcai.data.manifest import Manifest, write_manifest
+from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.disturbance import CoreUse, Quietness, Tolerance
-from hpcai.errors import ResultsError, RunInterruptedError, RunRefusedError
+from hpcai.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.measure import claim, launcher, supervise
 from hpcai.measure.attempts import earlier_attempts
 from hpcai.measure.interruption import Interruption
@@ -296,3 +297,18 @@ def test_a_run_whose_supervisor_stood_still_is_no_result(run):
     with pytest.raises(RunInterruptedError, match="stood still for 95 s: the times of this run mean nothing"):
         run.measure()
     assert is_left(run) == set()
+
+
+def test_a_missing_shard_is_an_error_and_no_record(run, tmp_path):
+    digest = read_manifest(run.inputs.manifest).digest
+    pack = make_pack(manifest_digest=digest)
+    file = tmp_path / "packed/packed.json"
+    file.parent.mkdir()
+    write_json(pack, file)
+    run.inputs = dataclasses.replace(run.inputs, pack=file)
+    with pytest.raises(DatasetError, match=pack.shards[0].file):
+        run.measure()
+    assert is_left(run) == set()
+    assert outcomes(run) == ["interrupted"]
+    (file.parent / pack.shards[0].file).write_bytes(bytes(pack.shards[0].bytes))
+    assert run.measure().outcome == "converged"

@@ -1,5 +1,7 @@
 """What a run's files and its launcher's end are made of."""
 
+import os
+
 from unit.record_factory import make_provenance, make_record
 
 from hpcai.data.manifest import Manifest
@@ -71,3 +73,15 @@ def test_equal_data_packed_twice_have_one_digest():
     assert digests[0] == digests[1]
     assert len({*digests}) == 3
     assert collect_provenance(make_record().plan, ["true"], manifest, None, "kept").pack_digest is None
+
+
+def test_scratch_belongs_to_the_user_and_the_plan_to_all(monkeypatch, tmp_path):
+    def with_scratch(text):
+        storage = PLAN.machine.storage.model_copy(update={"node_local": text})
+        return PLAN.model_copy(update={"machine": PLAN.machine.model_copy(update={"storage": storage})})
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    own = with_scratch("${TMPDIR}/x-${UID}")
+    assert scratch_folder(own, "a1") == tmp_path / f"x-{os.getuid()}" / "a1"
+    # What was measured before the number was there is not measured again.
+    assert own.digest == with_scratch("${TMPDIR}/x").digest != with_scratch("${TMPDIR}/y").digest

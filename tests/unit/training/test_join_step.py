@@ -10,11 +10,11 @@ import pytest
 from hpcai.errors import LaunchError
 from hpcai.training.join_step import (
     INTERFACE,
-    RENDEZVOUS_ADDRESS,
     horovod_variables,
     interface_towards,
     local_address_towards,
 )
+from hpcai.training.rendezvous import ADDRESS
 
 NAMES = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_NODES")
 
@@ -69,7 +69,7 @@ def run_task(environment: dict[str, str], *program: str) -> subprocess.Completed
 
 def test_the_program_starts_with_its_place_and_its_interface() -> None:
     show = f"import os; print(os.environ['HOROVOD_RANK'], os.environ['{INTERFACE}'])"
-    environment = {**task(1, 2, 0, 1, 2), RENDEZVOUS_ADDRESS: "127.0.0.1"}
+    environment = {**task(1, 2, 0, 1, 2), ADDRESS: "127.0.0.1"}
     found = run_task(environment, sys.executable, "-c", show)
     assert found.stdout.split() == ["1", interface_towards("127.0.0.1")]
     chosen = run_task({**environment, INTERFACE: "ib0"}, sys.executable, "-c", show)
@@ -79,4 +79,4 @@ def test_the_program_starts_with_its_place_and_its_interface() -> None:
 def test_a_task_without_a_meeting_place_says_so() -> None:
     found = run_task(task(1, 2, 0, 1, 2), "true")
     assert found.returncode == 1
-    assert f"hpcai.errors.LaunchError: join_step: found no {RENDEZVOUS_ADDRESS}" in found.stderr
+    assert f"hpcai.errors.LaunchError: join_step: found no {ADDRESS}" in found.stderr

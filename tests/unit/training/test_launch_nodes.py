@@ -29,16 +29,20 @@ def launcher(tmp_path: Path) -> list[str]:
 
 
 def test_ranks_are_told_where_they_meet(launcher: list[str]) -> None:
-    """A task gets from the rendezvous server what another has put there."""
+    """A task gets from the rendezvous server what another has put there, if it knows the secret."""
     code = """
         import os, http.client
-        place = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"], int(os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"])
+        from hpcai.training.rendezvous import reveal_secret
+        reveal_secret(os.environ)
+        place, _, path = os.environ["HOROVOD_GLOO_RENDEZVOUS_ADDR"].partition("/")
+        port = os.environ["HOROVOD_GLOO_RENDEZVOUS_PORT"]
         for method in ("PUT", "GET"):
-            connection = http.client.HTTPConnection(*place)
-            connection.request(method, "/global/0", body=b"here I am" if method == "PUT" else None)
+            connection = http.client.HTTPConnection(place)
+            body = b"here I am" if method == "PUT" else None
+            connection.request(method, f"/{path}:{port}/global/0", body=body)
             answer = connection.getresponse().read()
         names = ("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_TIMEOUT_SECONDS")
-        print(place[0], answer.decode(), *(os.environ[name] for name in names))
+        print(place.partition(":")[0], answer.decode(), *(os.environ[name] for name in names))
     """
     done = subprocess.run(
         [*launcher, sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True

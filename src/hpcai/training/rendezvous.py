@@ -1,0 +1,194 @@
+"""Where ranks meet over Gloo: a store of keys and values that lives as long as a launch, for those who know its secret.
+
+Horovod's own server listens at all addresses, lets everybody in, keeps whatever is sent and answers HEAD with facts of
+files. Horovod's client, which is part of its library, sends neither headers nor a scope of its own, so that the secret
+is the first part of each path: what the client is told as the server's address ends with it.
+"""
+
+import hmac
+import secrets
+import socketserver
+import threading
+from collections.abc import Mapping, MutableMapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+
+ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
+PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
+SECRET = "HPCAI_RENDEZVOUS_SECRET"  # noqa: S105  a name
+LOOPBACK = "127.0.0.1"
+BODY_LIMIT_BYTES = 16 << 20
+"""A rank sends its address once for each other rank: enough for 100,000 ranks."""
+VALUES_PER_RANK = 1000
+"""Each group of ranks meets for itself; a launch has far fewer groups."""
+REQUEST_LIMIT_S = 30
+_PARTS = 4
+"""Of a path: nothing, the secret, the scope and the key."""
+
+
+def new_secret() -> str:
+    """Return the secret of one launch."""
+    return secrets.token_hex(16)
+
+
+def reveal_secret(environment: MutableMapping[str, str]) -> None:
+    """Put the secret of this launch, if it has one, into the address that Horovod is told; before Horovod starts."""
+    secret = environment.pop(SECRET, "")
+    if secret:
+        # Horovod appends the port once more, to what is then a part of the path.
+        environment[ADDRESS] = f"{environment[ADDRESS]}:{environment[PORT]}/{secret}"
+
+
+def scope_sizes(hosts: Sequence[str], ranks_per_node: int) -> dict[str, int]:
+    """Return how many ranks meet in each of Horovod's scopes: all, those of a node, those of one place on each node."""
+    return {
+        "global": len(hosts) * ranks_per_node,
+        **{f"local_{host}": ranks_per_node for host in hosts},
+        **{f"cross_{place}": len(hosts) for place in range(ranks_per_node)},
+    }
+
+
+class Store:
+    """Keys and values by scope; a scope is empty again when all its ranks have met.
+
+    Parameters
+    ----------
+    sizes
+        How many ranks meet in the scopes that are known before.
+    """
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = dict(sizes)
+        self._limit = VALUES_PER_RANK * max(self._sizes.values(), default=1)
+        self._values: dict[str, dict[str, bytes]] = {}
+        self._finished: dict[str, set[str]] = {}
+        self._lock = threading.Lock()
+
+    def get(self, scope: str, key: str) -> bytes | None:
+        """Return a value; None if there is none yet."""
+        with self._lock:
+            return self._values.get(scope, {}).get(key)
+
+    def put(self, scope: str, key: str, value: bytes) -> bool:
+        """Keep a value; False if there are too many."""
+        with self._lock:
+            values = self._values.setdefault(scope, {})
+            if key not in values and sum(map(len, self._values.values())) >= self._limit:
+                return False
+            values[key] = value
+            return True
+
+    def finish(self, scope: str, key: str) -> None:
+        """Take note that a rank has met the others of a scope; in any other scope, forget a key."""
+        with self._lock:
+            if scope not in self._sizes:
+                self._values.get(scope, {}).pop(key, None)
+                return
+            finished = self._finished.setdefault(scope, set())
+            finished.add(key)
+            if len(finished) >= self._sizes[scope]:
+                self._values.pop(scope, None)
+                finished.clear()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET, PUT and DELETE of one value, and nothing else."""
+
+    timeout = REQUEST_LIMIT_S
+    server: "_Server"
+
+    def do_GET(self) -> None:
+        place = self._place()
+        if place is not None:
+            value = self.server.store.get(*place)
+            self._answer(HTTPStatus.NOT_FOUND if value is None else HTTPStatus.OK, value or b"")
+
+    def do_PUT(self) -> None:
+        place = self._place()
+        if place is None:
+            return
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()) or len(length) > len(str(BODY_LIMIT_BYTES)):
+            self._answer(HTTPStatus.LENGTH_REQUIRED)
+        elif int(length) > BODY_LIMIT_BYTES:
+            self._answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        else:
+            self._keep(place, int(length))
+
+    def do_DELETE(self) -> None:
+        place = self._place()
+        if place is not None:
+            self.server.store.finish(*place)
+            self._answer(HTTPStatus.OK)
+
+    def _keep(self, place: tuple[str, str], length: int) -> None:
+        try:
+            value = self.rfile.read(length)
+        except OSError:
+            self._answer(HTTPStatus.REQUEST_TIMEOUT)
+            return
+        if len(value) < length:
+            self._answer(HTTPStatus.BAD_REQUEST)
+        else:
+            is_kept = self.server.store.put(*place, value)
+            self._answer(HTTPStatus.OK if is_kept else HTTPStatus.INSUFFICIENT_STORAGE)
+
+    def _place(self) -> tuple[str, str] | None:
+        """Return scope and key that a request with the secret names; answer any other one and return None."""
+        parts = self.path.split("/")
+        told = parts[1].partition(":")[0] if len(parts) > 1 else ""
+        if not hmac.compare_digest(told.encode(), self.server.secret.encode()):
+            self._answer(HTTPStatus.FORBIDDEN)
+        elif len(parts) != _PARTS:
+            self._answer(HTTPStatus.BAD_REQUEST)
+        else:
+            return parts[2], parts[3]
+        return None
+
+    def _answer(self, status: HTTPStatus, value: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(value)))
+        self.end_headers()
+        self.wfile.write(value)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name is the library's
+        """Say nothing: the output is that of the ranks."""
+
+
+class _Server(socketserver.ThreadingTCPServer):
+    """Listens at one address."""
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def __init__(self, address: str, secret: str) -> None:
+        super().__init__((address, 0), _Handler)
+        self.secret, self.store = secret, Store({})
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that went away: it tries again, or is no rank."""
+
+
+class Rendezvous:
+    """The server of one launch.
+
+    Parameters
+    ----------
+    address
+        Where it listens: the loopback address, or that of the network between the nodes.
+    secret
+        What each request has to know, see `new_secret`.
+    """
+
+    def __init__(self, address: str, secret: str) -> None:
+        self._address, self._secret = address, secret
+
+    def start(self) -> int:
+        """Listen; return the port."""
+        self._server = _Server(self._address, self._secret)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return int(self._server.server_address[1])
+
+    def expect(self, hosts: Sequence[str], ranks_per_node: int) -> None:
+        """Say which ranks meet."""
+        self._server.store = Store(scope_sizes(hosts, ranks_per_node))
