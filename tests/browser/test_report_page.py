@@ -144,7 +144,7 @@ def test_theme_is_chosen_and_remembered(page: Page) -> None:
 def test_definition_opens_in_place_and_closes(page: Page) -> None:
     page.click("#answer thead a.definition >> nth=3")
     dialog = page.locator("#definition")
-    assert "Student t interval" in dialog.inner_text()
+    assert "95 % interval" in dialog.inner_text()
     page.keyboard.press("Escape")
     assert not dialog.is_visible()
 

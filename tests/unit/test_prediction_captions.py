@@ -42,7 +42,7 @@ STUDIES = {"full": make_tables, "nasty": lambda: make_tables(NASTY), "empty": di
 
 
 def render(name: str, tables: Tables | None, **wildcards: str) -> str:
-    summary: dict[str, Any] = {"notice": "not a valid_result", "interval_level": 0.95}
+    summary: dict[str, Any] = {"notice": "not a valid_result", "interval_level": 0.95, "interval": "95 % interval"}
     if tables is not None:
         summary["prediction"] = {key: json.loads(frame.to_json(orient="records")) for key, frame in tables.items()}
     snakemake = SimpleNamespace(config={"summary": summary}, wildcards=SimpleNamespace(**wildcards))

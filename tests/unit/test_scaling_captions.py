@@ -37,7 +37,7 @@ def tables(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def render(name: str, tables: dict[str, pd.DataFrame] | None, **wildcards: str) -> str:
-    summary: dict[str, Any] = {"notice": "not a valid_result", "interval_level": 0.95}
+    summary: dict[str, Any] = {"notice": "not a valid_result", "interval_level": 0.95, "interval": "95 % interval"}
     if tables is not None:
         summary["scoring"] = {key: json.loads(frame.to_json(orient="records")) for key, frame in tables.items()}
     snakemake = SimpleNamespace(config={"summary": summary}, wildcards=SimpleNamespace(**wildcards))

@@ -141,7 +141,7 @@ SCORE_TABLES = [
     *["roofline_points", "roofline_ceilings", "roofline_moves"],
     *["published_points", "published_ceilings", "published_moves"],
     *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],
-    *["declared", "declared_checks", "ranking"],
+    *["declared", "declared_checks", "declared_breakdowns", "ranking"],
     *["comparison", "changes", "history"],
 ]
 
@@ -269,14 +269,6 @@ def said_of_predictions(_wildcards):
     return expand(
         "results/tables/{table}.parquet",
         table=[table for table in SAID_OF_PREDICTIONS if table in shown],
-    )
-
-
-def tables_of_figure(wildcards):
-    """Tables that a figure is drawn from."""
-    return expand(
-        "results/tables/{table}.parquet",
-        table=catalogue.FIGURES[wildcards.figure].tables,
     )
 
 

@@ -264,24 +264,24 @@ use rule show_runs as show_published with:
         "logs/show_published.log",
 
 
-# Each as soon as its tables are there: what was interrupted is shown as far as it came.
-use rule show_runs as show_predictions with:
-    input:
-        tables_of_figure,
-    output:
-        figures=[
-            report(
-                "results/figures/{figure}.svg",
-                caption="../../reports/captions/{figure}.rst",
-                category="Predictions",
-                labels=lambda wildcards: {
-                    "figure": catalogue.FIGURES[wildcards.figure].title
-                },
-            )
-        ],
-    log:
-        "logs/show_predictions/{figure}.log",
-    wildcard_constraints:
-        figure="|".join(
-            name for name, one in catalogue.FIGURES.items() if one.stage == "predict"
-        ),
+# Each as soon as its tables are there: what was interrupted is shown as far as it came. A rule for each figure, because
+# Snakemake fills no wildcard into the name of a caption.
+for _name, _figure in catalogue.FIGURES.items():
+    if _figure.stage != "predict":
+        continue
+
+    rule:
+        name:
+            f"show_{_name}"
+        input:
+            expand("results/tables/{table}.parquet", table=_figure.tables),
+        output:
+            figures=[listed(f"results/figures/{_name}.svg", _figure, _figure.title)],
+        log:
+            f"logs/show_predictions/{_name}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        params:
+            library=PLOT_LIBRARY,
+        script:
+            "../scripts/show_stage.py"

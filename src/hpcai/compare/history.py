@@ -25,7 +25,7 @@ HISTORY_COLUMNS = (
 )  # fmt: skip
 """One row per result, point and measure. `number` counts the results from 1 in the order of their first start.
 
-`value` is the arithmetic mean of the runs with its 95 % t interval `low`, `high`; `previous` and `best` name the folder
+`value` is the arithmetic mean of the runs with its interval `low`, `high`; `previous` and `best` name the folder
 of the last comparable result before that has this value, and of the best one up to this. `series` is the number of the
 result with which the comparable ones begin; `verdict` is that of `hpcai regress` against the previous result, "new"
 without one; `remark` says where a series shifts its level.

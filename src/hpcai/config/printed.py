@@ -18,11 +18,9 @@ Quantity = Literal[
     "flop_per_sample", "profiled_flop_per_sample", "flop_per_parameter", "flop_per_byte",
     "quality_coefficient_ratio", "implied_quality", "peak_ratio", "fp32_peak_ratio", "gain_ratio", "efficiency_ratio",
     "ceiling_flop_per_s", "coefficient_gain_ratio", "negotiation_ratio", "negotiation_gain_ratio",
-    "negotiation_share_gain_ratio", "wait_s", "other_ratio",
+    "negotiation_share_gain_ratio", "wait_s", "exchange_ratio", "other_ratio",
 ]  # fmt: skip
 """What is compared with a printed number: see `hpcai.metrics.declared_checks`."""
-QUOTED: tuple[Quantity, ...] = ("negotiation_ratio", "wait_s")
-"""Quantities of which a file holds the number alone and nothing that it follows from: they are quoted, not computed."""
 AGAINST: tuple[Quantity, ...] = (
     "gain_ratio", "efficiency_ratio", "negotiation_gain_ratio", "negotiation_share_gain_ratio",
 )  # fmt: skip

@@ -5,6 +5,7 @@ source prints and what follows from its own inputs are told apart: the inputs ar
 under `printed` with the tolerance at which they are expected to come out again.
 """
 
+import math
 from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
@@ -157,20 +158,45 @@ class QualityGain(Settings):
     printed: tuple[Printed, ...] = ()
 
 
-class Breakdown(Settings):
-    """A published breakdown of time; shares that are left out become "other".
+Share = Annotated[float, Field(gt=0, le=1)]
 
-    Shares, sum and wait stand as the document has them, without the parts that they follow from.
-    """
+
+class Breakdown(Settings):
+    """A published breakdown of time: times of its parts, or shares of the whole, of which the rest is "other"."""
 
     name: Name
     title: Sentence
-    shares: dict[str, Annotated[float, Field(gt=0, le=1)]] = Field(description="Ratios of the whole.")
-    total_s: Seconds | None = None
-    wait_s: Seconds | None = None
+    parts_s: dict[str, Seconds] = Field(default={}, description="Time of each part; their sum is the whole.")
+    part_shares: dict[str, Share] = Field(default={}, description="Ratios of the whole, where no times are given.")
+    waits: tuple[str, ...] = Field(default=(), description="Parts that are waiting.")
+    exchange: tuple[str, ...] = Field(default=(), description="Parts that move data between devices.")
+    instructions_per_cycle: dict[str, Positive] = Field(default={}, description="Of the parts that it is given for.")
+    dram_utilisation: dict[str, Positive] = Field(default={}, description="The profiler's scale of 0 to 10.")
+    device_busy_ratio: Share | None = Field(default=None, description="Overall utilisation of the devices.")
     where: Sentence
     printed: tuple[Printed, ...] = ()
     note: Text = ""
+
+    @model_validator(mode="after")
+    def _names_its_parts(self) -> "Breakdown":
+        if bool(self.parts_s) == bool(self.part_shares):
+            raise ValueError("either 'parts_s' or 'part_shares'")
+        named = [*self.waits, *self.exchange, *self.instructions_per_cycle, *self.dram_utilisation]
+        unknown = sorted(set(named) - set(self.shares))
+        if unknown:
+            raise ValueError(f"no such part: {', '.join(unknown)}; the parts are {', '.join(self.shares)}")
+        return self
+
+    @property
+    def total_s(self) -> float | None:
+        """The whole time [s]; None where shares alone are given."""
+        return math.fsum(self.parts_s.values()) if self.parts_s else None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The share of each part, as given or from the times."""
+        total_s = self.total_s
+        return {name: time_s / total_s for name, time_s in self.parts_s.items()} if total_s else dict(self.part_shares)
 
 
 class Published(Settings):

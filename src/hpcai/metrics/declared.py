@@ -36,7 +36,7 @@ def declared_rate(result: PublishedResult, published: Published) -> DeclaredRate
     Returns
     -------
     DeclaredRate
-        From the throughput and the work of a sample (HPC AI500 V2.0, 4.2) where both are declared; else as declared;
+        From the throughput and the work of a sample (HPC AI500 V2.0, 8.2) where both are declared; else as declared;
         else from the declared parts; else the work of all epochs over the declared time. NaN where none of these is.
     """
     workload = published.workloads[result.workload]

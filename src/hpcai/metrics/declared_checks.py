@@ -1,7 +1,4 @@
-"""Computes again what a source prints although it follows from its own numbers, and says whether both agree.
-
-What does not follow from numbers that are at hand is quoted: compared, but never called computed.
-"""
+"""Computes again what a source prints although it follows from its own numbers, and says whether both agree."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.config.printed import QUOTED, Printed, unit_of
+from hpcai.config.printed import Printed, unit_of
 from hpcai.config.published import (
     Breakdown,
     Published,
@@ -25,14 +22,19 @@ from hpcai.metrics.scaling_law import parallel_efficiency
 from hpcai.metrics.vflops import implied_quality, quality_coefficient, valid_rate
 
 CHECK_COLUMNS = (
-    "origin", "result", "quantity", "unit", "against", "basis", "computed", "quoted", "printed", "ratio", "tolerance",
-    "agrees", "expected", "where", "found", "note",
+    "origin", "result", "quantity", "unit", "against", "computed", "printed", "ratio", "tolerance", "agrees",
+    "expected", "where", "found", "note",
 )  # fmt: skip
-"""One row for each printed number. `basis` says whether it is compared with what follows from the file's inputs
-(`computed`) or with a second number of the same document (`quoted`, nothing is computed); `ratio` is that number over
-`printed`, `tolerance` the words of what is allowed; `expected` is False where the source is known to contradict itself,
-which `note` explains."""
-RECOMPUTED, NOT_RECOMPUTED = "computed", "quoted, not recomputed"
+"""One row for each printed number: `computed` follows from the file's inputs, `ratio` is it over `printed`, `tolerance`
+says what is allowed; `expected` is False where the source is known to contradict itself, which `note` explains."""
+BREAKDOWN_COLUMNS = (
+    "origin", "breakdown", "part", "time_s", "share_ratio", "instructions_per_cycle", "dram_utilisation",
+    "device_busy_ratio", "where", "note",
+)  # fmt: skip
+"""One row for each part of a published breakdown. `share_ratio` is computed where times are given;
+`dram_utilisation` is the profiler's scale of 0 to 10; `device_busy_ratio` holds for the whole breakdown."""
+NEGOTIATION = "NEGOTIATE_ALLREDUCE"
+"""The phase of Horovod's exchange in which ranks agree on what is ready."""
 OTHER = "other"
 GRADIENT_BYTES = 4
 """Bytes of a gradient in single precision, for the intensities of Table 5."""
@@ -51,11 +53,42 @@ def check_declared(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``CHECK_COLUMNS``. What cannot be computed is NaN and does not agree. Numbers without inputs (waits and the
-        share of negotiation of HPC AI500 V2.0, Table 12) are quoted, not recomputed.
+        ``CHECK_COLUMNS``. What cannot be computed is NaN and does not agree.
     """
     rows = [_compare(published.name, *each) for each in _all_printed(published)]
     return pd.DataFrame(rows, columns=list(CHECK_COLUMNS))
+
+
+def declared_breakdowns(published: Published) -> pd.DataFrame:
+    """Return the parts of every breakdown of a file.
+
+    Parameters
+    ----------
+    published
+        The file.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``BREAKDOWN_COLUMNS``, a row for each part; what the source does not give is NaN.
+    """
+    rows = [
+        {
+            "origin": published.name,
+            "breakdown": each.title,
+            "part": part,
+            "time_s": each.parts_s.get(part, _NAN),
+            "share_ratio": share,
+            "instructions_per_cycle": each.instructions_per_cycle.get(part, _NAN),
+            "dram_utilisation": each.dram_utilisation.get(part, _NAN),
+            "device_busy_ratio": each.device_busy_ratio or _NAN,
+            "where": each.where,
+            "note": each.note,
+        }
+        for each in published.breakdowns
+        for part, share in each.shares.items()
+    ]
+    return pd.DataFrame(rows, columns=list(BREAKDOWN_COLUMNS))
 
 
 def complete_shares(shares: Mapping[str, float]) -> dict[str, float]:
@@ -104,7 +137,6 @@ def largest_base_quality(gain: float, coefficient: float, exponent: float) -> fl
 
 
 def _compare(origin: str, name: str, printed: Printed, compute: Compute) -> dict[str, Any]:
-    quoted = printed.quantity in QUOTED
     value = compute(printed)
     return {
         "origin": origin,
@@ -112,9 +144,7 @@ def _compare(origin: str, name: str, printed: Printed, compute: Compute) -> dict
         "quantity": printed.quantity,
         "unit": unit_of(printed.quantity),
         "against": printed.against or "",
-        "basis": NOT_RECOMPUTED if quoted else RECOMPUTED,
-        "computed": _NAN if quoted else value,
-        "quoted": value if quoted else _NAN,
+        "computed": value,
         "printed": _NAN if printed.value is None else printed.value,
         "ratio": value / printed.value if printed.value else _NAN,
         "tolerance": _say_tolerance(printed),
@@ -229,15 +259,17 @@ def _for_gain(gain: QualityGain, published: Published) -> Compute:
 def _for_breakdown(breakdown: Breakdown, published: Published) -> Compute:
     def compute(printed: Printed) -> float:
         other = next((each for each in published.breakdowns if each.name == printed.against), breakdown)
-        share, other_share = (each.shares.get("negotiation", _NAN) for each in (breakdown, other))
+        shares = breakdown.shares
+        share, other_share = (each.shares.get(NEGOTIATION, _NAN) for each in (breakdown, other))
         total_s, other_total_s = (each.total_s or _NAN for each in (breakdown, other))
         return _pick(
             {
-                "wait_s": lambda: breakdown.wait_s or _NAN,
+                "wait_s": lambda: math.fsum(breakdown.parts_s.get(each, _NAN) for each in breakdown.waits),
                 "negotiation_ratio": lambda: share,
                 "negotiation_gain_ratio": lambda: share * total_s / (other_share * other_total_s),
                 "negotiation_share_gain_ratio": lambda: share / other_share,
-                "other_ratio": lambda: complete_shares(breakdown.shares)[OTHER],
+                "exchange_ratio": lambda: math.fsum(shares[each] for each in breakdown.exchange),
+                "other_ratio": lambda: complete_shares(shares)[OTHER],
             }
         )(printed)
 

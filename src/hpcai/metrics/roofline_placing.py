@@ -14,6 +14,9 @@ NEEDED = {
     "rate_flop_per_s": "no rate: no run trained to its end, or its work is not known",
     "flop_per_step": "the work of a step is not known",
 }
+FAR_BELOW_RATIO = 0.1
+"""Below this share of its roof a point says nothing of what would hold it there."""
+OVERHEAD = "overhead: far below both roofs"
 ALONE = "one participant exchanges nothing"
 NO_COUNTERS = "not measured: no hardware counters, and no memory traffic was modelled from the compiled step"
 
@@ -52,9 +55,10 @@ def _place(row: Row) -> Row:
         "communication_roof_flop_per_s": slope,
         "roof_flop_per_s": roof,
         "ridge_flop_per_byte": ridge_point(compute, participants * link),
-        "bound": "computation" if slope >= compute else ("memory" if row["scope"] == MEMORY else "communication"),
         "roof_ratio": float(row["rate_flop_per_s"]) / roof,
     }
+    lower = "computation" if slope >= compute else ("memory" if row["scope"] == MEMORY else "communication")
+    placed["bound"] = lower if placed["roof_ratio"] >= FAR_BELOW_RATIO else OVERHEAD
     above = placed["roof_ratio"] > 1 + TOLERANCE_RATIO
     return {**placed, "status": REFUSED if above else DRAWN, "reason": _say_above(placed) if above else ""}
 

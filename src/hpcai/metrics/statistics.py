@@ -14,6 +14,10 @@ FEWEST_TO_DROP = 3
 """With fewer runs nothing is left, or nothing between the extremes, after dropping fastest and slowest."""
 FEWEST_PAIRS = 3
 """Two pairs have one degree of freedom, with which an interval is wider than that of unpaired values."""
+FEWEST_FOR_INTERVAL = 5
+"""Of fewer values an interval would rest on a guess of their distribution: their range is told instead."""
+INTERVAL = f"{100 * LEVEL:.0f} % interval, range below {FEWEST_FOR_INTERVAL}"
+"""What stands beside a mean (:func:`mean_interval`), in the words of legends, captions and definitions."""
 NOT_MEASURED = "not measured"
 
 _NAN = float("nan")
@@ -112,30 +116,34 @@ def median(values: Iterable[float]) -> float:
 
 
 def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
-    """Return the arithmetic mean with its Student t interval.
+    """Return the arithmetic mean of positive values with an interval that is positive, too.
 
     Parameters
     ----------
     values
-        One value per run [any unit]; NaN is left out.
+        One value per run [any unit]; NaN is left out. Times, rates, energies: what cannot be negative.
     level
         Confidence level of the interval, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``mean +- t(level, n - 1) * sd / sqrt(n)``; bounds are NaN for fewer than two runs.
+        ``mean * exp(-+ t(level, n - 1) * sd / (mean * sqrt(n)))``: the delta method on the logarithm, Student's t. Of
+        fewer than :data:`FEWEST_FOR_INTERVAL` runs, or of values that are not all positive, the bounds are the lowest
+        and the highest value; they are NaN for fewer than two runs.
     """
     measured = finite(values)
     n = len(measured)
-    method = f"arithmetic mean, {level:.0%} t interval"
+    method = f"arithmetic mean, {level:.0%} interval (delta method on the logarithm, Student's t)"
     if n == 0:
         return Estimate(_NAN, _NAN, _NAN, 0, method, NOT_MEASURED)
     mean = float(measured.mean())
     if n == 1:
         return Estimate(mean, _NAN, _NAN, 1, method, "one run: no interval")
-    half = float(stats.t.ppf(0.5 + level / 2, n - 1) * measured.std(ddof=1) / math.sqrt(n))
-    return Estimate(mean, mean - half, mean + half, n, method)
+    if n < FEWEST_FOR_INTERVAL or measured.min() <= 0:
+        return Estimate(mean, float(measured.min()), float(measured.max()), n, f"arithmetic mean, range of {n} runs")
+    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1) * measured.std(ddof=1) / (mean * math.sqrt(n))))
+    return Estimate(mean, mean / factor, mean * factor, n, method)
 
 
 def ratio_interval(numerator: Iterable[float], denominator: Iterable[float], level: float = LEVEL) -> Estimate:

@@ -7,7 +7,7 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.config.published import Published
 from hpcai.metrics.declared import declared_scores
-from hpcai.metrics.declared_checks import check_declared
+from hpcai.metrics.declared_checks import check_declared, declared_breakdowns
 from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
 from hpcai.metrics.joining import join_tables
 from hpcai.metrics.ranking import rank_results
@@ -102,4 +102,9 @@ def ranking_tables(scores: Sequence[pd.DataFrame], published: Sequence[Published
     joined = join_tables(scores)
     declared = join_tables([joined.head(0), *map(declared_scores, published)])
     checks = join_tables([check_declared(one) for one in published])
-    return {"declared": declared, "declared_checks": checks, "ranking": rank_results(join_tables([joined, declared]))}
+    return {
+        "declared": declared,
+        "declared_checks": checks,
+        "declared_breakdowns": join_tables([declared_breakdowns(one) for one in published]),
+        "ranking": rank_results(join_tables([joined, declared])),
+    }

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.metrics.scales import OUTCOMES
-from hpcai.metrics.statistics import LEVEL
+from hpcai.metrics.statistics import INTERVAL, LEVEL
 from hpcai.metrics.validity import label_result, split_reasons
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
@@ -53,6 +53,7 @@ def summarise_study(
         "versions": _collect(record.provenance.software for record in records),
         "method": "measured",
         "interval_level": LEVEL,
+        "interval": INTERVAL,
         "results": results,
         "verdict": _verdict(runs, results, verdicts),
         "verdicts": verdicts,

@@ -18,7 +18,7 @@ def run_rate(samples_per_s_per_process: float, processes: float, flop_per_sample
     Returns
     -------
     float
-        ``N R C`` (HPC AI500 V2.0, 4.2); NaN where an input is NaN.
+        ``N R C`` (HPC AI500 V2.0, 8.2); NaN where an input is NaN.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
     Returns
     -------
     float
-        ``(quality / target) ** exponent`` (HPC AI500 V2.0, 4.2, "penalty coefficient"): more than 1 for a quality
+        ``(quality / target) ** exponent`` (HPC AI500 V2.0, 5.4.1, "penalty coefficient"): more than 1 for a quality
         above its target; NaN where an input is NaN.
 
     Raises
@@ -105,7 +105,7 @@ def valid_rate(
     Returns
     -------
     float
-        ``FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 4.2); NaN where an input is NaN.
+        ``FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 5.4.1); NaN where an input is NaN.
 
     Raises
     ------

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.statistics import INTERVAL
 from hpcai.plots import theme
 
 NO_END = "no run trained to its end"
@@ -33,7 +34,7 @@ def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
             figure,
             {
                 "one run": theme.key_line("#0173b2", "o", ""),
-                "mean, 95 % t interval": theme.key_line("#222222", "D"),
+                f"mean, {INTERVAL}": theme.key_line("#222222", "D"),
                 "ideal: base scale\ntimes ranks": theme.key_line(theme.IDEAL_COLOUR, style="--"),
             },
         )

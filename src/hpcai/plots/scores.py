@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from hpcai.metrics.statistics import INTERVAL
 from hpcai.metrics.words import RATES
 from hpcai.plots import theme
 
@@ -174,7 +175,7 @@ def _legend(palette: dict[str, theme.Colour]) -> dict[str, Line2D]:
     dark = theme.TARGET_COLOUR
     return {
         **variants,
-        "score, 95 % t interval\nof all trials": theme.key_line(dark, "D"),
+        f"score; of all trials:\n{INTERVAL}": theme.key_line(dark, "D"),
         "trial, kept": theme.key_line(dark, "o", ""),
         "trial, dropped": theme.key_line(dark, "x", ""),
         "FLOPS beside VFLOPS": theme.key_line(dark, "_", ""),

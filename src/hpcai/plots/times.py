@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from hpcai.metrics.statistics import INTERVAL
 from hpcai.plots import theme
 
 SHARES = {
@@ -99,7 +100,7 @@ def _spread(count: int) -> NDArray[np.float64]:
 def _time_legend(runs: pd.DataFrame) -> dict[str, Line2D]:
     entries = {
         "one converged run": theme.key_line("#444444", "o", ""),
-        "mean of the converged\nruns, 95 % t interval": theme.key_line("#222222", "D", "-"),
+        f"mean of the converged\nruns, {INTERVAL}": theme.key_line("#222222", "D", "-"),
     }
     if runs["time_to_train_s"].isna().any():
         entries["run without a time\n(did not converge)"] = theme.key_line("#444444", "x", "")

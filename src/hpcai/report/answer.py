@@ -40,9 +40,7 @@ def make_answer(material: Material) -> pd.DataFrame:
         return scales
     answer = scales.assign(
         converged=[f"{row.n_ok}/{row.n}" for row in scales.itertuples()],
-        base_note=[
-            "is the base" if row.scale == row.baseline else f"base\u00a0{row.baseline}" for row in scales.itertuples()
-        ],
+        base_note=[_say_base(row) for row in scales.to_dict("records")],
         disturbed_note=[_say_disturbed(row) for row in scales.to_dict("records")],
         valid=[_say_valid(row) for row in scales.to_dict("records")],
         runs_folder=[f"results/runs/{row.benchmark}/{row.variant}/{row.scale}" for row in scales.itertuples()],
@@ -95,6 +93,13 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
     for row in rows:
         first.setdefault((row["benchmark"], row["variant"], row["topic"]), row)
     return [row for row in first.values() if row["sentence"] and not row["sentence"].startswith("Nothing")]
+
+
+def _say_base(row: Mapping[Any, Any]) -> str:
+    """Return what an efficiency is relative to; a variant that was measured at one scale has none."""
+    if math.isnan(row["train_rate_efficiency_ratio"]):
+        return ""
+    return "is the base" if row["scale"] == row["baseline"] else f"base\u00a0{row['baseline']}"
 
 
 def _say_disturbed(row: Mapping[Any, Any]) -> str:

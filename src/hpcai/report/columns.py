@@ -67,8 +67,12 @@ RANKING = (
     *plain("ratio_to_first", "quality", "exponent", "valid", "reason", "note", "source"),
 )  # fmt: skip
 DECLARED_CHECKS = plain(
-    "origin", "result", "quantity", "basis", "computed", "quoted", "printed", "ratio", "tolerance", "agrees",
+    "origin", "result", "quantity", "computed", "printed", "ratio", "tolerance", "agrees",
     "expected", "note", "where",
+)  # fmt: skip
+DECLARED_BREAKDOWNS = plain(
+    "origin", "breakdown", "part", "time_s", "share_ratio", "instructions_per_cycle", "dram_utilisation",
+    "device_busy_ratio", "where", "note",
 )  # fmt: skip
 ROOFLINE_POINTS = (
     Column(POINT), *plain("scope", "participants"), Column("intensity_flop_per_byte", reason="reason"),

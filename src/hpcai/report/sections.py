@@ -38,6 +38,7 @@ STUDY_SECTIONS = (
                 first=("status", "drawn"),
             ),
             TableSpec("declared_checks", "Whether published numbers come out again", columns.DECLARED_CHECKS),
+            TableSpec("declared_breakdowns", "Published breakdowns of time", columns.DECLARED_BREAKDOWNS),
         ),
         level=3,
     ),

@@ -93,8 +93,8 @@ BAD = [
     (printed(consistent=False), r"a contradiction of the source .* needs a note"),
     ({"results": SMALL["results"] * 2}, r"results: each name once, found twice: one"),
     (
-        {"breakdowns": [{"name": "b", "title": "b", "where": "t", "shares": {"a": 1.2}}]},
-        r"breakdowns.0.shares.a: found 1.2",
+        {"breakdowns": [{"name": "b", "title": "b", "where": "t", "part_shares": {"a": 1.2}}]},
+        r"breakdowns.0.part_shares.a: found 1.2",
     ),
 ]
 

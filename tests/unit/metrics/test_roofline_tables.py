@@ -25,7 +25,7 @@ from hpcai.metrics.roofline_ceilings import judge_ceilings, roofline_ceilings
 from hpcai.metrics.roofline_columns import CEILING_COLUMNS, MOVE_COLUMNS, POINT_COLUMNS
 from hpcai.metrics.roofline_links import link_rate
 from hpcai.metrics.roofline_moves import roofline_moves
-from hpcai.metrics.roofline_placing import place_points
+from hpcai.metrics.roofline_placing import FAR_BELOW_RATIO, OVERHEAD, place_points
 from hpcai.metrics.roofline_tables import roofline_points
 from hpcai.metrics.roofs import TOLERANCE_RATIO
 
@@ -421,4 +421,6 @@ def test_whatever_is_drawn_is_below_both_roofs(rate, work, message, peak, link, 
     assert point["roof_flop_per_s"] <= point["compute_roof_flop_per_s"]
     assert point["roof_flop_per_s"] <= point["communication_roof_flop_per_s"]
     assert (point["status"] == "drawn") == (rate <= (1 + TOLERANCE_RATIO) * point["roof_flop_per_s"])
-    assert (point["bound"] == "computation") == (point["communication_roof_flop_per_s"] >= peak)
+    far_below = point["roof_ratio"] < FAR_BELOW_RATIO
+    assert (point["bound"] == OVERHEAD) == far_below
+    assert far_below or (point["bound"] == "computation") == (point["communication_roof_flop_per_s"] >= peak)

@@ -68,10 +68,19 @@ def test_variation_and_median() -> None:
 
 def test_t_interval_golden() -> None:
     estimate = mean_interval(MINUTES)
-    half = 2.2621571628 * math.sqrt(55 / 6) / math.sqrt(10)
+    factor = math.exp(2.2621571628 * math.sqrt(55 / 6) / math.sqrt(10) / 14.5)
     assert estimate.value == 14.5
-    assert (estimate.low, estimate.high) == (pytest.approx(14.5 - half), pytest.approx(14.5 + half))
+    assert (estimate.low, estimate.high) == (pytest.approx(14.5 / factor), pytest.approx(14.5 * factor))
     assert math.isnan(mean_interval([5.0]).low)
+
+
+@given(st.lists(positive, min_size=2, max_size=12))
+def test_an_interval_of_positive_values_is_positive_and_holds_their_mean(values: list[float]) -> None:
+    estimate = mean_interval(values)
+    assert 0 < estimate.low <= estimate.value * (1 + 1e-9)
+    assert estimate.value <= estimate.high * (1 + 1e-9)
+    if len(values) < 5:
+        assert (estimate.low, estimate.high) == (min(values), max(values))
 
 
 def test_intervals_cover_what_they_promise() -> None:

@@ -17,7 +17,7 @@ from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
 from hpcai.metrics.contention import tell_contention
 from hpcai.metrics.declared import declared_scores
-from hpcai.metrics.declared_checks import check_declared
+from hpcai.metrics.declared_checks import check_declared, declared_breakdowns
 from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
 from hpcai.metrics.ranking import rank_results
 from hpcai.metrics.result_scores import name_datasets, score_machines, score_scales
@@ -110,6 +110,7 @@ def add_scores(results: Path, tables: Tables, records: list[RunRecord], machine:
         "machine_scores": score_machines(scores),
         "ranking": rank_results(join_tables([scores, declared_scores(published)])),
         "declared_checks": check_declared(published),
+        "declared_breakdowns": declared_breakdowns(published),
         "published_points": others,
         "published_ceilings": theirs,
         "published_moves": roofline_moves(others, theirs),

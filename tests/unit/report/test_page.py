@@ -27,6 +27,7 @@ from hpcai.compare.changes import CHANGE_COLUMNS
 from hpcai.compare.history import HISTORY_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS
 from hpcai.errors import ParseError
+from hpcai.metrics.statistics import INTERVAL
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.records import RunRecord
 from hpcai.report import columns
@@ -324,7 +325,7 @@ def test_columns_of_the_page_are_those_of_the_tables(full: Path) -> None:
 
 
 def test_every_table_of_the_page_links_its_raw_files() -> None:
-    without = {"inconsistencies", "scaling", "verdicts", "scales", "advice", "declared_checks"}
+    without = {"inconsistencies", "scaling", "verdicts", "scales", "advice", "declared_checks", "declared_breakdowns"}
     # Rows that stand for all logs of a round, or for rows of mlperf_results, which name them.
     without |= {"mlperf_runs", "mlperf_efficiencies", "mlperf_principal", "mlperf_prediction_errors"}
     sources = {"source", "raw", RAW, "record_path"}
@@ -352,6 +353,6 @@ def test_damaged_file_is_named(full: Path, tmp_path: Path, name: str) -> None:
 def test_captions_stand_with_their_figures(full_page: str) -> None:
     figure = full_page[full_page.index('id="figure-time-to-train"') :]
     caption = read_words("<main>" + figure[: figure.index("</figure>")])
-    assert "Student t interval" in caption
+    assert INTERVAL in caption
     assert "Made from: runs" in caption
     assert "<details>" in figure[: figure.index("</figure>")]

@@ -94,7 +94,7 @@ def test_runs_by_the_rules():
 
 
 def test_exponents_of_vflops():
-    # HPC AI500 V2.0, 4.2; MLPerf HPC knows no VFLOPS.
+    # HPC AI500 V2.0, 5.4.1; MLPerf HPC knows no VFLOPS.
     found = {suite: table.results.exponents for suite, table in TABLES.items()}
     assert found == {"hpc_ai500": {"image_classification": 5, "extreme_weather": 10}, "mlperf_hpc": {}}
 

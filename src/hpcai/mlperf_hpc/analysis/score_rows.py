@@ -131,7 +131,7 @@ def result_scores(results: pd.DataFrame, runs: pd.DataFrame, trials: pd.DataFram
         "declared": the ranking gives such results places and marks them, because nobody here judged more than their
         logs. Throughput, quality, time to quality and power are arithmetic
         means of the runs that the score averages, and of all that trained to their end where there is none; the
-        interval (95 %, Student t) is over all that trained to their end.
+        interval is over all that trained to their end.
     """
     return score_frame([_result(row, runs, trials) for row in results.to_dict("records")], SCORE_COLUMNS)
 
