@@ -40,7 +40,6 @@ def to_si(text: str | float, unit: str) -> float:
         raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
-    import pint
     if "**" in str(text) or "^" in str(text):
         raise ValueError("a quantity without powers is allowed")  # 9**9**9 would be computed
     import pint
