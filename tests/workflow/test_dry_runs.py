@@ -208,3 +208,14 @@ def test_rounds_that_cannot_be_imported_are_named(project, tmp_path):
     assert "rounds.1: found" in done.stdout
     assert "another name than 'v1.0'" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_a_key_that_stands_twice_is_refused_as_the_check_does(project, tmp_path):
+    folder = tmp_path / "config"
+    shutil.copytree(project.study.parent, folder)
+    study = folder / project.study.name
+    study.write_text(study.read_text() + "\nname: another\n")
+    own = type(project)(project.directory, study=study)
+    ended = own.snakemake("all", "--dry-run")
+    assert ended.returncode != 0
+    assert "'name' stands 2 times" in ended.stdout
