@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     read = commands.add_parser(
         "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
     )
-    read.add_argument("file", type=Path)
+    read.add_argument("file", type=Path, nargs="+", help="one; of Darshan several logs, or a folder with them")
+    read.add_argument("--data-root", help="Darshan: only files below this folder count as data")
+    read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
     read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
     read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
     read.set_defaults(run=_read)
@@ -258,15 +260,34 @@ def _measure_weak(arguments: argparse.Namespace) -> None:
     measure_weak(inputs, arguments.folder, arguments.launcher)
 
 
+def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Reading: not imported at start
+    """Read what was named: one artefact, or the Darshan logs of a job."""
+    from hpcai.errors import ConfigError
+    from hpcai.parsers.nvidia_smi import read_nvidia_smi
+    from hpcai.parsers.registry import read_artefact, read_jobs_logs
+
+    files, tool = arguments.file, arguments.tool
+    together = len(files) > 1 or files[0].is_dir() or arguments.data_root is not None
+    if together and tool not in (None, "darshan"):
+        raise ConfigError(f"--tool: found {tool}; allowed: darshan, for several files, a folder or --data-root")
+    if arguments.devices is not None and (together or tool not in (None, "nvidia-smi")):
+        raise ConfigError(f"--devices: found {arguments.devices}; allowed: with one query of nvidia-smi only")
+    if together:
+        return read_jobs_logs(files, arguments.data_root)
+    if arguments.devices is not None:
+        return read_nvidia_smi(files[0], arguments.devices)
+    return read_artefact(files[0], tool)
+
+
 def _read(arguments: argparse.Namespace) -> None:
     from hpcai.errors import ConfigError
-    from hpcai.parsers.registry import READERS, read_artefact
+    from hpcai.parsers.registry import READERS
 
     if arguments.tool not in (None, *READERS):
         raise ConfigError(f"--tool: found {arguments.tool}; allowed: {', '.join(READERS)}")
-    reading = read_artefact(arguments.file, arguments.tool)
+    reading = _read_files(arguments)
     whole = f"{reading.complete_records} of {reading.seen_records} records"
-    print(f"{arguments.file}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
+    print(f"{arguments.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
     if arguments.output and arguments.output.suffix == ".parquet":
         reading.table.to_parquet(arguments.output, index=False)
     else:

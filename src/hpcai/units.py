@@ -1,6 +1,8 @@
 """Text such as ``"25 GB/s"`` to SI numbers; the definitions of FLOP and byte used everywhere."""
 
+import sys
 from functools import cache
+from tokenize import TokenError
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -34,18 +36,27 @@ def to_si(text: str | float, unit: str) -> float:
     ValueError
         If the text is no quantity, or one of another dimension.
     """
+    if isinstance(text, int) and abs(text) > sys.float_info.max:
+        raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         return float(text)
+    if "**" in str(text) or "^" in str(text):
+        raise ValueError("a quantity without powers is allowed")  # 9**9**9 would be computed
     import pint
 
     try:
         # pint's base unit of information is the bit: always convert explicitly.
         return float(_registry()(str(text)).to(unit).magnitude)
-    except (pint.errors.PintError, AttributeError, TypeError, ValueError, AssertionError, SyntaxError) as error:
+    except (pint.errors.PintError, *_NO_QUANTITY) as error:
         message = f"no quantity that can be converted to {unit}, write for example {_EXAMPLES[unit]!r}"
         raise ValueError(message) from error
 
 
+_NO_QUANTITY = (
+    *(AttributeError, TypeError, ValueError, AssertionError, SyntaxError),
+    *(ArithmeticError, RecursionError, TokenError),
+)
+"""What pint lets through besides its own errors."""
 _EXAMPLES = {"byte": "24 GiB", "byte/s": "25 GB/s", "FLOP/s": "1.2 TFLOP/s", "s": "30 min", "W": "250 W"}
 
 

@@ -218,3 +218,14 @@ def test_no_caption_has_a_wildcard():
     found = [name for file in rules for name in re.findall(r'caption="([^"]*)"', file.read_text()) if "{" in name]
     assert rules
     assert found == []
+
+
+def test_a_key_that_stands_twice_is_refused_as_the_check_does(project, tmp_path):
+    folder = tmp_path / "config"
+    shutil.copytree(project.study.parent, folder)
+    study = folder / project.study.name
+    study.write_text(study.read_text() + "\nname: another\n")
+    own = type(project)(project.directory, study=study)
+    ended = own.snakemake("all", "--dry-run")
+    assert ended.returncode != 0
+    assert "'name' stands 2 times" in ended.stdout

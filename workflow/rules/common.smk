@@ -14,7 +14,7 @@ from hpcai import catalogue
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
-from hpcai.config.load import load_campaign, plan_text
+from hpcai.config.load import load_campaign, plan_text, refuse_loose_files
 from hpcai.config.rounds import find_round, name_round
 from hpcai.config.runs import PROFILES
 from hpcai.config.sharing import Sharing
@@ -49,6 +49,9 @@ def checked(check, *arguments):
         raise WorkflowError(str(error)) from None
 
 
+# Snakemake has read these files already, but takes what `hpcai check` refuses, such as a key that stands twice.
+if workflow.is_main_process:
+    checked(refuse_loose_files, workflow.configfiles)
 CAMPAIGN = checked(load_campaign, config, ROOT / "config")
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}

@@ -95,6 +95,27 @@ def load_study_file(path: Path) -> Campaign:
     return load_campaign(data, path.parent, str(path))
 
 
+def refuse_loose_files(paths: Iterable[str | Path]) -> None:
+    """Refuse files of settings that `hpcai check` refuses, though Snakemake's own reader took them.
+
+    Snakemake takes the last of two equal keys, and follows merge keys.
+
+    Parameters
+    ----------
+    paths
+        All files that Snakemake has read.
+
+    Raises
+    ------
+    ConfigError
+        With the errors of all files.
+    """
+    problems = Problems()
+    for path in paths:
+        read_yaml(Path(path), problems)
+    problems.raise_if_any()
+
+
 def _read_benchmark(path: Path, problems: Problems) -> Any:  # noqa: ANN401  one of the union `Benchmark`
     before = len(problems.lines)
     data = read_yaml(path, problems)

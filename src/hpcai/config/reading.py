@@ -1,5 +1,6 @@
 """Reads and checks files of settings, and collects what is wrong in all of them before anything is said."""
 
+import stat
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from hpcai.errors import ConfigError
 
 Model = TypeVar("Model", bound=BaseModel)
+
+LARGEST_BYTES = 1 << 24
+"""More than any file of settings has."""
+NO_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises: it lets Python's own errors through for dates, numbers and tags that cannot be."""
 
 
 @dataclass
@@ -34,15 +40,47 @@ class Problems:
             raise ConfigError("\n  ".join([head, *self.lines]))
 
 
-def read_yaml(path: Path, problems: Problems) -> object:
-    """Read a YAML file in which no key stands twice."""
+def read_text(path: Path, problems: Problems, expected: str, missing: str) -> str | None:
+    """Return the text of a file of settings, in UTF-8 with or without byte-order mark; None after noting why not.
+
+    Parameters
+    ----------
+    path
+        The file. A folder, FIFO or device is refused unopened: to open one may block, to read one may never end.
+    problems
+        Where errors go.
+    expected, missing
+        What is allowed there, and what is if there is no such file.
+    """
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
+        facts = path.stat()
+        if stat.S_ISREG(facts.st_mode) and facts.st_size <= LARGEST_BYTES:
+            return path.read_text(encoding="utf-8-sig")
+        is_file = stat.S_ISREG(facts.st_mode)
+        found = f"{facts.st_size} bytes" if is_file else "a folder" if path.is_dir() else "no regular file"
     except FileNotFoundError:
-        others = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        problems.add(str(path), "", Words("no such file"), f"one of {', '.join(others) or 'none yet'} in {path.parent}")
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        problems.add(str(path), "", Words(" ".join(str(error).split())), "a YAML file with each key once")
+        found, expected = "no such file", missing
+    except UnicodeDecodeError as error:
+        found, expected = f"bytes at {error.start} that are no UTF-8", f"{expected}; save it as UTF-8"
+    except (OSError, ValueError) as error:
+        found = str(error)
+    problems.add(str(path), "", Words(found), expected)
+    return None
+
+
+def read_yaml(path: Path, problems: Problems) -> object:
+    """Read a YAML file in which no key stands twice; None after noting why it is none."""
+    expected = "a YAML file with each key once"
+    others = sorted(other.stem for other in path.parent.glob("*.yaml"))
+    text = read_text(path, problems, expected, f"one of {', '.join(others) or 'none yet'} in {path.parent}")
+    if text is None:
+        return None
+    try:
+        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
+    except RecursionError:
+        problems.add(str(path), "", Words("brackets or lists that are too deep"), expected)
+    except NO_YAML as error:
+        problems.add(str(path), "", Words(" ".join(str(error).split())), expected)
     return None
 
 
@@ -50,11 +88,17 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice."""
-        counts = Counter(self.construct_object(key, deep=True) for key, _ in node.value)
-        for key, count in counts.items():
+        """Refuse a key that stands twice, or that is no text or number."""
+        place = f"near line {node.start_mark.line + 1}"
+        if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+            raise yaml.YAMLError(f"a merge key (<<), {place}: write its keys out")
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        odd = [key for key in keys if isinstance(key, bool) or not isinstance(key, (str, int, float))]
+        if odd:
+            raise yaml.YAMLError(f"the key {shorten(odd[0])}, {place}: keys are text")
+        for key, count in Counter(keys).items():
             if count > 1:
-                raise yaml.YAMLError(f"the key {key!r} stands {count} times, near line {node.start_mark.line + 1}")
+                raise yaml.YAMLError(f"the key {key!r} stands {count} times, {place}")
         return super().construct_mapping(node, deep)
 
 
@@ -99,5 +143,8 @@ class Words(str):
 
 def shorten(value: object) -> str:
     """Return a value as messages show it."""
-    text = str(value) if isinstance(value, Words) else repr(value)
+    try:
+        text = str(value) if isinstance(value, Words) else repr(value)
+    except (ValueError, RecursionError):  # Python writes no integer of more than 4300 digits
+        text = f"a value of type {type(value).__name__} that is too long to show"
     return text if len(text) <= 120 else text[:117] + "..."

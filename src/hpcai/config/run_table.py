@@ -1,14 +1,19 @@
 """Reads run tables: one row per line, tabs between, comments and blank lines left out."""
 
 import csv
+from collections import Counter
 from pathlib import Path
 
-from hpcai.config.reading import Model, Problems, Words, validate
+from hpcai.config.reading import Model, Problems, Words, read_text, validate
 
 INTEGER_COLUMNS = (
     *("nodes", "ranks_per_node", "repeats", "instances"),
     *("global_batch", "accumulation", "batchnorm_group"),
 )
+
+
+LONGEST_NUMBER = 18
+"""Digits; longer ones stay text, which is refused."""
 
 
 def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[int, Model]]:
@@ -28,15 +33,19 @@ def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[in
     list of tuple
         Line number and row of each line without errors.
     """
-    if not path.is_file():
-        problems.add(str(path), "", Words("no such file"), "a run table, see config/runs/default.tsv")
+    expected = "a run table, see config/runs/default.tsv"
+    text = read_text(path, problems, expected, expected)
+    if text is None:
         return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    numbered = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
     if len(numbered) < 2:
         problems.add(str(path), "", Words(f"{len(numbered)} lines"), "a header line and at least one run")
         return []
     header = next(csv.reader([numbered[0][1]], delimiter="\t"))
+    doubled = [column for column, count in Counter(header).items() if count > 1]
+    if doubled:
+        problems.add(f"{path}: line {numbered[0][0]}", "", doubled[0], "each column once")
+        return []
     rows = []
     for number, line in numbered[1:]:
         checked = _read_row(row, header, line, f"{path}: line {number}", problems)
@@ -55,6 +64,6 @@ def _read_row(row: type[Model], header: list[str], line: str, place: str, proble
     data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}
     for key in INTEGER_COLUMNS:
         text = data.get(key)
-        if isinstance(text, str) and text.isascii() and text.isdigit():
+        if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= LONGEST_NUMBER:
             data[key] = int(text)
     return validate(row, data, place, problems)

@@ -14,6 +14,9 @@ ADVICE = "run `dcgmi dmon -e 155,156 -d 100`: power [W] and energy [mJ]"
 ROW = re.compile(r"\s*((?:GPU|CPU|SW|Switch|Core|Link)[\w-]*(?: \d+ LINK)?\s+\d+)\s+(\S.*)$", re.IGNORECASE)
 POWER, ENERGY = "POWER", "TOTEC"
 """Short names of fields 155 and 156 in the header."""
+UNITS = {POWER: "W", ENERGY: "mJ"}
+UNIT_ROW = re.compile(r"\s*ID\s+(\S.*)", re.IGNORECASE)
+"""The second line of the header; fields without a unit leave a blank there."""
 
 
 def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
@@ -40,10 +43,15 @@ def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
     findings = Findings(path, TOOL)
     lines, torn = read_whole_lines(path, TOOL)
     header: list[str] = []
+    units: list[str] = []
     updates: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
         if match := re.match(r"#\s*Entity\b(.*)", line):
-            header = match[1].split()
+            header, units = match[1].split(), []
+        elif match := UNIT_ROW.fullmatch(line):
+            units = match[1].split()
+        elif units and ROW.match(line) and any(UNITS.get(name, units[0]) not in units for name in header):
+            findings.leave_out(number, f"found units {' '.join(units)[:40]!r}, expected W of power and mJ of energy")
         elif match := ROW.match(line):
             _add(findings, number, (" ".join(match[1].split()), match[2].split()), header, updates)
     if torn:

@@ -54,6 +54,8 @@ TEXT: tuple[tuple[str, str], ...] = (
 
 def looks_like(path: Path) -> str:
     """Return what a file looks like, in words that complete "found ..."."""
+    if path.exists() and not path.is_file():  # a FIFO would block, a device never end
+        return "a folder" if path.is_dir() else "no regular file"
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
@@ -78,3 +80,9 @@ def describe(head: bytes) -> str:
         if re.search(pattern, text, re.MULTILINE):
             return words
     return f"unknown text that begins with {text.strip()[:60]!r}" if text.strip() else "a file of blanks"
+
+
+def is_text(path: Path) -> bool:
+    """Tell whether the beginning of a file has no control characters but those of text and terminals."""
+    with path.open("rb") as stream:
+        return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", stream.read(HEAD_BYTES))

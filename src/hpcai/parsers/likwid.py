@@ -23,9 +23,10 @@ UNITS = (
     (r"(?P<prefix>[kKMGT]?)FLOPS?/s", "FLOP/s"),
     (r"(?P<prefix>[kKMGT]?)U?OPS/s", "1/s"),
     (r"(?P<prefix>[kKMGT]?)Hz", "1/s"),
-    (r"s", "s"), (r"J", "J"), (r"W", "W"),
+    (r"s", "s"), (r"J", "J"), (r"W", "W"), (r"V", "V"), (r"C", "C"), (r"Cyc|[Cc]ycles?", "cycle"),
+    (r"FLOPS?/Byte", "FLOP/byte"),
 )  # fmt: skip
-"""Units inside metric names and their SI text; others are kept as printed."""
+"""Units inside metric names and their SI text; a row with another one is left out: it may be one that was damaged."""
 
 
 @dataclass
@@ -118,8 +119,10 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
             findings.leave_out(number, "no row of numbers under the header")
         elif not _agrees([value for value in values if value is not None], printed):
             findings.leave_out(number, f"{fields[0]}: the statistics contradict the threads")
+        elif (known := _unit(fields[0])) is None:
+            findings.leave_out(number, f"the unit of {fields[0][:60]!r} is not known")
         else:
-            name, unit, factor = _unit(fields[0])
+            name, unit, factor = known
             shared = {
                 "line": number,
                 "region": table.key[0],
@@ -158,12 +161,12 @@ def _agrees(values: list[float], printed: dict[str, str]) -> bool:
     return True
 
 
-def _unit(title: str) -> tuple[str, str, float]:
-    """Return name, SI unit and factor of a metric such as ``Memory bandwidth [MBytes/s]``."""
+def _unit(title: str) -> tuple[str, str, float] | None:
+    """Return name, SI unit and factor of a metric such as ``Memory bandwidth [MBytes/s]``; None if it is not known."""
     match = UNIT.fullmatch(title)
     if not match:
-        return title, "", 1.0
+        return None if re.search(r"[\[\]]", title) else (title, "", 1.0)
     for pattern, unit in UNITS:
         if found := re.fullmatch(pattern, match["unit"]):
             return match["name"], unit, PREFIXES[found.groupdict().get("prefix") or ""]
-    return (match["name"], "ratio", 0.01) if match["unit"] == "%" else (match["name"], match["unit"], 1.0)
+    return (match["name"], "ratio", 0.01) if match["unit"] == "%" else None

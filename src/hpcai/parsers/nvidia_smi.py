@@ -20,6 +20,8 @@ TOOL = "a query of nvidia-smi"
 ADVICE = "run `nvidia-smi --query-gpu=timestamp,index,uuid,power.draw --format=csv -lms 100`, with its header"
 POWER = ("power.draw", "power.draw.average", "power.draw.instant")
 """Columns in order of preference: the first is what the device documents as its power."""
+WATTS = re.compile(r"[a-z._]+( \[W\])?")
+"""A name of a column of power, with or without its unit."""
 DEVICE = ("uuid", "gpu_uuid", "index", "pci.bus_id", "gpu_bus_id", "serial", "gpu_serial")
 UUID = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?:/\d+/\d+)?")
 ABSENT = re.compile(r"\[?(?:N/A|Not Supported|Unknown Error|Insufficient Permissions|GPU requires reset)\]?")
@@ -51,6 +53,10 @@ def read_nvidia_smi(path: Path, devices: int | None = None) -> Reading:
     lines, torn = read_whole_lines(path, TOOL)
     stamps: dict[int, datetime | None] = {}
     for number, fields in rows_of(findings, lines, lambda line: "power.draw" in line):
+        foreign = [name for name in fields if name.startswith("power.draw") and not WATTS.fullmatch(name)]
+        if foreign:
+            findings.leave_out(number, f"the unit of column {foreign[0][:40]!r} is not W")
+            continue
         named = {name.split(" [")[0]: value for name, value in fields.items()}
         if not any(name in named for name in POWER):
             raise nothing_read(path, TOOL, "no column of power (power.draw)", ADVICE)

@@ -20,6 +20,7 @@ UNITS = {
     "Joules": ("J", 1.0), "Watts": ("W", 1.0), "Bytes": ("byte", 1.0), "KiB": ("byte", 2.0**10),
     "MiB": ("byte", 2.0**20), "GiB": ("byte", 2.0**30),
 }  # fmt: skip
+"""Units of values and their SI units with factors; "" is a count. A line with another unit is left out."""
 RATES = {"/sec": 1.0, "K/sec": 1e3, "M/sec": 1e6, "G/sec": 1e9}
 SHORTEST_COMPARED_S = 0.01
 """Events are switched on microseconds apart, so rates of shorter runs differ from value / run time."""
@@ -94,7 +95,10 @@ def _add(findings: Findings, line: int, match: re.Match[str] | None) -> None:
     if match is None:
         findings.leave_out(line, "no line of perf stat")
         return
-    unit, factor = UNITS.get(match["unit"], (match["unit"], 1.0))
+    if match["unit"] not in UNITS:
+        findings.leave_out(line, f"unit {match['unit'][:20]!r} is not known")
+        return
+    unit, factor = UNITS[match["unit"]]
     record: dict[str, Any] = {
         "line": line,
         "time_s": to_number(match["time"] or ""),

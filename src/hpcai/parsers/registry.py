@@ -1,6 +1,6 @@
 """All readers by the name of their tool, and reading of an artefact whose tool is not named."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpcai.errors import ParseError
@@ -10,7 +10,7 @@ from hpcai.parsers.hlo.text import read_hlo_text
 from hpcai.parsers.horovod.timeline import read_timeline
 from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
-from hpcai.parsers.identify import looks_like
+from hpcai.parsers.identify import is_text, looks_like
 from hpcai.parsers.likwid import read_likwid
 from hpcai.parsers.mllog_events import read_mllog_events
 from hpcai.parsers.nccl_tests import read_nccl_tests
@@ -55,6 +55,26 @@ READERS: dict[str, Callable[[Path], Reading]] = {
 }
 """Each refuses the output of every other tool; the slow ones stand last."""
 TRACE = "a Chrome trace (Horovod timeline)"
+RECOGNISED = {
+    "an nvprof summary": "nvprof-summary",
+    "an nvprof GPU trace": "nvprof-trace",
+    "an nvprof table of metrics": "nvprof-counters",
+    "an nvprof table of events": "nvprof-counters",
+    "a table of Nsight Compute": "ncu",
+    "HLO text of XLA": "hlo",
+    "output of perf stat": "perf-stat",
+    "output of LIKWID": "likwid",
+    "output of nccl-tests": "nccl-tests",
+    "output of OSU Micro-Benchmarks": "osu",
+    "output of HPL": "hpl",
+    "output of HPL-MxP": "hpl-mxp",
+    "a query of nvidia-smi": "nvidia-smi",
+    "output of dcgmi dmon": "dcgm",
+    "a log of node power": "node-power",
+    "a table of sacct": "sacct",
+    "an MLPerf log": "mllog",
+}
+"""What a file looks like, and the reader whose reason is shown if nobody takes it."""
 
 
 def read_artefact(path: Path, tool: str | None = None) -> Reading:
@@ -65,16 +85,45 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
     ParseError
         If the named reader, or all of them, refuse the file.
     """
-    if tool is None and looks_like(path) == TRACE:
+    if not path.is_file():
+        raise ParseError(f"{path}: found {looks_like(path)}, expected a file that a tool wrote; name one")
+    looks = looks_like(path)
+    if tool is None and looks == TRACE:
         tool = "horovod-timeline"  # may have gigabytes: it is not offered to the others
     if tool is not None:
         return READERS[tool](path)
-    for reader in READERS.values():
+    text = is_text(path)
+    reasons: dict[str, str] = {}
+    for name, reader in READERS.items():
+        if text and name == "tensorflow-profile":
+            continue  # a protocol buffer is never text, and to import TensorFlow takes seconds
         try:
             return reader(path)
-        except ParseError:
-            continue
+        except ParseError as error:
+            reasons[name] = str(error)
+    own = RECOGNISED.get(looks)
     raise ParseError(
-        f"{path}: found {looks_like(path)}, which none of the readers ({', '.join(READERS)}) takes; name the tool to "
-        "see what its reader says"
+        f"{path}: found {looks}, which none of the readers ({', '.join(READERS)}) takes; "
+        + (f"{own} says: {reasons[own]}" if own else "name the tool to see what its reader says")
     )
+
+
+def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None) -> Reading:
+    """Read Darshan logs together: those of one job have one log for each process.
+
+    Parameters
+    ----------
+    paths
+        Logs, or folders with logs (``*.darshan``) anywhere below.
+    data_root
+        Folder of the dataset; None: all files.
+
+    Raises
+    ------
+    ParseError
+        If there is no log, or none that can be read.
+    """
+    logs = [log for path in paths for log in (sorted(path.rglob("*.darshan")) if path.is_dir() else [path])]
+    if not logs:
+        raise ParseError(f"{paths[0]}: found a folder without *.darshan, expected Darshan logs; name the file to read")
+    return read_darshan_logs(logs, data_root)

@@ -57,3 +57,9 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", TEXT.encode(), read_dcgm_dmon, ["device", "power_w", "energy_j"], has_end=False)
     # Numbers have no redundancy, nor has a device that becomes another one.
     check_flips(tmp_path / "x", TEXT.encode(), read_dcgm_dmon, ["device"])
+
+
+@pytest.mark.parametrize(("old", "new"), [(" W ", " V "), ("mJ", "uJ")])
+def test_rows_under_other_units_are_left_out(tmp_path, old, new):
+    reading = read(tmp_path, TEXT.replace(old, new, 1))
+    assert reading.coverage_ratio == 6 / 12

@@ -91,3 +91,13 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", TEXT.encode(), read_likwid, ["name", "place", "value"])
     # Names have no redundancy, nor have values whose statistics lost their name.
     check_flips(tmp_path / "x", TEXT.encode(), read_likwid, ["group"], count=150)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("[GBytes]", "[GByues]"), ("[GBytes]", "[GBytes"), ("[GBytes]", "[gBytes]"), ("[%]", "[$]")]
+)
+def test_a_metric_in_a_unit_that_is_not_known_is_left_out(tmp_path, old, new):
+    reading = read(tmp_path, TEXT.replace(old, new))
+    whole = read(tmp_path, TEXT)
+    assert len(reading.table) == len(whole.table) - 2
+    assert reading.seen_records - reading.complete_records == 1

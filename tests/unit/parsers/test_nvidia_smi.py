@@ -96,3 +96,8 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", data, read_nvidia_smi, columns, has_end=False)
     # Power, and times between those of the neighbours, have no redundancy.
     check_flips(tmp_path / "x", data, read_nvidia_smi, ["device"], count=100)
+
+
+def test_power_in_another_unit_is_not_read(tmp_path):
+    with pytest.raises(ParseError, match="unit"):
+        read(tmp_path, TEXT.replace(" W,", ",").replace("[W]", "[mW]"))

@@ -106,3 +106,10 @@ def test_damage(tmp_path):
     check_cuts(tmp_path / "x", data, read_perf_stat, ["time_s", "event", "value"], has_end=False)
     # Counts of intervals shorter than 10 ms and names of events have no redundancy.
     check_flips(tmp_path / "x", data, read_perf_stat, ["time_s"])
+
+
+@pytest.mark.parametrize("unit", ["msdc", "ksec", "MSEC", "kib"])
+def test_a_unit_that_is_not_known_is_never_read_as_another(tmp_path, unit):
+    reading = read_perf_stat(write(tmp_path, PLAIN.replace("msec", unit)))
+    assert "task-clock" not in set(reading.table["event"])
+    assert reading.coverage_ratio == 4 / 5

@@ -1,5 +1,6 @@
 """Artefacts whose tool is not named are told apart by what their readers accept."""
 
+import os
 import sys
 
 import pytest
@@ -76,3 +77,52 @@ def test_the_command_prints_csv_and_what_is_missing(tmp_path, monkeypatch, capsy
     status, _, error = read("--tool", "stopwatch")
     assert status == 1
     assert "allowed: horovod-timeline" in error
+
+
+def test_the_reason_of_a_recognised_reader_is_shown(tmp_path, monkeypatch):
+    path = tmp_path / "power.csv"
+    path.write_text("timestamp, power.draw [W]\n2026/03/01 10:00:00.000, 10.00 W\n")
+    with pytest.raises(ParseError, match="samples without index or uuid"):
+        read_artefact(path)
+    assert call(monkeypatch, ["read", str(path), "--devices", "1", "--output", str(tmp_path / "out.csv")]) == 0
+
+
+def test_text_is_never_offered_to_tensorflow(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setitem(READERS, "tensorflow-profile", asked.append)
+    path = tmp_path / "prose"
+    path.write_text("It was a dark and stormy night.\n")
+    with pytest.raises(ParseError):
+        read_artefact(path)
+    assert not asked
+
+
+def test_darshan_logs_of_a_folder_are_read_together(tmp_path, monkeypatch):
+    log = sample("darshan/own_stdio_only.darshan")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.darshan").write_bytes(log.read_bytes())
+    out = tmp_path / "out.csv"
+    assert call(monkeypatch, ["read", str(tmp_path), "--data-root", "/nowhere", "--output", str(out)]) == 0
+    together = out.read_text()
+    assert (
+        call(
+            monkeypatch,
+            ["read", *map(str, sorted(tmp_path.glob("*.darshan"))), "--data-root", "/nowhere", "--output", str(out)],
+        )
+        == 0
+    )
+    assert out.read_text() == together
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo"])
+def test_what_is_no_file_is_refused_unopened(tmp_path, monkeypatch, kind):
+    path = tmp_path / "place"
+    path.mkdir() if kind == "folder" else os.mkfifo(path)
+    with pytest.raises(ParseError):
+        read_artefact(path)
+    assert call(monkeypatch, ["read", str(path)]) == 1
+
+
+def call(monkeypatch, words):
+    monkeypatch.setattr(sys, "argv", ["hpcai", *words])
+    return main()
