@@ -285,9 +285,9 @@ def test_wait_for_a_limited_time(results, capsys):
 
 def test_records_without_a_digest_are_a_finding_and_no_damage(results):
     folder = finish_run(results)
-    assert not any("digest" in problem.what for problem in problems_of(diagnose(results)))
+    assert not any("no digest" in problem.what for problem in problems_of(diagnose(results)))
     for path in (folder / "record.json", folder / "raw/record.json"):
         write_json(read_record(path), path)
     found = diagnose(results, check_files=True)
     assert not found.in_state("damaged")
-    assert [problem.what[:2] for problem in problems_of(found) if "digest" in problem.what] == ["1 "]
+    assert [problem.what[:2] for problem in problems_of(found) if "no digest" in problem.what] == ["1 "]
