@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     discard.add_argument("--reason", required=True)
     discard.set_defaults(run=_discard)
 
-    restore = commands.add_parser("restore", help="put back the record of a published run from its raw folder")
+    restore = commands.add_parser("restore", help="put back the record of a published run from the copy that is right")
     restore.add_argument("folder", type=Path)
     restore.set_defaults(run=_restore)
 
@@ -282,6 +282,7 @@ def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Readin
 def _read(arguments: argparse.Namespace) -> None:
     from hpcai.errors import ConfigError
     from hpcai.parsers.registry import READERS
+    from hpcai.table_files import write_parquet
 
     if arguments.tool not in (None, *READERS):
         raise ConfigError(f"--tool: found {arguments.tool}; allowed: {', '.join(READERS)}")
@@ -289,7 +290,7 @@ def _read(arguments: argparse.Namespace) -> None:
     whole = f"{reading.complete_records} of {reading.seen_records} records"
     print(f"{arguments.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
     if arguments.output and arguments.output.suffix == ".parquet":
-        reading.table.to_parquet(arguments.output, index=False)
+        write_parquet(reading.table, arguments.output)
     else:
         reading.table.to_csv(arguments.output or sys.stdout, index=False)
 
@@ -311,12 +312,9 @@ def _discard(arguments: argparse.Namespace) -> None:
 
 
 def _restore(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.publish import RAW, RECORD, republish
-    from hpcai.records import read_record
+    from hpcai.measure.publish import restore
 
-    read_record(arguments.folder / RAW / RECORD)
-    republish(arguments.folder)
-    print(f"{arguments.folder / RECORD}: restored")
+    print(f"{arguments.folder}: both copies of its record are now as {restore(arguments.folder)}")
 
 
 def _compare(arguments: argparse.Namespace) -> None:

@@ -55,3 +55,7 @@ class TrainingError(HpcaiError):
 
 class ParseError(HpcaiError):
     """A raw artefact that is empty, foreign, or damaged beyond what can be read."""
+
+
+class TableError(RecordError, ParseError):
+    """A table of results that is missing, cut or changed: for those who read results, and for those who read files."""

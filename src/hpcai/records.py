@@ -7,6 +7,7 @@ monotonic clock, sizes in bytes; ``None`` means "not measured".
 
 import hashlib
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -14,10 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.disturbance import Disturbance, Quietness, is_disturbed
-from hpcai.errors import RecordError
+from hpcai.errors import ParseError, RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
+from hpcai.sealed import Unsealed, seal, unseal
 
+RECORD = "record.json"
+RAW = "raw"
+"""Folder of a published run with its raw files and the original of its record."""
 SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
@@ -289,6 +294,11 @@ def write_json(part: BaseModel, path: Path) -> None:
     write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
+def write_record(record: RunRecord, path: Path) -> None:
+    """Write a run record with the digest of its own bytes, whole or not at all."""
+    write_atomically(path, seal((record.model_dump_json(indent=1) + "\n").encode()))
+
+
 def read_part(model: type[Part], path: Path) -> Part:
     """Read one model back.
 
@@ -298,16 +308,9 @@ def read_part(model: type[Part], path: Path) -> Part:
         If the file is missing, no JSON, or not what the model says; names each place.
     """
     try:
-        return model.model_validate_json(path.read_bytes())
+        return _validate(model, path, path.read_bytes(), _advise_restore)
     except FileNotFoundError as error:
-        raise RecordError(f"{path}: no such file; start the workflow again to make it") from error
-    except ValidationError as error:
-        places = "\n  ".join(
-            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
-            for detail in error.errors()
-        )
-        advice = f"`hpcai restore {path.parent}` puts back a run's original"
-        raise RecordError(f"{path}: damaged or of another version ({advice}):\n  {places}") from error
+        raise _no_file(path) from error
 
 
 def read_record(path: Path) -> RunRecord:
@@ -316,9 +319,130 @@ def read_record(path: Path) -> RunRecord:
     Raises
     ------
     RecordError
-        If the record is damaged or contradicts itself.
+        If the record is missing or damaged, was changed since it was written, or contradicts itself.
     """
-    return read_part(RunRecord, path)
+    try:
+        return _validate(RunRecord, path, read_record_text(path).text, _advise_copy)
+    except FileNotFoundError as error:
+        raise _no_file(path) from error
+
+
+def read_record_text(path: Path) -> Unsealed:
+    """Return the JSON of a run record, checked against the digest that it ends with: all readers of records go here.
+
+    Records of earlier versions have no digest, and are returned as they are.
+
+    Raises
+    ------
+    RecordError
+        If a byte was changed since it was written; names the other copy if that one is right.
+    FileNotFoundError
+        If there is no such file.
+    """
+    try:
+        return unseal(path.read_bytes())
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}; {_advise_copy(path)}") from error
+
+
+def sound_copy(folder: Path) -> Path | None:
+    """Return which copy of a published run's record is right; None if neither is, or if nobody can tell.
+
+    A right digest proves it. Of two copies without one, of a study of an earlier version, the one that can be read is
+    taken to be right; if both can be read but differ, either may be.
+
+    Parameters
+    ----------
+    folder
+        Of the run, with the original in ``raw`` and the copy that the workflow waits for.
+    """
+    paths = (folder / RAW / RECORD, folder / RECORD)
+    found = {path: copy for path in paths if (copy := _valid_copy(path))}
+    sealed = [path for path, copy in found.items() if copy.is_sealed]
+    if sealed:
+        return sealed[0]
+    return next(iter(found), None) if len(set(found.values())) == 1 else None
+
+
+def _valid_copy(path: Path) -> Unsealed | None:
+    try:
+        copy = unseal(path.read_bytes())
+        RunRecord.model_validate_json(copy.text)
+    except (OSError, ValueError):
+        return None
+    return copy
+
+
+def _advise_copy(path: Path) -> str:
+    folder = path.parent.parent if path.parent.name == RAW else path.parent
+    sound = sound_copy(folder)
+    if sound is None or sound == path:
+        return f"`hpcai restore {folder}` puts back a copy that is right, if there is one"
+    return f"{sound} is right: `hpcai restore {folder}` puts it back"
+
+
+def _advise_restore(path: Path) -> str:
+    return f"`hpcai restore {path.parent}` puts back a run's original"
+
+
+def _no_file(path: Path) -> RecordError:
+    return RecordError(f"{path}: no such file; start the workflow again to make it")
+
+
+def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        places = "\n  ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
+            for detail in error.errors()
+        )
+        raise RecordError(f"{path}: damaged or of another version ({advise(path)}):\n  {places}") from error
+
+
+def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "in the record") -> Path:
+    """Return a raw file after making sure that it is what was noted when it was made.
+
+    Parameters
+    ----------
+    path, artefact
+        The file, and what was noted of it.
+    folder
+        Of the run, for what to do.
+    noted
+        Where its digest stands, for the error.
+
+    Raises
+    ------
+    ParseError
+        If it was changed or lost since: no flipped bit may become a number.
+    """
+    found = file_sha256(path) if path.is_file() else "no file"
+    if found != artefact.sha256:
+        raise ParseError(
+            f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as {noted}; the raw file was changed "
+            f"or lost: put it back from a backup, or `hpcai discard {folder}`, then measure again"
+        )
+    return path
+
+
+def check_raw_file(record: RunRecord, path: Path) -> Path:
+    """Return a file of a run's raw folder, checked against the run's record if that lists it (:func:`check_artefact`).
+
+    Parameters
+    ----------
+    record
+        Of the run.
+    path
+        A file directly in its raw folder, which need not be there if the record does not list it.
+
+    Raises
+    ------
+    ParseError
+        If it was changed or lost since the record was written.
+    """
+    listed = next((one for one in record.artefacts if one.path == path.name), None)
+    return check_artefact(path, listed, path.parent.parent) if listed else path
 
 
 def file_sha256(path: Path) -> str:

@@ -20,6 +20,7 @@ from hpcai.metrics.validity import invalid_reasons, join_reasons, result_flags, 
 from hpcai.metrics.verdicts import summarise_verdicts
 from hpcai.records import EpochRecord, RunRecord, read_record
 from hpcai.rules.table import rules_of
+from hpcai.table_files import read_parquet, write_parquet
 
 __all__ = [
     "collect_epochs",
@@ -167,7 +168,7 @@ def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> No
     csv, parquet
         Files to write.
     """
-    for path, write in ((Path(csv), _to_csv), (Path(parquet), _to_parquet)):
+    for path, write in ((Path(csv), _to_csv), (Path(parquet), write_parquet)):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         write(frame, temporary)
@@ -182,17 +183,13 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
 
 def rows_as_json(files: Iterable[Path]) -> bytes:
     """Return the rows of Parquet files as one JSON object, by the files' names; an empty cell is null."""
-    tables = {file.stem: pd.read_parquet(file) for file in files}
+    tables = {file.stem: read_parquet(file) for file in files}
     rows = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in tables.items()}
     return json.dumps(rows, indent=1).encode()
 
 
 def _to_csv(frame: pd.DataFrame, path: Path) -> None:
     frame.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
-
-
-def _to_parquet(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_parquet(path, index=False, engine="pyarrow", compression="zstd")
 
 
 def _run_columns() -> tuple[str, ...]:

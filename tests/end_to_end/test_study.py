@@ -265,7 +265,7 @@ def test_damaged_record_is_named_and_restored(study):
     assert done.returncode != 0
     log = (study.directory / "logs/collect_runs.log").read_text()
     assert str(path.relative_to(study.directory)) in log
-    assert "wall_x" in log
+    assert "SHA-256" in log
     assert "hpcai restore" in log
     path.write_text(text)
     assert study.snakemake("analyse").returncode == 0  # the next test makes the rest again

@@ -1,13 +1,14 @@
 """The record: what it refuses to say, and how it complains."""
 
 import json
+import random
 
 import pytest
 from pydantic import ValidationError
 from unit.record_factory import make_record
 
 from hpcai.errors import RecordError
-from hpcai.records import RunRecord, read_record, write_json
+from hpcai.records import RAW, RECORD, RunRecord, read_record, read_record_text, sound_copy, write_json, write_record
 
 OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
 
@@ -90,3 +91,50 @@ def test_a_diverged_loss_is_kept_as_it_is(tmp_path):
     training = record.training.model_copy(update={"epochs": (*epochs[:-1], last)})
     write_json(record.model_copy(update={"training": training}), tmp_path / "record.json")
     assert str(read_record(tmp_path / "record.json").training.epochs[-1].train_loss) == "nan"
+
+
+def test_every_changed_digit_of_a_record_is_noticed(tmp_path):
+    path, draw = tmp_path / "record.json", random.Random(18)
+    write_record(make_record(), path)
+    whole = path.read_text()
+    digits = [place for place, letter in enumerate(whole) if letter.isdigit()]
+    for place in draw.sample(digits, 200):
+        other = draw.choice([digit for digit in "0123456789" if digit != whole[place]])
+        path.write_text(whole[:place] + other + whole[place + 1 :])
+        with pytest.raises(RecordError):
+            read_record(path)
+
+
+def test_every_flipped_bit_of_the_seal_is_noticed(tmp_path):
+    path = tmp_path / "record.json"
+    write_record(make_record(), path)
+    whole = path.read_bytes()
+    for place in range(8 * (len(whole) - 90), 8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[place // 8] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        with pytest.raises(RecordError):
+            read_record(path)
+
+
+def test_a_record_with_and_without_its_digest(tmp_path):
+    record = make_record()
+    write_record(record, tmp_path / "new.json")
+    write_json(record, tmp_path / "old.json")
+    texts = [read_record_text(tmp_path / name) for name in ("new.json", "old.json")]
+    assert [one.is_sealed for one in texts] == [True, False]
+    assert texts[0].text == texts[1].text
+    assert read_record(tmp_path / "new.json") == read_record(tmp_path / "old.json") == record
+
+
+def test_a_changed_copy_names_the_one_that_is_right(tmp_path):
+    original, published = tmp_path / RAW / RECORD, tmp_path / RECORD
+    original.parent.mkdir()
+    for damaged, right in ((original, published), (published, original)):
+        write_record(make_record(), original)
+        write_record(make_record(), published)
+        damaged.write_text(damaged.read_text().replace('"0.28.1"', '"0.28.2"'))
+        with pytest.raises(RecordError) as caught:
+            read_record(damaged)
+        assert f"{right} is right: `hpcai restore {tmp_path}`" in str(caught.value)
+        assert sound_copy(tmp_path) == right

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from base64 import urlsafe_b64encode
 
 import pytest
 import yaml
@@ -89,3 +90,13 @@ def test_a_profile_is_found_by_its_bare_name(cluster_study, tmp_path, monkeypatc
     (folder / "slurm").symlink_to(ROOT / "profiles/slurm")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     assert resources_of(cluster_study, "train", "--profile", "slurm")["nodes"] == "2"
+
+
+def test_a_restart_without_a_profile_makes_again_what_a_killed_controller_left(tmp_path):
+    project = Project(tmp_path)
+    left = "data/cosmoflow_mini/manifest.json"
+    marker = tmp_path / ".snakemake/incomplete" / urlsafe_b64encode(left.encode()).decode()
+    for file in (tmp_path / left, marker):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    assert project.dry_run(left)["prepare_data"] == 1

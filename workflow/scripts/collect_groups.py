@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.campaign.efficiency import efficiency_table
 from hpcai.logs import log_to
 from hpcai.metrics.contention import tell_contention
+from hpcai.table_files import read_parquet
 from hpcai.tables import read_groups, write_tables
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 given = snakemake.input
 tables = {
-    "contention": tell_contention(read_groups(given.groups), pd.read_parquet(given.scales)),
+    "contention": tell_contention(read_groups(given.groups), read_parquet(given.scales)),
     "efficiency": efficiency_table([*given.records, *given.groups]),
 }
 write_tables(tables, Path(snakemake.output.tables[0]).parent)

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.characterise.collect import Measured, collect_views, read_views, summarise_views
 from hpcai.config.machine import Machine
 from hpcai.disturbance import Tolerance
 from hpcai.files import write_atomically
 from hpcai.logs import log_to
+from hpcai.table_files import read_parquet
 from hpcai.tables import write_table
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ measured = Measured(
     ceilings=given.ceilings,
     links=given.links,
     work=given.work,
-    scales=pd.read_parquet(given.scales),
+    scales=read_parquet(given.scales),
     machine=Machine.model_validate(asked.machine),
     tolerance=Tolerance.model_validate(asked.tolerance),
 )

@@ -3,12 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.characterise.reference_steps import read_reference_steps
 from hpcai.logs import log_to
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
+from hpcai.table_files import read_parquet
 from hpcai.tables import join_tables, write_tables
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ stored = KernelRegressors.model_validate_json(Path(given.regressors).read_bytes(
 steps = [step for file in given.get("steps", []) for step in collect_steps(*read_reference_steps(Path(file)), file)]
 accuracy = judge_steps(steps, stored.regressors)
 tables = {
-    "step_accuracy": join_tables([accuracy, pd.read_parquet(given.own)]),
+    "step_accuracy": join_tables([accuracy, read_parquet(given.own)]),
     "step_stages": summarise_stages(accuracy),
 }
 write_tables(tables, Path(snakemake.output[0]).parent)

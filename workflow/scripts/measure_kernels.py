@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hpcai.characterise.kernel_times import measure_kernels
 from hpcai.logs import log_to
 from hpcai.measure.container import contained_python
+from hpcai.table_files import write_parquet
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
@@ -16,4 +17,4 @@ python = contained_python(asked.get("software"))
 # The draft is none of the outputs, which Snakemake removes when a job is interrupted: the next start goes on from it.
 draft = Path(asked.draft)
 times = measure_kernels(asked.family, asked.samples, asked.seed, draft, passes=asked.passes, python=python)
-times.to_parquet(snakemake.output.times)
+write_parquet(times, snakemake.output.times)

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.config.machine import Machine
 from hpcai.config.prediction import Prediction
 from hpcai.logs import log_to
@@ -12,6 +10,7 @@ from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.what_if import StudyModels, StudyTables, fit_published_epochs, predict_study
+from hpcai.table_files import read_parquet
 from hpcai.tables import write_tables
 
 if TYPE_CHECKING:
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 given, asked = snakemake.input, snakemake.params
 names = ("scales", "scores", "runs", "link_fits", "ceilings")
-tables = StudyTables(**{name: pd.read_parquet(given[name]) for name in names})
+tables = StudyTables(**{name: read_parquet(given[name]) for name in names})
 layers = [LayerList.model_validate_json(Path(file).read_text()) for file in given.layers]
 regressors = KernelRegressors.model_validate_json(Path(given.regressors).read_text()).regressors
-rounds = [pd.read_parquet(given[name]) for name in ("mlperf_results", "mlperf_systems")]
+rounds = [read_parquet(given[name]) for name in ("mlperf_results", "mlperf_systems")]
 models = StudyModels(
     layers={one.name: one for one in layers},
     machine=Machine.model_validate(asked.machine),

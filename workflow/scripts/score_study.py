@@ -3,14 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.compare.tables import comparison_tables
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
 from hpcai.files import write_atomically
 from hpcai.logs import log_to
 from hpcai.metrics.study_tables import ranking_tables, roofline_tables, scaling_tables, score_tables
+from hpcai.table_files import read_parquet
 from hpcai.tables import read_records, rows_as_json, write_tables
 
 if TYPE_CHECKING:
@@ -20,12 +19,12 @@ log_to(snakemake.log[0])
 given = snakemake.input
 machine = Machine.model_validate(snakemake.params.machine)
 published = [load_published(Path(path)) for path in given.published]
-views = {Path(path).stem: pd.read_parquet(path) for path in given.views}
+views = {Path(path).stem: read_parquet(path) for path in given.views}
 tables = score_tables(views, read_records(given.records), machine)
 views |= tables
 tables |= roofline_tables(views, published, machine)
 tables |= scaling_tables(views, machine)
-tables |= ranking_tables([tables["scores"], *map(pd.read_parquet, given.others)], published)
+tables |= ranking_tables([tables["scores"], *map(read_parquet, given.others)], published)
 results = Path(snakemake.output.summary).parent
 write_tables(tables, results / "tables")
 # What compares studies reads results folders, this one too.

@@ -4,17 +4,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pandas as pd
-
 from hpcai.catalogue import PAGES
 from hpcai.logs import log_to
 from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+from hpcai.table_files import read_parquet
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-tables = {Path(path).stem: pd.read_parquet(path) for path in snakemake.input}
+tables = {Path(path).stem: read_parquet(path) for path in snakemake.input}
 given = snakemake.output
 for figure in map(Path, given.get("figures", [])):
     figure.write_bytes(to_svg(draw_figure(figure.stem, tables)))

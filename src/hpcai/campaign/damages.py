@@ -9,8 +9,7 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from hpcai.errors import RecordError
-from hpcai.measure.publish import RAW, RECORD
-from hpcai.records import Outcome, file_sha256, read_record
+from hpcai.records import RAW, RECORD, Outcome, file_sha256, read_record, read_record_text, sound_copy
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -33,13 +32,15 @@ class RecordFacts:
     wall_s: float
     started_utc: str
     attempt: str
+    is_sealed: bool
+    """Whether it has a digest of itself; those of earlier versions have none."""
 
 
 def find_damages(path: Path, *, check_files: bool) -> Iterator[Damage]:
     """Find what is damaged of a run whose record is published; ``check_files`` looks into every raw file."""
     published, original = path / RECORD, path / RAW / RECORD
     if not original.exists():
-        yield Damage(f"{published} is there, but its original {original} is not", *advise_discard(path))
+        yield Damage(f"{published} is there, but its original {original} is not", *advise_restore(path))
     elif published.stat().st_size != original.stat().st_size or (
         check_files and published.read_bytes() != original.read_bytes()
     ):
@@ -52,7 +53,7 @@ def _file_damages(path: Path) -> Iterator[Damage]:
     try:
         record = read_record(path / RAW / RECORD)
     except RecordError as error:
-        yield Damage(" ".join(str(error).split()), *advise_discard(path))
+        yield Damage(" ".join(str(error).split()), *advise_restore(path))
         return
     for artefact in record.artefacts:
         file = path / RAW / artefact.path
@@ -84,12 +85,11 @@ def advise_removal(path: Path, error: Exception, source: str) -> tuple[RecordErr
 
 
 def advise_restore(path: Path) -> tuple[str, str]:
-    """Advise to put the original of a record back if it is well; return remedy and command."""
-    try:
-        read_record(path / RAW / RECORD)
-    except RecordError:
+    """Advise to put back the copy of a record that is right, if there is one; return remedy and command."""
+    sound = sound_copy(path) if (path / RAW).is_dir() else None
+    if sound is None:
         return advise_discard(path)
-    return "its original is well: put it back", f"hpcai restore {shlex.quote(str(path))}"
+    return f"{sound} is right: put it back", f"hpcai restore {shlex.quote(str(path))}"
 
 
 def advise_discard(path: Path) -> tuple[str, str]:
@@ -109,9 +109,10 @@ def read_facts(path: Path) -> RecordFacts:
     Raises
     ------
     RecordError
-        If it is no JSON, or lacks what counts.
+        If it is no JSON, lacks what counts, or was changed since it was written.
     """
-    found = read_json(path)
+    text, is_sealed = read_record_text(path)
+    found = _as_object(path, text)
     wall_s, told = found.get("wall_s"), found.get("outcome")
     outcome = next((one for one in OUTCOMES if one == told), None)
     if outcome is None:
@@ -119,7 +120,18 @@ def read_facts(path: Path) -> RecordFacts:
     if not isinstance(wall_s, int | float):
         raise RecordError(f"{path}: wall_s: found {wall_s!r}; expected seconds")
     reason, started_utc, attempt = (str(found.get(key, "")) for key in ("reason", "started_utc", "attempt"))
-    return RecordFacts(outcome, reason, float(wall_s), started_utc, attempt)
+    return RecordFacts(outcome, reason, float(wall_s), started_utc, attempt, is_sealed)
+
+
+def read_record_json(path: Path) -> dict[str, Any]:
+    """Read a run record as plain JSON.
+
+    Raises
+    ------
+    RecordError
+        If it is no JSON, no object, or was changed since it was written.
+    """
+    return _as_object(path, read_record_text(path).text)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -130,8 +142,12 @@ def read_json(path: Path) -> dict[str, Any]:
     RecordError
         If it is no JSON, or no object.
     """
+    return _as_object(path, path.read_bytes())
+
+
+def _as_object(path: Path, content: bytes) -> dict[str, Any]:
     try:
-        found = from_json(path.read_bytes())
+        found = from_json(content)
     except ValueError as error:
         raise RecordError(f"{path}: no valid JSON ({error})") from error
     if not isinstance(found, dict):

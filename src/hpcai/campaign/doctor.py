@@ -207,6 +207,8 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
         found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))
     if around.report:
         found.append(Problem(around.report, "the next start writes it"))
+    if unsealed := sum(one.unsealed for one in diagnosis.every_state):
+        found.append(_unsealed_problem(unsealed))
     if knowledge.note_problem:
         found.append(Problem(knowledge.note_problem, "until then --study tells what is planned"))
     leftovers = [left for one in diagnosis.every_state if one.state != "under way" for left in one.leftovers]
@@ -214,6 +216,11 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
         more = f" and {len(leftovers) - 1} more" if len(leftovers) > 1 else ""
         found.append(Problem(f"{leftovers[0]}{more}", "nothing: the next start of the run clears it up"))
     return found
+
+
+def _unsealed_problem(count: int) -> Problem:
+    what = f"{count} run records have no digest of themselves, because an earlier version wrote them"
+    return Problem(what, "nothing: they are read as they are, but a changed digit would not be noticed")
 
 
 def _lock_problem(diagnosis: Diagnosis) -> Problem:

@@ -16,10 +16,10 @@ from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError, RecordError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.measure.places import ATTEMPTS
-from hpcai.measure.publish import INTERRUPTED, RAW, RECORD
+from hpcai.measure.publish import INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores import time_parts, time_shares
-from hpcai.records import FINISHED, Attempt, RunRecord, read_part, read_record
+from hpcai.records import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record
 from hpcai.weak_records import GROUP
 
 HOUR_S = 3600.0
@@ -159,7 +159,7 @@ def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
     """Return what a run was given: as its job tells, else as the machine file declares for whole nodes."""
     plan = record.plan
     file = folder / RAW / ALLOCATION
-    use = read_part(AllocationUse, file) if file.exists() else None
+    use = read_part(AllocationUse, check_raw_file(record, file)) if file.exists() else None
     job, wait_s = (use.slurm_job, number_or_nan(use.queue_wait_s)) if use else ("", _NAN)
     limit_s = use.time_limit_s if use and use.time_limit_s else plan.limits.run_s
     if plan.instances is not None:

@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _read(results: Path) -> "pd.DataFrame":
     """Return the rows of all runs of a results folder, those without a record included."""
     from hpcai.campaign.efficiency import as_table, efficiency_table, unfinished_row
-    from hpcai.measure.publish import RECORD
+    from hpcai.records import RECORD
 
     folders = _run_folders(results)
     if not folders:

@@ -13,8 +13,8 @@ from hpcai.config.plans import Campaign
 from hpcai.config.runs import PROFILES, RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.errors import RecordError
-from hpcai.measure.publish import CAPTURE, INSTANCE, RECORD
-from hpcai.records import FINISHED, RunRecord, read_record
+from hpcai.measure.publish import CAPTURE, INSTANCE
+from hpcai.records import FINISHED, RECORD, RunRecord, read_record
 from hpcai.weak_records import GROUP
 
 

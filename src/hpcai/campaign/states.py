@@ -15,6 +15,7 @@ from hpcai.campaign.damages import (
     find_plan_damage,
     read_facts,
     read_json,
+    read_record_json,
 )
 from hpcai.campaign.live import LiveRun
 from hpcai.campaign.run_folders import RunFolder
@@ -22,8 +23,8 @@ from hpcai.errors import RecordError
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
 from hpcai.measure.places import ATTEMPTS
-from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD
-from hpcai.records import FINISHED
+from hpcai.measure.publish import CAPTURE, INTERRUPTED
+from hpcai.records import FINISHED, RAW, RECORD
 from hpcai.weak_records import GROUP
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
@@ -48,6 +49,8 @@ class RunState:
     is_uncaptured: bool = False
     """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
     damages: tuple[Damage, ...] = ()
+    unsealed: int = 0
+    """Published records without a digest, of an earlier version: nobody can tell whether they were changed."""
     leftovers: tuple[str, ...] = field(default=(), compare=False)
     """Left behind by supervisors that are gone; the next start clears it up."""
 
@@ -129,6 +132,7 @@ def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files
         facts.started_utc,
         facts.attempt,
         damages=damages,
+        unsealed=int(not facts.is_sealed),
     )
 
 
@@ -201,6 +205,7 @@ def _published_group(folder: RunFolder, path: Path, instances: Sequence[RunState
         f"{len(broken)} of {len(instances)} broke down: {broken[0].reason}" if broken else "",
         max(walls, default=None),
         instances[0].started_utc if instances else "",
+        unsealed=sum(one.unsealed for one in instances),
     )
 
 
@@ -217,7 +222,8 @@ def _unpublished(folder: RunFolder, path: Path) -> RunState:
     for name in (INTERRUPTED, RECORD):
         if (last / name).exists():
             try:
-                reason = str(read_json(last / name).get("reason") or "no reason given")
+                found = read_record_json(last / name) if name == RECORD else read_json(last / name)
+                reason = str(found.get("reason") or "no reason given")
             except RecordError as error:
                 reason = str(error)
             return RunState(folder, "interrupted", reason=reason)

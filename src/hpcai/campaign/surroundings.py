@@ -13,7 +13,7 @@ import psutil
 from hpcai.campaign.note import Controller, PlannedDataset
 from hpcai.config.machine import scratch_path
 from hpcai.measure.holder import Life, life_here, life_in_slurm
-from hpcai.measure.publish import RECORD
+from hpcai.records import RECORD
 
 LITTLE_SPACE_BYTES = 1 << 30
 """Below this a disk counts as full: records and logs of a few large runs may no longer fit."""

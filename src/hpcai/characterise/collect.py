@@ -21,6 +21,7 @@ from hpcai.metrics.advice import advise
 from hpcai.metrics.link import AllreduceReport
 from hpcai.metrics.quietness import judge_quiet
 from hpcai.records import read_part
+from hpcai.table_files import read_parquet
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
 """Views of many rows, of which the texts say the number only."""
@@ -82,7 +83,7 @@ def _advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.DataFrame]]:
     """Return the tables in files, by the name of their view; a view may have several files."""
     return {
-        name: [pd.read_parquet(path) for path in ([paths] if isinstance(paths, str) else paths)]
+        name: [read_parquet(path) for path in ([paths] if isinstance(paths, str) else paths)]
         for name, paths in files.items()
     }
 

@@ -11,7 +11,7 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import WARM_STEPS
 from hpcai.errors import ParseError
-from hpcai.records import Artefact, Capture, RunRecord, file_sha256, read_part, read_record
+from hpcai.records import RAW, Artefact, Capture, RunRecord, check_artefact, check_raw_file, read_part, read_record
 
 IDENTITY = ("run_id", "benchmark", "variant", "scale", "nodes", "ranks")
 """Columns that say which point a row belongs to; every view begins with them."""
@@ -80,21 +80,14 @@ class Profile:
         return found[0]
 
     def _checked(self, artefact: Artefact) -> Path:
-        path = self.folder / artefact.path
-        found = file_sha256(path) if path.is_file() else "no file"
-        if found != artefact.sha256:
-            raise ParseError(
-                f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as captured; the raw file was "
-                f"changed or lost: `hpcai discard {self.folder}`, then profile again"
-            )
-        return path
+        return check_artefact(self.folder / artefact.path, artefact, self.folder, "captured")
 
     def steps(self) -> pd.DataFrame:
         """Return the training steps of rank 0: ``epoch``, ``start_s`` (seconds since 1970) and ``duration_s``.
 
         Steps are stamped with the monotonic clock; clocks.json holds both clocks at one moment of the run.
         """
-        clocks = json.loads((self.folder / "raw" / "clocks.json").read_text())
+        clocks = json.loads(check_raw_file(self.record, self.folder / RAW / "clocks.json").read_text())
         steps = self._monotonic_steps()
         return steps.assign(start_s=steps["start_s"] - clocks["monotonic_s"] + clocks["wall_s"])
 
@@ -110,7 +103,7 @@ class Profile:
         return [(float(first["start_s"]), float(last["start_s"] + last["duration_s"])) for first, last in ends]
 
     def _monotonic_steps(self) -> pd.DataFrame:
-        steps = pd.read_csv(self.folder / "raw" / "steps.csv")
+        steps = pd.read_csv(check_raw_file(self.record, self.folder / RAW / "steps.csv"))
         return steps[["epoch", "start_s", "step_time_s"]].rename(columns={"step_time_s": "duration_s"})
 
     def with_identity(self, view: pd.DataFrame, source: Path | str) -> pd.DataFrame:

@@ -19,6 +19,7 @@ from hpcai.disturbance import Tolerance
 from hpcai.errors import HpcaiError
 from hpcai.metrics.quietness import judge_quiet
 from hpcai.parsers.reading import Reading
+from hpcai.table_files import write_parquet
 
 logger = logging.getLogger(__name__)
 Views = dict[str, pd.DataFrame]
@@ -118,4 +119,4 @@ def _quiet(profile: Profile) -> dict[str, object]:
 def write_views(views: Views, paths: Sequence[tuple[str, str]]) -> None:
     """Write views to Parquet files; ``paths`` are pairs of a view's name and its file."""
     for name, path in paths:
-        views[name].to_parquet(path, index=False, engine="pyarrow", compression="zstd")
+        write_parquet(views[name], path)

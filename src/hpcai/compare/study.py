@@ -1,7 +1,7 @@
 """Read one results folder: its runs with their scores, its settings, and what is on record about each point."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpcai.errors import RecordError
+from hpcai.records import read_record_text
+from hpcai.table_files import read_parquet
 
 NEEDED = (
     "run_id", "study", "suite", "workload", "benchmark", "variant", "scale", "ranks", "outcome", "quality_target",
@@ -105,7 +107,7 @@ def read_study(folder: str | Path) -> Study:
     runs_file = place / "tables" / "runs.parquet"
     if not runs_file.is_file():
         raise RecordError(f"{place}: no results folder, tables/runs.parquet is missing; {_advice(place)}")
-    runs = _read_table(runs_file)
+    runs = read_parquet(runs_file)
     missing = [name for name in NEEDED if name not in runs]
     if missing:
         raise RecordError(
@@ -115,7 +117,7 @@ def read_study(folder: str | Path) -> Study:
     points_file = next(
         filter(Path.is_file, (runs_file.with_name(f"{name}.parquet") for name in ("scores", "scales"))), None
     )
-    points = _read_table(points_file) if points_file else pd.DataFrame()
+    points = read_parquet(points_file) if points_file else pd.DataFrame()
     settings_file = place / "study.json"
     settings = _read_json(settings_file) if settings_file.is_file() else {}
     records = _read_records(place, runs)
@@ -136,7 +138,7 @@ def _add_scores(runs: pd.DataFrame, runs_file: Path) -> tuple[pd.DataFrame, tupl
     file = runs_file.with_name("run_scores.parquet")
     if not file.is_file():
         return runs, (runs_file,)
-    scores = _read_table(file)
+    scores = read_parquet(file)
     if "run_id" not in scores or scores["run_id"].duplicated().any():
         raise RecordError(f"{file}: found no column run_id with one row for each run; make the table again")
     new = ["run_id", *(name for name in scores.columns if name not in runs)]
@@ -149,23 +151,16 @@ def _read_records(place: Path, runs: pd.DataFrame) -> dict[str, Mapping[str, Any
 
 
 def _read_record(file: Path) -> Mapping[str, Any]:
-    record = _read_json(file)
+    record = _read_json(file, lambda path: read_record_text(path).text)
     for part in ("plan", "provenance"):
         if not isinstance(record.get(part), dict):
             raise RecordError(f"{file}: found no `{part}`; a run record is expected, `hpcai restore` puts one back")
     return record
 
 
-def _read_table(file: Path) -> pd.DataFrame:
+def _read_json(file: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Mapping[str, Any]:
     try:
-        return pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{file}: no Parquet table ({str(error)[:120]}); make the table again") from error
-
-
-def _read_json(file: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(file.read_bytes())
+        content = json.loads(read(file))
     except (OSError, ValueError) as error:
         raise RecordError(f"{file}: cannot be read as JSON ({str(error)[:120]}); put the file back") from error
     if not isinstance(content, dict):

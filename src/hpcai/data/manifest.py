@@ -247,8 +247,13 @@ Model = TypeVar("Model", bound=Settings)
 
 def read_json(path: Path, model: type[Model], remedy: str) -> Model:
     """Read a JSON file of ours; whatever is wrong with it is a DatasetError that says where."""
+    return parse_json(path, read_file(path), model, remedy)
+
+
+def parse_json(path: Path, text: bytes, model: type[Model], remedy: str) -> Model:
+    """Return what a JSON file of ours holds; whatever is wrong with it is a DatasetError that says where."""
     try:
-        return model.model_validate_json(read_file(path))
+        return model.model_validate_json(text)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the whole file"

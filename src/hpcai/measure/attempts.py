@@ -27,15 +27,13 @@ from hpcai.measure.publish import (
     DIGEST,
     INSTANCE,
     INTERRUPTED,
-    RAW,
-    RECORD,
     comparable,
     publish,
 )
 from hpcai.measure.rank_files import gather_rank_files
 from hpcai.measure.slurm_job import state_of
 from hpcai.measure.watch import end_marked_processes
-from hpcai.records import FINISHED, Attempt, RunRecord, read_part, read_record, write_json
+from hpcai.records import FINISHED, RAW, RECORD, Attempt, RunRecord, read_part, read_record, write_json, write_record
 from hpcai.weak_records import GROUP
 
 SUPERVISOR = "supervisor.json"
@@ -224,7 +222,7 @@ def set_aside(attempt: Path, record: RunRecord, reason: str) -> None:
     """Keep a finished attempt with its record, but not for publication: it was disturbed, and is repeated."""
     verdict = _of_finished(attempt, record).model_copy(update={"outcome": "disturbed", "reason": reason})
     write_json(verdict, attempt / INTERRUPTED)
-    write_json(record, attempt / RECORD)
+    write_record(record, attempt / RECORD)
 
 
 def why_repeat(records: Sequence[RunRecord], folder: Path) -> str:

@@ -9,9 +9,9 @@ from hpcai.errors import ConfigError
 from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
-from hpcai.measure.publish import CAPTURE, RAW, TOOL, published
+from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, results_written
-from hpcai.records import FINISHED, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
+from hpcai.records import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:

@@ -15,14 +15,12 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.errors import ConfigError, RunRefusedError
+from hpcai.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.files import sync, write_atomically
 from hpcai.measure.claim import live_holder
-from hpcai.records import FINISHED, Capture, RunRecord, read_part, read_record, write_json
+from hpcai.records import FINISHED, RAW, RECORD, Capture, RunRecord, read_part, read_record, sound_copy, write_record
 from hpcai.weak_records import GROUP
 
-RECORD = "record.json"
-RAW = "raw"
 CAPTURE = "capture.json"
 INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
@@ -174,7 +172,7 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
         with suppress(FileNotFoundError):
             if file.is_file():
                 file.chmod(0o444)
-    write_json(record, attempt / RECORD)
+    write_record(record, attempt / RECORD)
     (attempt / RECORD).chmod(0o444)
     # If the node is lost from here on, no published run may have an empty record.
     sync(attempt / RECORD)
@@ -193,6 +191,28 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
 def republish(folder: Path) -> None:
     """Put the record of the published attempt where the workflow waits for it."""
     write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes(), durable=True)
+
+
+def restore(folder: Path) -> Path:
+    """Make both copies of a run's record the right one; return the one that it was made from.
+
+    Raises
+    ------
+    RecordError
+        If the run is not published, or neither copy is known to be right.
+    """
+    sound = sound_copy(folder) if (folder / RAW).is_dir() else None
+    if sound is None:
+        raise RecordError(
+            f"{folder}: found no {RECORD} that is known to be right, expected one there or in {RAW}/; put one back "
+            f"from a backup, or put the run aside with `hpcai discard {folder}`"
+        )
+    content = sound.read_bytes()
+    for copy in (folder / RAW / RECORD, folder / RECORD):
+        if copy != sound:
+            write_atomically(copy, content, durable=True)
+    (folder / RAW / RECORD).chmod(0o444)
+    return sound
 
 
 _NO_RUN = "{}: no published run here; name a folder such as results/runs/B/V/n1x2/r1, or one above such folders"

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet
 from pydantic import RootModel
 
-from hpcai.errors import RecordError
+from hpcai.errors import ParseError, RecordError
 from hpcai.files import sync
 from hpcai.records import RankReport, read_part, write_json
+from hpcai.table_files import open_parquet, read_parquet
 
 RANKS = "ranks"
 REPORTS = "ranks.json"
@@ -138,7 +138,7 @@ def _write_samples(files: Mapping[int, Path], target: Path) -> list[int]:
     """Write the samples of all ranks whose file is whole; return these ranks."""
     waiting: list[pa.Table] = []
     written = []
-    with pyarrow.parquet.ParquetWriter(target, _SCHEMA, compression="zstd") as writer:
+    with open_parquet(target, _SCHEMA) as writer:
         for rank, file in sorted(files.items()):
             samples = _samples(file, rank)
             if samples is None:
@@ -171,8 +171,8 @@ def _samples(file: Path, rank: int) -> pa.Table | None:
 
 def _ranks_in(joined: Path) -> set[int]:
     try:
-        return set(pyarrow.parquet.read_table(joined, columns=["rank"])["rank"].unique().to_pylist())
-    except pa.ArrowInvalid:
+        return {int(rank) for rank in read_parquet(joined, ["rank"])["rank"].unique()}
+    except ParseError:
         return set()
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcai.errors import LaunchError, ParseError
-from hpcai.measure.publish import RAW, group_attempt
+from hpcai.measure.publish import group_attempt
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records import FINISHED, RunRecord, read_part
+from hpcai.records import FINISHED, RAW, RunRecord, read_part
 from hpcai.weak_records import Extent, Instance, InstanceShare, NodeShare, Pruned, WeakGroup, shared_resources
 
 SHARE = "instance.json"

@@ -67,7 +67,8 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
         ``time_to_train_mean_s``, ``_low_s``, ``_high_s`` the plain mean of the converged runs with its interval
         (:func:`hpcai.metrics.statistics.mean_interval`). Rates are arithmetic means of the runs' rates with their
         intervals over the ``rate_n`` runs that trained to their end; ``staging_epoch_ratio`` is a ratio of
-        means; shares are means of the runs' shares. Speed-ups and efficiencies are those of :func:`hpcai.metrics.scaling.compute_scaling`.
+        means; shares are means of the runs' shares. Speed-ups and efficiencies are those of
+        :func:`hpcai.metrics.scaling.compute_scaling`.
     """
     rows = []
     for key, group in runs.groupby(KEYS, sort=False):

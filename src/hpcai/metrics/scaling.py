@@ -12,7 +12,6 @@ COMPLETE = ("converged", "not_converged")
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
 """What is compared across scales, and the column of the run table that holds it."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
-NO_BASE = "measured at one scale: nothing to compare with"
 NO_IDEAL = (
     "no ideal speed-up of the time to train: the global batch changes with the ranks, and with it the epochs needed"
 )
@@ -110,28 +109,24 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         ``baseline``. Converged runs count for the time, all that trained to their end for the rate. Where the runs
         were measured in rounds, the interval of a rate is that of pairs (:func:`pairs_of_rounds`).
 
-        A variant that was measured at one scale has no base: its speed-up and efficiency are NaN.
-
         ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
         them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
         target, so that beyond the base its ideal speed-up and its efficiency are NaN, and ``note`` says so.
     """
     points = []
     for _, group in runs.groupby(["benchmark", "variant"], sort=True):
-        base, regime, alone = base_of(group), tell_regime(group), len(set(group["scale"])) == 1
+        base, regime = base_of(group), tell_regime(group)
         for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
-            points += [compare_scales(at_scale, base, measure, regime, alone=alone) for measure in MEASURES]
+            points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
     return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
 
 
-def compare_scales(
-    at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime, *, alone: bool = False
-) -> ScalePoint:
-    """Return the point of one measure: the runs of one scale against those of the base, which it may be alone."""
+def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
+    """Return the point of one measure: the runs of one scale against those of the base scale."""
     here, there = at_scale.iloc[0], base.iloc[0]
     own, reference = values_of(at_scale, measure), values_of(base, measure)
     is_base = here["scale"] == there["scale"]
-    speedup = _speedup(own, reference, measure, is_base=is_base, alone=alone)
+    speedup = _speedup(own, reference, measure, is_base=is_base)
     pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
     if pairs:
         speedup = paired_ratio_interval([own for own, _ in pairs], [base for _, base in pairs])
@@ -188,12 +183,10 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
     return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
 
 
-def _speedup(own: list[float], reference: list[float], measure: str, *, is_base: bool, alone: bool) -> Estimate:
+def _speedup(own: list[float], reference: list[float], measure: str, *, is_base: bool) -> Estimate:
     if not reference:
         missing = "the base scale has no value" if not is_base else NOT_MEASURED
         return Estimate(float("nan"), float("nan"), float("nan"), 0, "ratio of arithmetic means", missing)
-    if alone:
-        return Estimate(float("nan"), float("nan"), float("nan"), len(own), "ratio of arithmetic means", NO_BASE)
     if is_base:
         return Estimate(1.0, 1.0, 1.0, len(own), "by definition", "this scale is the base")
     return ratio_interval(reference, own) if measure == "time_to_train" else ratio_interval(own, reference)

@@ -34,7 +34,7 @@ def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
             figure,
             {
                 "one run": theme.key_line("#0173b2", "o", ""),
-                f"mean, {INTERVAL}": theme.key_line("#222222", "D"),
+                "mean, " + INTERVAL.replace(", ", ",\n"): theme.key_line("#222222", "D"),
                 "ideal: base scale\ntimes ranks": theme.key_line(theme.IDEAL_COLOUR, style="--"),
             },
         )

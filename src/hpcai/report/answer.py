@@ -38,6 +38,7 @@ def make_answer(material: Material) -> pd.DataFrame:
     scales = material.table("scales")
     if scales.empty:
         return scales
+    scales = _without_own_base(scales)
     answer = scales.assign(
         converged=[f"{row.n_ok}/{row.n}" for row in scales.itertuples()],
         base_note=[_say_base(row) for row in scales.to_dict("records")],
@@ -93,6 +94,13 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
     for row in rows:
         first.setdefault((row["benchmark"], row["variant"], row["topic"]), row)
     return [row for row in first.values() if row["sentence"] and not row["sentence"].startswith("Nothing")]
+
+
+def _without_own_base(scales: pd.DataFrame) -> pd.DataFrame:
+    """Return the scales without the efficiencies of variants that were measured at one scale: nothing is compared."""
+    alone = scales.groupby(KEYS[:2])["scale"].transform("nunique") == 1
+    efficiencies = [name for name in scales if name.startswith("train_rate_efficiency_")]
+    return scales.assign(**{name: scales[name].where(~alone) for name in efficiencies})
 
 
 def _say_base(row: Mapping[Any, Any]) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from hpcai.errors import ParseError
 from hpcai.report.definitions import Definitions, read_definitions
+from hpcai.table_files import read_parquet
 
 FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
 """In which forms a table lies beside the page: to look at, for spreadsheets, for programs."""
@@ -100,7 +101,7 @@ def read_material(folder: Path, sources: Path, place: str = "") -> Material:
     return Material(
         folder=folder,
         sources=sources,
-        tables={path.stem: _read_table(path) for path in sorted((folder / place / "tables").glob("*.parquet"))},
+        tables={path.stem: read_parquet(path) for path in sorted((folder / place / "tables").glob("*.parquet"))},
         summary=None if place else _read_summary(folder),
         study=read_json(folder / "study.json"),
         definitions=read_definitions(sources),
@@ -125,10 +126,3 @@ def _read_summary(folder: Path) -> dict[str, Any] | None:
         return None
     parts = ("characterisation", "scoring", "prediction")
     return {**summary, **{name: read_json(folder / f"{name}.json") for name in parts}}
-
-
-def _read_table(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise ParseError(f"{path}: not a Parquet file ({error}); delete it and run the workflow again") from error

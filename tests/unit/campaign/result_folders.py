@@ -12,7 +12,7 @@ from hpcai.campaign.note import this_controller, write_note
 from hpcai.config.load import load_study_file, write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
-from hpcai.records import Artefact, RunRecord, file_sha256, write_json
+from hpcai.records import Artefact, RunRecord, file_sha256, write_record
 from hpcai.weak_records import GROUP
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -56,8 +56,8 @@ def publish(folder: Path, record: RunRecord) -> Path:
     whole = record.model_copy(update={"artefacts": (artefact,)})
     write_plan(whole.plan, raw / "plan.json")
     (raw / "plan.sha256").write_text(whole.plan.digest + "\n")
-    write_json(whole, raw / "record.json")
-    write_json(whole, folder / "record.json")
+    write_record(whole, raw / "record.json")
+    write_record(whole, folder / "record.json")
     return folder
 
 

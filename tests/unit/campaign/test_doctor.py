@@ -23,6 +23,7 @@ from hpcai.campaign.next_step import next_step
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.errors import ConfigError
 from hpcai.measure.claim import claimed
+from hpcai.records import read_record, write_json
 
 START = "snakemake --profile slurm"
 
@@ -280,3 +281,13 @@ def test_wait_for_a_limited_time(results, capsys):
         status, text = doctor(capsys, "results", "--wait", "0.05")
     assert status == 2
     assert "under way" in text
+
+
+def test_records_without_a_digest_are_a_finding_and_no_damage(results):
+    folder = finish_run(results)
+    assert not any("no digest" in problem.what for problem in problems_of(diagnose(results)))
+    for path in (folder / "record.json", folder / "raw/record.json"):
+        write_json(read_record(path), path)
+    found = diagnose(results, check_files=True)
+    assert not found.in_state("damaged")
+    assert [problem.what[:2] for problem in problems_of(found) if "no digest" in problem.what] == ["1 "]

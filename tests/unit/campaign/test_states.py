@@ -20,7 +20,10 @@ from unit.record_factory import make_record
 from hpcai.campaign.live import live_runs
 from hpcai.campaign.run_folders import RunFolder, discarded_folders, present_folders
 from hpcai.campaign.states import state_of
+from hpcai.errors import RecordError
 from hpcai.measure.claim import claimed
+from hpcai.measure.publish import restore
+from hpcai.records import read_record, write_json
 
 
 def look(results, folder, *, instances=None, check_files=False):
@@ -148,14 +151,50 @@ def test_record_without_its_raw_files(tmp_path):
     assert found.damages[0].command.startswith("mv ")
 
 
-def test_edited_record_differs_from_its_original(tmp_path):
+@pytest.mark.parametrize("name", ["record.json", "raw/record.json"])
+def test_an_edited_copy_is_never_the_one_that_is_put_back(tmp_path, name):
     folder = finish_run(tmp_path)
-    text = (folder / "record.json").read_text()
-    (folder / "record.json").write_text(text.replace('"0.28.1"', '"0.28.2"'))
-    assert look(tmp_path, folder).state == "finished"
+    whole = (folder / name).read_text()
+    (folder / name).write_text(whole.replace('"0.28.1"', '"0.28.2"'))
     found = look(tmp_path, folder, check_files=True)
+    assert (found.state, found.damages[0].command) == ("damaged", f"hpcai restore {folder}")
+    restore(folder)
+    assert {(folder / copy).read_text() for copy in ("record.json", "raw/record.json")} == {whole}
+    assert look(tmp_path, folder, check_files=True).state == "finished"
+
+
+def test_the_same_change_in_both_copies_is_noticed(tmp_path):
+    folder = finish_run(tmp_path)
+    for path in (folder / "record.json", folder / "raw/record.json"):
+        path.write_text(path.read_text().replace('"0.28.1"', '"0.28.2"'))
+    found = look(tmp_path, folder)
     assert found.state == "damaged"
-    assert found.damages[0].command == f"hpcai restore {folder}"
+    assert found.damages[0].command.startswith(f"hpcai discard {folder} ")
+    with pytest.raises(RecordError):
+        restore(folder)
+
+
+def test_an_original_that_is_gone_comes_back_from_the_published_copy(tmp_path):
+    folder = finish_run(tmp_path)
+    (folder / "raw/record.json").unlink()
+    assert look(tmp_path, folder).damages[0].command == f"hpcai restore {folder}"
+    restore(folder)
+    assert look(tmp_path, folder, check_files=True).state == "finished"
+
+
+def test_records_without_a_digest_are_read_and_counted(tmp_path):
+    folder = finish_run(tmp_path)
+    assert look(tmp_path, folder).unsealed == 0
+    record = read_record(folder / "record.json")
+    for path in (folder / "record.json", folder / "raw/record.json"):
+        write_json(record, path)
+    found = look(tmp_path, folder, check_files=True)
+    assert (found.state, found.unsealed) == ("finished", 1)
+    # Both can be read, and nobody can tell which is right.
+    write_json(record.model_copy(update={"reason": "another"}), folder / "record.json")
+    assert look(tmp_path, folder, check_files=True).damages[0].command.startswith("hpcai discard")
+    with pytest.raises(RecordError):
+        restore(folder)
 
 
 @pytest.mark.parametrize(

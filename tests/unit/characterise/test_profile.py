@@ -3,8 +3,10 @@
 import pytest
 from unit.characterise.profile_folders import STEPS_S, make_profile
 
+from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import VIEWS, as_view, join_views
 from hpcai.errors import ParseError
+from hpcai.records import Artefact, file_sha256, write_record
 
 
 def test_a_changed_raw_file_is_never_read(tmp_path):
@@ -45,3 +47,15 @@ def test_views_have_their_columns_whatever_the_rows():
     assert "unknown" not in made
     assert join_views("power", []).empty
     assert len(join_views("power", [made, as_view("power", []), made])) == 2
+
+
+def test_changed_steps_are_never_read(tmp_path):
+    folder = tmp_path / "p"
+    profile, steps = make_profile(folder, "timeline", {"timeline.json": "[]"}), folder / "raw/steps.csv"
+    listed = Artefact(path="steps.csv", bytes=steps.stat().st_size, sha256=file_sha256(steps))
+    write_record(profile.record.model_copy(update={"artefacts": (listed,)}), folder / "record.json")
+    whole = Profile.at(folder / "capture.json").steps()
+    assert len(whole) == len(STEPS_S)
+    steps.write_text(steps.read_text().replace("0.5", "0.7", 1))
+    with pytest.raises(ParseError, match=r"steps\.csv"):
+        Profile.at(folder / "capture.json").steps()

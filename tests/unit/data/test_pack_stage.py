@@ -1,6 +1,7 @@
 import errno
 import io
 import os
+import random
 import shutil
 import tarfile
 import time
@@ -322,3 +323,15 @@ def test_links_in_a_staging_folder_are_not_followed(tmp_path, dataset):
     clean_stage(target)
     assert precious.read_text() == "precious"
     assert (tmp_path / "data" / "train").exists()
+
+
+def test_a_changed_digit_of_packed_json_is_noticed(tmp_path, dataset):
+    packed, path, draw = pack(dataset, tmp_path), tmp_path / "packed" / "packed.json", random.Random(18)
+    whole = path.read_text()
+    for place in draw.sample([place for place, letter in enumerate(whole) if letter.isdigit()], 50):
+        path.write_text(whole[:place] + str((int(whole[place]) + 1) % 10) + whole[place + 1 :])
+        with pytest.raises(DatasetError):
+            read_pack(path)
+    # Packed by an earlier version: without a digest, and still read.
+    path.write_text(packed.model_dump_json())
+    assert read_pack(path) == packed

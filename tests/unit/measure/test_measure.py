@@ -201,12 +201,12 @@ def test_a_signal_that_comes_when_the_ranks_are_done_loses_nothing(run):
 
 
 def test_a_full_file_system_is_one_sentence_and_the_attempt_stays(run):
-    real = supervise.publish.write_json
+    real = supervise.publish.write_record
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device", "record.json")
 
-    run.patch.setattr(supervise.publish, "write_json", full)
+    run.patch.setattr(supervise.publish, "write_record", full)
     with pytest.raises(
         ResultsError, match=r"record.json: No space left on device, so that .*r1 could not be completed"
     ):
@@ -214,7 +214,7 @@ def test_a_full_file_system_is_one_sentence_and_the_attempt_stays(run):
     assert is_left(run) == set()
     (given_up,) = earlier_attempts(run.folder)
     assert "No space left" in given_up.reason
-    run.patch.setattr(supervise.publish, "write_json", real)
+    run.patch.setattr(supervise.publish, "write_record", real)
     assert run.measure().earlier_attempts == (given_up,)
 
 

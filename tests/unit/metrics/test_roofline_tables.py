@@ -384,7 +384,7 @@ def test_no_arrow_leads_to_one_of_several_results_with_the_same_setting():
     assert arrows(declared(), *mixed, other)["change"].tolist() == ["mixed precision bf16"]
 
 
-def test_the_paper_has_two_mixed_results_on_64_devices_and_no_arrow_to_either():
+def test_the_paper_shows_what_compression_and_mixed_precision_moved():
     paper = load_published(Path(__file__).parents[3] / "config" / "published" / "hpc_ai500_v2.yaml")
     moves = roofline_moves(declared_roofline(paper), declared_ceilings(paper))
     found = moves[moves["kind"] != "modelled"]
@@ -392,7 +392,9 @@ def test_the_paper_has_two_mixed_results_on_64_devices_and_no_arrow_to_either():
     ends = set(zip(found["benchmark"], found["ranks"], found["change"], strict=True))
     assert ("image_classification", 8, "mixed precision fp16") in ends
     assert ("extreme_weather", 16, "compression fp16") in ends
-    assert not any(name == "image_classification" and ranks == 64 for name, ranks, _ in ends)
+    # Fig. 12 tells compressed results from others, so that each change of 64 devices has its arrow.
+    changes = {change for name, ranks, change in ends if (name, ranks) == ("image_classification", 64)}
+    assert {"mixed precision fp16", "compression fp16"} <= changes
     assert not found["note"].str.contains("alone|nothing else").any()
 
 

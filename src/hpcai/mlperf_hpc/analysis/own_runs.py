@@ -13,7 +13,7 @@ from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
-from hpcai.records import FINISHED, RunRecord, read_part, read_record
+from hpcai.records import FINISHED, RunRecord, check_raw_file, read_part, read_record
 from hpcai.weak_records import WeakGroup
 
 SUITE = "mlperf_hpc"
@@ -68,13 +68,14 @@ def read_own_runs(records: Iterable[Path]) -> list[OwnRun]:
 
 
 def read_own_log(record: RunRecord, log: Path) -> Mllog | None:
-    """Read the log of a run; None if the run broke down before it logged anything.
+    """Read the log of a run, checked against its record; None if it broke down before it logged anything.
 
     Raises
     ------
     ParseError
-        If the log of a run that got to its end is damaged.
+        If the log was changed or lost since, or is that of a run that got to its end and is damaged.
     """
+    check_raw_file(record, log)
     if record.outcome not in FINISHED and not (log.exists() and TOKEN.encode() in log.read_bytes()):
         return None
     return read_mllog(log)

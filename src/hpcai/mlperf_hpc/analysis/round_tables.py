@@ -19,6 +19,7 @@ from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.tables import verdict_table
 from hpcai.mlperf_hpc.rounds.tables import repair_table
+from hpcai.table_files import read_parquet
 
 
 def source_tables(
@@ -47,7 +48,7 @@ def join_files(files: Iterable[Path]) -> dict[str, pd.DataFrame]:
     """Return the rows of all Parquet files of one name, by that name."""
     named: dict[str, list[pd.DataFrame]] = {}
     for file in files:
-        named.setdefault(file.stem, []).append(pd.read_parquet(file))
+        named.setdefault(file.stem, []).append(read_parquet(file))
     return {
         name: pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
         for name, parts in named.items()

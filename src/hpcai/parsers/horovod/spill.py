@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hpcai.parsers.horovod.activities import result_bytes
 from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
+from hpcai.table_files import open_parquet
 
 _MICROSECONDS = 1e6
 _NAME = pa.dictionary(pa.int32(), pa.string())
@@ -48,7 +48,7 @@ def spill_timeline(path: Path, table: Path) -> Account:
     account = Account()
     temporary = table.with_name(f".{table.name}.part")
     try:
-        with pq.ParquetWriter(temporary, SCHEMA, compression="zstd", use_dictionary=_REPEATED) as writer:
+        with open_parquet(temporary, SCHEMA, use_dictionary=_REPEATED) as writer:
             for chunk in stream_timeline(path, account):
                 writer.write_batch(_batch(chunk, account))
         temporary.replace(table)

@@ -13,11 +13,12 @@ from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.errors import ConfigError, RecordError
 from hpcai.measure.provenance import environment_facts
-from hpcai.measure.publish import RAW, RECORD
 from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
-from hpcai.records import Artefact, RunRecord, file_sha256, read_record
+from hpcai.records import RAW, RECORD, Artefact, RunRecord, file_sha256, read_record, read_record_text
 from hpcai.rules.table import rules_of
+from hpcai.sealed import seal
+from hpcai.table_files import read_parquet
 from hpcai.tables import read_records
 
 SUITE = "hpc_ai500"
@@ -196,9 +197,11 @@ def content_to_hand_in(file: LogFile) -> bytes:
     if file.status == "copied":
         return file.path.read_bytes()
     # Not by the model of a record, which would add what later versions know.
-    record = json.loads(file.path.read_bytes())
+    text, is_sealed = read_record_text(file.path)
+    record = json.loads(text)
     record["provenance"]["environment"] = environment_facts(record["provenance"]["environment"])
-    return (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+    withheld = (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode()
+    return seal(withheld) if is_sealed else withheld
 
 
 def _log(path: Path, artefact: Artefact) -> LogFile:
@@ -238,5 +241,5 @@ def _rows(path: Path | None, columns: Sequence[str], benchmark: str) -> pd.DataF
     """Return the rows of a benchmark; none if there is no such table."""
     if path is None or not path.exists():
         return pd.DataFrame(columns=list(columns))
-    frame = pd.read_parquet(path)
+    frame = read_parquet(path)
     return frame[frame["benchmark"] == benchmark].reset_index(drop=True) if "benchmark" in frame else frame

@@ -182,3 +182,17 @@ def test_a_run_that_died_before_its_first_line_is_listed(tmp_path, content) -> N
     checked = own_round(read_own_runs(paths))
     assert [run.number for run in checked.round.submissions[0].runs] == [1]
     assert "run_without_log" in {repair.kind for repair in checked.round.repairs}
+
+
+@pytest.mark.parametrize("outcome", ["converged", "failed"])
+def test_a_log_that_was_changed_or_lost_since_is_refused(tmp_path, outcome) -> None:
+    folder = write_run(tmp_path / "r1", make_record(outcome), log_text("oc20"))
+    log = folder / "raw/mllog.txt"
+    assert len(read_own_runs([folder / "record.json"])) == 1
+    whole = log.read_text()
+    log.write_text(whole.replace("time_ms", "time_ns", 1))
+    with pytest.raises(ParseError, match=r"mllog\.txt"):
+        read_own_runs([folder / "record.json"])
+    log.unlink()
+    with pytest.raises(ParseError, match=r"mllog\.txt"):
+        read_own_runs([folder / "record.json"])

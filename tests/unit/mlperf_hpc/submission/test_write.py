@@ -195,7 +195,7 @@ def test_a_log_that_is_not_the_recorded_one_is_refused_and_nothing_written(tmp_p
     log = tmp_path / "results/runs/opencatalyst/fp32/n1x1/r2/raw/mllog.txt"
     log.write_text(log.read_text().replace('"eval_error", "value": 0.0', '"eval_error", "value": 0.00'))
     log.write_text(log.read_text() + "\n")
-    with pytest.raises(RecordError, match=r"r2/raw/mllog\.txt: not the log that the record"):
+    with pytest.raises(RecordError, match=r"r2/raw/mllog\.txt: found SHA-256"):
         write_submission(Request(tmp_path / "results", tmp_path / "out"))
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
 

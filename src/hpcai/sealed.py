@@ -1,0 +1,59 @@
+"""JSON files that end with the SHA-256 of all that stands before: every copy tells by itself whether it is right.
+
+The digest is a key of the file, its last one, and no second file: copies cannot lose it, and one rename publishes both.
+"""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+KEY = b"content_sha256"
+_END = b"\n}\n"
+_SEAL = re.compile(rb',\n "%b": "([0-9a-f]{64})"\n}\n\Z' % KEY)
+_NAMED = re.compile(rb'"%b"\s*:' % KEY)
+
+
+class Unsealed(NamedTuple):
+    """The JSON of a file without its seal, and whether it had one; files of earlier versions have none."""
+
+    text: bytes
+    is_sealed: bool
+
+
+def seal(text: bytes) -> bytes:
+    """Return a JSON object with the SHA-256 of its text as its last key.
+
+    Parameters
+    ----------
+    text
+        An object that is not empty, indented by one blank, with a line break at its end.
+
+    Raises
+    ------
+    ValueError
+        If it is laid out in another way.
+    """
+    if not text.endswith(_END):
+        raise ValueError(f"found JSON that ends with {text[-3:]!r}, expected {_END!r}")
+    body = text.removesuffix(_END)
+    return body + b',\n "%b": "%b"' % (KEY, hashlib.sha256(body).hexdigest().encode()) + _END
+
+
+def unseal(content: bytes) -> Unsealed:
+    """Check the content of a file against its seal, if it has one.
+
+    Raises
+    ------
+    ValueError
+        If a byte was changed since it was sealed.
+    """
+    found = _SEAL.search(content)
+    if found is None:
+        if _NAMED.search(content):
+            raise ValueError(f"found no {KEY.decode()} on its last line, where it was written; it was changed")
+        return Unsealed(content, is_sealed=False)
+    body = content[: found.start()]
+    digest, expected = hashlib.sha256(body).hexdigest(), found[1].decode()
+    if digest != expected:
+        raise ValueError(f"found SHA-256 {digest[:12]}, expected {expected[:12]} as it was written; it was changed")
+    return Unsealed(body + _END, is_sealed=True)
