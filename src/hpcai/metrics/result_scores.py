@@ -98,7 +98,8 @@ def score_scales(
         without the ones of the highest and the lowest VFLOPS (FLOPS where no VFLOPS is defined). Intervals
         (:func:`hpcai.metrics.statistics.mean_interval`) and variation (standard deviation / mean) are over all trials
         that trained to their end. The coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is
-        FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more than ``TOLERANCE_RATIO``.
+        FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more than
+        ``TOLERANCE_RATIO``.
         `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
 
     References

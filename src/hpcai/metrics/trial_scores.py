@@ -66,7 +66,8 @@ def score_trials(
         ``TRIAL_COLUMNS``; a run that did not train to its end earned no score, `reason` says why. ``FLOPS =
         train_rate * flop_per_sample`` and ``VFLOPS = FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 8.2
         and 5.4.1) with the quality of the last evaluation and the suite's exponent for the workload;
-        `time_to_quality_s` is the training time to that quality. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean
+        `time_to_quality_s` is the training time to that quality. Scores per watt [FLOP/J] are FLOPS and VFLOPS over
+        the mean
         power, which is declared, or measured in a profiled run of the same point.
     """
     ordered = runs.sort_values(["benchmark", "variant", "ranks", "nodes", "scale", "repetition", "run_id"])
