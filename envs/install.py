@@ -32,7 +32,7 @@ BUILD_TOOLS = ("tensorflow-cpu", "setuptools", "wheel", "cmake", "packaging")
 """What has to be there, with its own needs, before Horovod is compiled."""
 COMPILED = ("--compile-bytecode",)
 """To bytecode, of every package: ranks that start together would each do it, and again at each start where
-PYTHONDONTWRITEBYTECODE is set, as in many images: 3 s of 4.5 that importing TensorFlow took."""
+PYTHONDONTWRITEBYTECODE is set, as in many images: 3.3 of the 4.5 s that its imports took."""
 TAIL = 15
 
 
