@@ -98,9 +98,10 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
 
 def _without_own_base(scales: pd.DataFrame) -> pd.DataFrame:
     """Return the scales without the efficiencies of variants that were measured at one scale: nothing is compared."""
-    alone = scales.groupby(KEYS[:2])["scale"].transform("nunique") == 1
-    efficiencies = [name for name in scales if name.startswith("train_rate_efficiency_")]
-    return scales.assign(**{name: scales[name].where(~alone) for name in efficiencies})
+    compared = scales.copy()
+    efficiencies = [name for name in scales.columns if str(name).startswith("train_rate_efficiency_")]
+    compared.loc[scales.groupby(KEYS[:2])["scale"].transform("nunique") == 1, efficiencies] = math.nan
+    return compared
 
 
 def _say_base(row: Mapping[Any, Any]) -> str:
