@@ -23,6 +23,8 @@ class TorchAdamW(keras.optimizers.AdamW):  # type: ignore[misc]
         step, rate = tf.cast(self.iterations.value + 1, dtype), tf.cast(self.learning_rate.value, dtype)
         first_power, second_power = self.beta_1**step, self.beta_2**step
         epsilon = self.epsilon * tf.sqrt(1 - second_power)
+        if not self.built:
+            self.build(trainable_variables)
         for gradient, weight, mean, square in zip(
             grads, trainable_variables, self._momentums, self._velocities, strict=True
         ):
