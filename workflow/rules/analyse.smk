@@ -5,11 +5,7 @@
 
 
 RECORDS_TO_ANALYSE = records_to_analyse()
-TABLE_LIBRARY = library_digest(
-    *("tables.py", "metrics", "campaign/efficiency.py"),
-    *("rules", "rules/hpc_ai500.yaml", "rules/mlperf_hpc.yaml"),
-)
-PLOT_LIBRARY = library_digest("plots", "metrics", "catalogue.py")
+PLOT_LIBRARY = library_of("workflow/scripts/show_stage.py")
 ANALYSES = [
     *table_files([*RUN_TABLES, *GROUP_TABLES]),
     *plain(figures_of("analyse") + pages_of("analyse")),
@@ -29,7 +25,7 @@ rule collect_runs:
         "../../envs/hpcai.yaml"
     params:
         title=CAMPAIGN.study.title,
-        library=TABLE_LIBRARY,
+        library=library_of("workflow/scripts/collect_runs.py"),
     script:
         "../scripts/collect_runs.py"
 
@@ -46,7 +42,7 @@ rule collect_groups:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=TABLE_LIBRARY,
+        library=library_of("workflow/scripts/collect_groups.py"),
     script:
         "../scripts/collect_groups.py"
 

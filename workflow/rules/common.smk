@@ -11,6 +11,7 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from hpcai import catalogue
+from hpcai.campaign.library_digest import library_digest
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
@@ -342,17 +343,9 @@ def recorded_state(wildcards):
     return state_of(map(Path, recorded(wildcards)))
 
 
-def library_digest(*modules):
-    """Digest of library files or folders: Snakemake does not notice edits in src/ by itself."""
-    places = [ROOT / "src" / "hpcai" / module for module in modules]
-    files = [
-        file
-        for place in places
-        for file in ([place] if place.is_file() else sorted(place.rglob("*.py")))
-    ]
-    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[
-        :16
-    ]
+def library_of(script):
+    """Digest of what a script, or a module that is a program, loads of the library: Snakemake does not notice edits there."""
+    return library_digest(ROOT / script)
 
 
 def data_workload(wildcards):

@@ -6,7 +6,6 @@
 
 MACHINE = CAMPAIGN.machine.name
 PREDICT = CAMPAIGN.study.predict
-PREDICT_LIBRARY = library_digest("predict", "metrics")
 # Measured on this machine if the study says so; another study of the same machine finds it there.
 OF_MACHINE = {
     what: present_or_planned([f"results/{file}" for file in files])
@@ -35,15 +34,6 @@ SAID_OF_PREDICTIONS = [
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
     "prediction_accuracy",
 ]
-# What the layers of a benchmark are made of.
-LAYERS_LIBRARY = library_digest(
-    *("characterise/layers.py", "characterise/layers_graph.py"),
-    *("characterise/layers_trace.py", "characterise/work.py"),
-    *("predict/training/layers.py", "training/batch_norm.py", "training/cosmoflow.py"),
-    *("training/deepcam", "training/extreme_weather"),
-    *("training/image_classification", "training/opencatalyst"),
-)
-
 
 if CAMPAIGN.study.measure:
 
@@ -135,7 +125,7 @@ rule list_layers:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
-        library=LAYERS_LIBRARY,
+        library=library_of("src/hpcai/characterise/layers.py"),
     shell:
         """
         exec &>{log:q}
@@ -159,7 +149,7 @@ rule fit_kernels:
     threads: ALL_CORES
     params:
         seed=PREDICT.kernel_seed,
-        library=library_digest("predict/kernels"),
+        library=library_of("workflow/scripts/fit_kernels.py"),
     script:
         "../scripts/fit_kernels.py"
 
@@ -177,7 +167,7 @@ rule predict_published:
         "../../envs/hpcai.yaml"
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
-        library=PREDICT_LIBRARY,
+        library=library_of("workflow/scripts/predict_published.py"),
     script:
         "../scripts/predict_published.py"
 
@@ -193,7 +183,7 @@ rule validate_hpl:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=PREDICT_LIBRARY,
+        library=library_of("workflow/scripts/validate_hpl.py"),
     script:
         "../scripts/validate_hpl.py"
 
@@ -218,7 +208,7 @@ rule predict_study:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         predict=PREDICT.model_dump(mode="json"),
-        library=PREDICT_LIBRARY,
+        library=library_of("workflow/scripts/predict_study.py"),
     script:
         "../scripts/predict_study.py"
 
@@ -235,7 +225,7 @@ rule judge_steps:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=PREDICT_LIBRARY,
+        library=library_of("workflow/scripts/judge_steps.py"),
     script:
         "../scripts/judge_steps.py"
 
@@ -250,7 +240,7 @@ rule summarise_predictions:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=library_digest("tables.py"),
+        library=library_of("workflow/scripts/summarise_predictions.py"),
     script:
         "../scripts/summarise_predictions.py"
 

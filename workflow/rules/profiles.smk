@@ -4,17 +4,7 @@
 # One job reads all captures of one kind; a raw file that cannot be read costs its own rows.
 
 
-# What multiplies, and how it is counted.
-WORK_LIBRARY = library_digest(
-    "characterise/work.py",
-    "characterise/compiled_step.py",
-    "parsers/hlo",
-    "training/work.py",
-    "training/cosmoflow.py",
-    *("training/deepcam", "training/extreme_weather"),
-    *("training/image_classification", "training/opencatalyst"),
-)
-READ_LIBRARY = library_digest("characterise", "parsers", "metrics")
+READ_LIBRARY = library_of("workflow/scripts/read_profiles.py")
 
 
 rule read_timelines:
@@ -107,7 +97,7 @@ rule count_work:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
-        library=WORK_LIBRARY,
+        library=library_of("src/hpcai/characterise/work.py"),
     shell:
         """
         exec &>{log:q}
@@ -138,6 +128,6 @@ rule collect_views:
         views=list(VIEW_FILES),
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         tolerance=TOLERANCE,
-        library=READ_LIBRARY,
+        library=library_of("workflow/scripts/collect_views.py"),
     script:
         "../scripts/collect_views.py"

@@ -9,7 +9,6 @@ REPORTED = [
     *round_pages("results"),
     "results/characterisation.json",
 ]
-REPORT_LIBRARY = library_digest("report", "metrics", "catalogue.py")
 REPORT_SOURCES = [
     str(path)
     for pattern in ["workflow.rst", "report.css", "captions/*.rst", "page/*"]
@@ -44,7 +43,7 @@ rule report:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=REPORT_LIBRARY,
+        library=library_of("workflow/scripts/write_report.py"),
     script:
         "../scripts/write_report.py"
 

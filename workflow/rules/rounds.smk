@@ -5,11 +5,6 @@
 # The rounds have a page of their own, because the study's report needs all of its runs, and the rounds need none.
 
 
-ROUND_LIBRARY = library_digest(
-    "mlperf_hpc", "parsers/mllog.py", "metrics", "rules", "rules/mlperf_hpc.yaml"
-)
-
-
 rule import_round:
     input:
         archive=round_archive,
@@ -28,7 +23,7 @@ rule import_round:
         name="{round}",
         source=round_source,
         state=round_state,
-        library=ROUND_LIBRARY,
+        library=library_of("workflow/scripts/import_round.py"),
     script:
         "../scripts/import_round.py"
 
@@ -49,7 +44,7 @@ rule import_own_runs:
     params:
         recorded=recorded,
         state=recorded_state,
-        library=ROUND_LIBRARY,
+        library=library_of("workflow/scripts/import_own_runs.py"),
     script:
         "../scripts/import_own_runs.py"
 
@@ -76,7 +71,7 @@ rule analyse_rounds:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=ROUND_LIBRARY,
+        library=library_of("workflow/scripts/analyse_rounds.py"),
     script:
         "../scripts/analyse_rounds.py"
 
@@ -104,6 +99,6 @@ rule write_rounds_page:
         "../../envs/hpcai.yaml"
     params:
         place="rounds_page/",
-        library=REPORT_LIBRARY,
+        library=library_of("workflow/scripts/write_rounds_page.py"),
     script:
         "../scripts/write_rounds_page.py"

@@ -2,9 +2,6 @@
 # Writes: tables of scores, rooflines, scaling, ranking and comparison, their figures, results/scoring.json, results/hpc_ai500/
 
 
-SCORE_LIBRARY = library_digest(
-    *("metrics", "rules", "rules/hpc_ai500.yaml", "config", "compare", "tables.py")
-)
 CHARTS = figures_of("scores", kind=catalogue.CHARTS)
 CHART_FILES = [str(chart).replace(".svg", ".json") for chart in CHARTS]
 SCORES = [
@@ -42,7 +39,7 @@ rule score_study:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         earlier=EARLIER_STUDIES,
-        library=SCORE_LIBRARY,
+        library=library_of("workflow/scripts/score_study.py"),
     script:
         "../scripts/score_study.py"
 
@@ -77,12 +74,6 @@ rule write_document:
     params:
         machine=CAMPAIGN.machine.model_dump(mode="json"),
         study=CAMPAIGN.study.model_dump(mode="json"),
-        library=library_digest(
-            "report/hpc_ai500",
-            "metrics",
-            "rules",
-            "records.py",
-            "measure/provenance.py",
-        ),
+        library=library_of("workflow/scripts/write_document.py"),
     script:
         "../scripts/write_document.py"

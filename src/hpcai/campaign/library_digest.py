@@ -1,0 +1,105 @@
+"""Which files of the library a script depends on: an edit of any of them makes its rule run again, other edits do not.
+
+Snakemake notices edits of a script, but not of what the script imports.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+"""Folder of the package `hpcai`."""
+_PACKAGE = "hpcai"
+# Text instead of syntax trees, which take 50 times as long: an import anywhere in a file, also inside of a function, or
+# a module's name as a string, as registries and `python -m` have it. A name in a comment would only add a file.
+_REFERENCE = re.compile(
+    rf"^[ \t]*from ({_PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)"
+    rf"|^[ \t]*import ({_PACKAGE}[\w.]*)"
+    rf"|[\"']({_PACKAGE}(?:\.\w+)+)",
+    re.MULTILINE,
+)
+
+
+def library_digest(script: Path) -> str:
+    """Return a digest of all library files that a script or module may load.
+
+    Parameters
+    ----------
+    script
+        A Python file inside or outside of the library.
+
+    Returns
+    -------
+    str
+        The first 16 digits of the SHA-256 of the names and contents of `import_closure`.
+    """
+    digest = hashlib.sha256()
+    for file in sorted(import_closure(script)):
+        digest.update(f"{file.relative_to(SOURCE)}\0".encode())
+        digest.update(_content(file))
+    return digest.hexdigest()[:16]
+
+
+def import_closure(script: Path) -> frozenset[Path]:
+    """Return the library files that a script loads, by whatever way.
+
+    Parameters
+    ----------
+    script
+        A Python file; if it is part of the library, it is part of its closure.
+
+    Returns
+    -------
+    frozenset of Path
+        Modules that are imported at the top or when they are needed, their packages, and the data files (such as the
+        suites' rules) in the folders of those modules.
+    """
+    script = script.resolve()
+    found = set(_modules_on_the_way(_module_name(script))) if script.is_relative_to(SOURCE) else set()
+    waiting = [script, *found]
+    while waiting:
+        new = set(_loaded_by(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return frozenset(found.union(*(_data_files(folder) for folder in {file.parent for file in found})))
+
+
+@cache
+def _loaded_by(file: Path) -> tuple[Path, ...]:
+    names = _names_in(_content(file).decode())
+    return tuple(sorted({module for name in names for module in _modules_on_the_way(name)}))
+
+
+def _names_in(text: str) -> Iterator[str]:
+    for package, members, module, quoted in _REFERENCE.findall(text):
+        yield package or module or quoted
+        yield from (f"{package}.{member}" for member in re.findall(r"\w+", members))
+
+
+def _modules_on_the_way(name: str) -> Iterator[Path]:
+    """Return the module of a dotted name and the packages above it; what names a function ends at its module."""
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        if module := _modules().get(".".join(parts[:length])):
+            yield module
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    return {_module_name(file): file for file in (SOURCE / _PACKAGE).rglob("*.py")}
+
+
+def _module_name(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+@cache
+def _data_files(folder: Path) -> frozenset[Path]:
+    return frozenset(file for file in folder.iterdir() if file.is_file() and not file.name.endswith((".py", ".pyc")))
+
+
+@cache
+def _content(file: Path) -> bytes:
+    return file.read_bytes()
