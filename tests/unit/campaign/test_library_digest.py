@@ -35,7 +35,9 @@ for path in sys.argv[1:]:
 @pytest.fixture(scope="module")
 def loaded():
     """Files that Python really loads, by path."""
-    done = subprocess.run([sys.executable, "-c", LOADED, *DIGESTED], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *DIGESTED], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return {path: {Path(file) for file in files} for path, files in map(json.loads, done.stdout.splitlines())}
 
 
