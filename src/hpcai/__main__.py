@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,6 +50,7 @@ def main() -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="hpcai", description="HPC-AI Bench: what the workflow calls, and repairs.")
+    parser.add_argument("--version", action="version", version=f"HPC-AI Bench {metadata.version('hpcai')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     schema = commands.add_parser("schema", help="print the JSON schema of all configuration files")

@@ -1,0 +1,37 @@
+"""What tells others who made this, and under which terms: one version, one licence, in every file that names them."""
+
+import json
+import subprocess
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+
+
+def test_one_version():
+    told = subprocess.run(["hpcai", "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    assert told == metadata.version("hpcai") == PROJECT["version"] == CITATION["version"]
+
+
+def test_one_licence():
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    assert PROJECT["license"]["text"] == CITATION["license"] == "Apache-2.0"
+
+
+def test_citation_has_what_the_format_demands():
+    """Citation File Format 1.2.0; the file was also checked by cffconvert 2.0."""
+    assert {"cff-version", "message", "title", "authors"} <= CITATION.keys()
+    assert CITATION["cff-version"] == "1.2.0"
+    assert json.dumps(CITATION)  # no dates or other types that the format does not know
+
+
+def test_hooks_run_what_lint_runs():
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    assert {hook["id"].partition("-")[0] for hook in hooks} == {"ruff", "mypy", "snakefmt", "lint", "codespell"}
+    assert all(hook["id"].replace("ruff-", "ruff ") in lint for hook in hooks)
