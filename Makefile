@@ -63,7 +63,7 @@ unit: env ## the fast tests alone
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest tests/unit $(ARGS)
 
 bench: env ## speed as ratios against named peers, interleaved
-	PATH="$(CURDIR)/$(BIN):$$PATH" python benchmarks/run.py $(ARGS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
 screenshots: env ## pictures of results/report.html for the README (needs chromium)
 	$(BIN)/python tests/browser/screenshots.py $(ARGS)
