@@ -78,8 +78,8 @@ def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Meas
 
 
 def _advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    sound = views["ceilings"][views["ceilings"]["status"] != REFUSED]
-    return advise(*(views[name] for name in ("communication", "phases", "kernels", "io", "links")), sound)
+    sound = {**views, "ceilings": views["ceilings"][views["ceilings"]["status"] != REFUSED]}
+    return advise(*(sound[name] for name in ("communication", "phases", "kernels", "io", "links", "ceilings")))
 
 
 def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.DataFrame]]:

@@ -107,7 +107,7 @@ def _measure_here(threads: Sequence[int], repeats: int, array_bytes: int | None)
 def _time_until_settled(cores: Sequence[int], numbers: int, repeats: int) -> list[Sample]:
     samples = _time_streams(cores, numbers, repeats)
     for _ in further_rounds(lambda: samples):
-        samples += _time_streams(cores, numbers, repeats)
+        samples.extend(_time_streams(cores, numbers, repeats))
     return samples
 
 

@@ -14,8 +14,8 @@ EXCHANGE_TOLERANCE_RATIO = 0.1
 """So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
 between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
 PADDED_RATIO = 0.15
-"""So far above the best matrix product a convolution may be: its work counts padded zeros, at most an eighth of the large
-shapes that are timed, which libraries may skip."""
+"""So far above the best matrix product a convolution may be: its work counts padded zeros, which libraries may skip, at
+most an eighth of the large shapes that are timed."""
 STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
 SHARED, NODE_LOCAL = "shared", "node-local"
@@ -193,6 +193,6 @@ def _say_slow(pair: Mapping[Hashable, Any]) -> str:
     product, convolution = (say_rate(float(pair[name]), "FLOP/s") for name in ("value", "value_convolution"))
     return (
         f"the best GEMM in {pair['precision']} with {pair['threads']:g} threads reached {product}, convolutions on the "
-        f"same cores {convolution} ({pair['source_convolution']}): a convolution is lowered to products of matrices, so "
-        "this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is"
+        f"same cores {convolution} ({pair['source_convolution']}): a convolution is lowered to products of matrices, "
+        "so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is"
     )
