@@ -29,6 +29,7 @@ include: "workflow/rules/targets.smk"
 onstart:
     look_again_only_if_held_back()
     note_start()
+    name_lacking_cores()
 
 
 localrules:

@@ -193,7 +193,9 @@ def make_ceilings() -> pd.DataFrame:
     )  # fmt: skip
     table = pd.DataFrame(rows, columns=list(names)).assign(reason="", source="results/characterise/ceilings.json")
     table["median"] = table["value"] * (1 - table["spread_ratio"].fillna(0) / 2)
+    table = table.assign(threads_used=table["threads"], agreement_ratio=0.01, status="measured")
     missing: dict[str, Any] = {"kind": "gemm", "precision": "fp64", "backend": "TensorFlow", "unit": "FLOP/s", "n": 0}
+    missing["status"] = "not measured"
     missing["reason"] = "oneDNN has no kernel for it, and the fall-back took longer than the limit of the measurement"
     return pd.concat([table, pd.DataFrame([missing])], ignore_index=True).assign(**NO_OTHERS)[list(COLUMNS["ceilings"])]
 

@@ -52,6 +52,18 @@ def test_a_profile_names_the_launcher(cluster_study, name, launcher):
     assert resources_of(cluster_study, "train", "--profile", ROOT / "profiles" / name)["launcher"] == launcher
 
 
+@pytest.mark.parametrize(("cores", "lacking"), [(100_000, True), (2, False)])
+def test_ceilings_that_this_host_cannot_measure_are_named_before_a_job_starts(cluster_study, cores, lacking):
+    edit_yaml(cluster_study.study.parent / "machines/box.yaml", cores_per_node=cores)
+    files = ["--snakefile", ROOT / "Snakefile", "--directory", cluster_study.directory]
+    files += ["--configfile", cluster_study.study, "--config", f"config_dir={cluster_study.study.parent}"]
+    plan = TRAIN.replace("record.json", "plan.json")
+    done = call_snakemake(plan, "--profile", ROOT / "profiles/laptop", *files)
+    assert done.returncode == 0, done.stdout
+    before, _, _ = done.stdout.partition("rule plan_run")
+    assert ("ceilings that will not be measured here: threads: found 100000" in before) == lacking
+
+
 def test_without_a_profile_the_launcher_is_horovodrun(cluster_study):
     assert (
         resources_of(cluster_study, "train", "--workflow-profile", "none", "--cores", "2")["launcher"] == "horovodrun"

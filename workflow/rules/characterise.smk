@@ -25,9 +25,7 @@ if CAMPAIGN.study.measure:
             **in_image(),
             what="{ceiling}",
             device=CAMPAIGN.machine.device.kind,
-            threads=sorted(
-                {CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}
-            ),
+            threads=CEILING_THREADS,
         script:
             "../scripts/measure_ceiling.py"
 

@@ -14,6 +14,7 @@ from hpcai import catalogue
 from hpcai.campaign.library_digest import library_digest
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.note import this_controller, write_note
+from hpcai.characterise.apart import say_lacking_cores
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign, plan_text, refuse_loose_files
 from hpcai.config.rounds import find_round, name_round
@@ -103,6 +104,9 @@ CEILINGS = present_or_planned(
         "results/characterise/{ceiling}.json",
         ceiling=["gemm", "convolution", "memory", "storage"],
     )
+)
+CEILING_THREADS = sorted(
+    {CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}
 )
 LINK_POINTS = {row.scale: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
@@ -443,6 +447,14 @@ def note_start():
     if CAMPAIGN.study.measure:
         targets = workflow.dag_settings.targets
         write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
+
+
+def name_lacking_cores():
+    """Say before any job starts which ceilings this host cannot measure; of other hosts the job itself finds out."""
+    pending = not all(map(os.path.exists, CEILINGS))
+    for lacking in filter(None, map(say_lacking_cores, CEILING_THREADS)):
+        if pending and workflow.local_exec:
+            logger.warning(f"ceilings that will not be measured here: {lacking}")
 
 
 def run_manifest(wildcards):

@@ -13,8 +13,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
-from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of, time_way
-from hpcai.errors import ConfigError, LaunchError
+from hpcai.characterise.agreement import further_rounds
+from hpcai.characterise.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
+from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_rate
 
@@ -70,14 +71,24 @@ class Options:
 
 
 def measure_apart(
-    module: str, threads: Iterable[int], device: DeviceKind, repeats: int, *, python: Sequence[str] = THIS_PYTHON
+    kind: Kind,
+    module: str,
+    threads: Iterable[int],
+    device: DeviceKind,
+    repeats: int,
+    *,
+    python: Sequence[str] = THIS_PYTHON,
 ) -> CeilingReport:
     """Measure with each number of threads in a process of its own, while nothing else is timed on this node.
 
     A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
+    What cannot be measured at all (more threads than cores, a process that does not start) is no error: the report
+    says why.
 
     Parameters
     ----------
+    kind
+        What is measured: of numbers of threads without any sample.
     module
         Its ``python -m`` serves the ways (:func:`serve`).
     threads
@@ -86,32 +97,35 @@ def measure_apart(
         See :class:`Options`.
     python
         Command that is this environment's Python, or that of the machine's image.
-
-    Raises
-    ------
-    ConfigError
-        If there are fewer usable cores than threads.
-    LaunchError
-        If a measuring process fails outside of what it measures.
     """
     counts = sorted(set(threads))
     counts = counts if device == "cpu" else counts[:1]
-    for count in counts:
-        _require_cores(count)
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
     with machine_to_itself(logger.info) as watch:
         for count in counts:
-            found = _measure_with([*python, "-m", module], Options(count, device, repeats))
+            reason = say_lacking_cores(count)
+            try:
+                found = _Found() if reason else _measure_with([*python, "-m", module], Options(count, device, repeats))
+            except (LaunchError, OSError) as error:
+                found, reason = _Found(), str(error)
             samples += found.samples
             missing += found.missing.values()
+            if reason:
+                logger.warning("%s with %d threads is not measured: %s", kind, count, reason)
+                missing.append(NotMeasured(kind=kind, threads=count, reason=reason))
     return report_of(samples, missing, watch.disturbance)
 
 
-def _require_cores(threads: int) -> None:
+def say_lacking_cores(threads: int) -> str:
+    """Return why so many threads cannot be measured here; blank if they can."""
     cores = len(os.sched_getaffinity(0))
-    if threads > cores:
-        raise ConfigError(f"threads: found {threads}, expected at most {cores}, the cores that may be used here")
+    if threads <= cores:
+        return ""
+    return (
+        f"threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank "
+        "and cores_per_node of the machine file, or give the job all cores of its node"
+    )
 
 
 @dataclass
@@ -216,7 +230,7 @@ def _not_measured(name: str, threads: int, reason: str) -> NotMeasured:
     return NotMeasured.model_validate({**fields, "threads": threads, "reason": reason})
 
 
-def name_of(way: Way | Sample | NotMeasured) -> str:
+def name_of(way: Way | Sample | Summary | NotMeasured) -> str:
     """Return the name of a way between processes."""
     return "|".join((way.kind, way.precision, way.backend, way.setting))
 
@@ -258,38 +272,57 @@ def _settle_tensorflow(options: Options) -> None:
 
 
 def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:
-    """Time every way once, and those that are not too slow again, in turn, so that a disturbance spreads over all."""
+    """Time every way once, and those that are not too slow again, in turn, so that a disturbance spreads over all.
+
+    The fastest ways are repeated further until their best two repetitions agree (:mod:`hpcai.characterise.agreement`).
+    """
     chosen = [way for way in ways if name_of(way) not in options.without]
     yield _Plan(ways=tuple(map(name_of, chosen)))
+    timed = _Timed(options.threads)
     rates: dict[tuple[str, ...], float] = {}
-    kept: list[Way] = []
     for way in chosen:
         family = (way.kind, way.precision, way.backend, way.family)
         if way.work > LONGEST_CALL_S * rates.get(family, float("inf")):
             yield _missing(way, options.threads, _say_too_slow(way, rates[family]))
             continue
-        count = 1 if family in rates else FORETELLING
-        for line in _try(way, options.threads, count, warm_up=True):
+        for line in timed.time(way, 1 if family in rates else FORETELLING, warm_up=True):
             yield line
             if isinstance(line, Sample):
                 rates[family] = max(rates.get(family, 0.0), line.value)
-        if not isinstance(line, NotMeasured):
-            kept.append(way)
     for _ in range(options.repeats - 1):
-        for way in kept:
-            yield from _try(way, options.threads, 1)
+        yield from timed.time_again(tuple(timed.working))
+    for disagreeing in further_rounds(lambda: timed.samples):
+        yield from timed.time_again(map(name_of, disagreeing))
 
 
-def _try(way: Way, threads: int, count: int, *, warm_up: bool = False) -> Iterator[BaseModel]:
-    """Time one way so often, or say why not; it is announced, because its process may end with it."""
-    yield _Trying(trying=name_of(way))
-    try:
-        if warm_up:
-            way.wait(way.run())  # compiles kernels and wakes up threads
-        for _ in range(count):
-            yield time_way(way, threads)
-    except Exception as error:  # whatever a library raises for what it cannot do
-        yield _missing(way, threads, f"{type(error).__name__}: {_first_line(error)}")
+class _Timed:
+    """The samples so far, and the ways that have not failed yet, by name."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self.samples: list[Sample] = []
+        self.working: dict[str, Way] = {}
+
+    def time(self, way: Way, count: int, *, warm_up: bool = False) -> Iterator[BaseModel]:
+        """Time one way so often, or say why not; it is announced, because its process may end with it."""
+        name = name_of(way)
+        yield _Trying(trying=name)
+        self.working[name] = way
+        try:
+            if warm_up:
+                way.wait(way.run())  # compiles kernels and wakes up threads
+            for _ in range(count):
+                self.samples.append(time_way(way, self._threads))
+                yield self.samples[-1]
+        except Exception as error:  # whatever a library raises for what it cannot do
+            del self.working[name]
+            yield _missing(way, self._threads, f"{type(error).__name__}: {_first_line(error)}")
+
+    def time_again(self, names: Iterable[str]) -> Iterator[BaseModel]:
+        """Time ways once more, as far as they have not failed."""
+        for name in names:
+            if name in self.working:
+                yield from self.time(self.working[name], 1)
 
 
 def _say_too_slow(way: Way, rate: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.characterise.allreduce import allreduce_ceiling, link_fit_rows, link_rows
-from hpcai.characterise.ceilings import ceiling_rows
+from hpcai.characterise.ceilings import ceiling_rows, judge_rows
 from hpcai.characterise.roofs_view import inconsistencies_view
 from hpcai.characterise.sampling import CeilingReport
 from hpcai.characterise.table_seven import characterisation_view
@@ -20,6 +20,7 @@ from hpcai.disturbance import Tolerance
 from hpcai.metrics.advice import advise
 from hpcai.metrics.link import AllreduceReport
 from hpcai.metrics.quietness import judge_quiet
+from hpcai.metrics.roofline_columns import REFUSED
 from hpcai.records import read_part
 from hpcai.table_files import read_parquet
 
@@ -77,7 +78,8 @@ def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Meas
 
 
 def _advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    return advise(*(views[name] for name in ("communication", "phases", "kernels", "io", "links", "ceilings")))
+    sound = {**views, "ceilings": views["ceilings"][views["ceilings"]["status"] != REFUSED]}
+    return advise(*(sound[name] for name in ("communication", "phases", "kernels", "io", "links", "ceilings")))
 
 
 def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.DataFrame]]:
@@ -137,7 +139,7 @@ def _machine_views(measured: Measured) -> Views:
 
     all_ceilings = [rows(ceiling_rows, *one) for one in ceilings] + [rows(allreduce_ceiling, *one) for one in reports]
     return {
-        "ceilings": join_views("ceilings", all_ceilings),
+        "ceilings": as_view("ceilings", judge_rows(join_views("ceilings", all_ceilings), measured.machine)),
         "links": join_views("links", [link_rows(*report) for report in reports]),
         "link_fits": join_views("link_fits", [rows(link_fit_rows, *report) for report in reports]),
     }

@@ -80,9 +80,9 @@ def measure_convolution(
 ) -> CeilingReport:
     """Measure convolutions.
 
-    Parameters, errors and processes are those of :func:`hpcai.characterise.gemm.measure_gemm`.
+    Parameters, reasons and processes are those of :func:`hpcai.characterise.gemm.measure_gemm`.
     """
-    return measure_apart(MODULE, threads, device, repeats, python=python)
+    return measure_apart("convolution", MODULE, threads, device, repeats, python=python)
 
 
 def all_convolutions(device: DeviceKind) -> list[Way]:

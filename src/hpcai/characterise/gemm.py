@@ -67,14 +67,12 @@ def measure_gemm(
     python
         Command that is the Python to measure with: this environment's, or that of the machine's image.
 
-    Raises
-    ------
-    ConfigError
-        If there are fewer usable cores than threads.
-    LaunchError
-        If a measuring process fails.
+    Returns
+    -------
+    CeilingReport
+        With the reason of what could not be measured.
     """
-    return measure_apart(MODULE, threads, device, repeats, python=python)
+    return measure_apart("gemm", MODULE, threads, device, repeats, python=python)
 
 
 def all_products(device: DeviceKind) -> list[Way]:

@@ -13,9 +13,9 @@ import numpy as np
 import psutil
 from numpy.typing import NDArray
 
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
+from hpcai.characterise.agreement import further_rounds
+from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, say_lacking_cores, serve
 from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
-from hpcai.errors import ConfigError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
@@ -74,13 +74,13 @@ def measure_memory(
     python
         Command that is the Python to measure an accelerator with; a processor's memory is measured by this process.
 
-    Raises
-    ------
-    ConfigError
-        If there are fewer usable cores than threads.
+    Returns
+    -------
+    CeilingReport
+        With the reason of what could not be measured.
     """
     if device == "gpu":
-        return measure_apart(MODULE, threads, device, repeats, python=python)
+        return measure_apart("memory", MODULE, threads, device, repeats, python=python)
     with machine_to_itself(logger.info) as watch:
         report = _measure_here(sorted(set(threads)), repeats, array_bytes)
     return report.model_copy(update={"disturbance": watch.disturbance})
@@ -91,17 +91,24 @@ def _measure_here(threads: Sequence[int], repeats: int, array_bytes: int | None)
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
     for count in threads:
-        if count > len(cores):
-            raise ConfigError(f"threads: found {count}, expected at most {len(cores)}, the cores that may be used here")
-        own_bytes, problem = (array_bytes, "") if array_bytes else _array_bytes(count, cores)
+        own_bytes, problem = array_bytes or 0, say_lacking_cores(count)
+        if not array_bytes and not problem:
+            own_bytes, problem = _array_bytes(count, cores)
         if problem:
             missing.append(NotMeasured(kind="memory", backend="numpy", threads=count, reason=problem))
             continue
         try:
-            samples += _time_streams(cores[:count], own_bytes // 8, repeats)
+            samples += _time_until_settled(cores[:count], own_bytes // 8, repeats)
         except MemoryError as error:
             missing.append(NotMeasured(kind="memory", backend="numpy", threads=count, reason=f"no memory: {error}"))
     return report_of(samples, missing)
+
+
+def _time_until_settled(cores: Sequence[int], numbers: int, repeats: int) -> list[Sample]:
+    samples = _time_streams(cores, numbers, repeats)
+    for _ in further_rounds(lambda: samples):
+        samples.extend(_time_streams(cores, numbers, repeats))
+    return samples
 
 
 def _array_bytes(threads: int, cores: Iterable[int]) -> tuple[int, str]:

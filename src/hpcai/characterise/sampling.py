@@ -76,6 +76,9 @@ class Summary(_Part):
     best: float = Field(gt=0)
     median: float = Field(gt=0)
     spread_ratio: float | None = Field(ge=0, description="(fastest - slowest) / median; None for one repetition.")
+    agreement_ratio: float | None = Field(
+        default=None, ge=0, description="1 - second fastest / fastest: how far the best two are apart; None for one."
+    )
     ways: int = Field(default=1, ge=1, description="Ways that the best was chosen from.")
 
 
@@ -146,11 +149,7 @@ def report_of(
     samples: Sequence[Sample], not_measured: Iterable[NotMeasured] = (), disturbance: tuple[Disturbance, ...] = ()
 ) -> CeilingReport:
     """Summarise samples; those that do not count stay in the report but make no ceiling."""
-    ways: dict[tuple[str, ...], list[Sample]] = {}
-    for sample in samples:
-        if sample.counts:
-            ways.setdefault(sample.way, []).append(sample)
-    summaries = tuple(_summarise(ways[way]) for way in sorted(ways))
+    summaries = summarise(samples)
     return CeilingReport(
         best=best_of(summaries),
         summaries=summaries,
@@ -160,15 +159,25 @@ def report_of(
     )
 
 
+def summarise(samples: Iterable[Sample]) -> tuple[Summary, ...]:
+    """Return each way in short, of the samples that count."""
+    ways: dict[tuple[str, ...], list[Sample]] = {}
+    for sample in samples:
+        if sample.counts:
+            ways.setdefault(sample.way, []).append(sample)
+    return tuple(_summarise(ways[way]) for way in sorted(ways))
+
+
 def _summarise(samples: Sequence[Sample]) -> Summary:
-    rates, first = [sample.value for sample in samples], samples[0]
+    rates, first = sorted((sample.value for sample in samples), reverse=True), samples[0]
     middle = statistics.median(rates)
     return Summary(
         **first.model_dump(include={"kind", "precision", "backend", "place", "setting", "threads", "unit"}),
         n=len(rates),
-        best=max(rates),
+        best=rates[0],
         median=middle,
-        spread_ratio=(max(rates) - min(rates)) / middle if len(rates) > 1 else None,
+        spread_ratio=(rates[0] - rates[-1]) / middle if len(rates) > 1 else None,
+        agreement_ratio=1 - rates[1] / rates[0] if len(rates) > 1 else None,
     )
 
 

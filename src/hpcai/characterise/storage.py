@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from typing import IO
 
 import numpy as np
 
+from hpcai.characterise.agreement import further_rounds
 from hpcai.characterise.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
 from hpcai.config.machine import scratch_path
 from hpcai.machine_lock import machine_to_itself
@@ -84,7 +85,8 @@ def measure_storage(
     streams
         Numbers of files that are written and read at once.
     repeats
-        Repetitions for each number of streams.
+        Repetitions for each number of streams; more of those whose best two do not agree
+        (:mod:`hpcai.characterise.agreement`).
     """
     with machine_to_itself(logger.info) as watch:
         samples, missing = _measure_places(places, (file_bytes, tuple(streams), repeats))
@@ -137,10 +139,16 @@ def _measure_place(place: str, folder: Path, sizes: _Sizes, samples: list[Sample
     total_bytes = usable_bytes(folder, file_bytes)
     # Random, because some file systems compress, and made beforehand.
     content = memoryview(np.random.default_rng().bytes(total_bytes // min(streams)))
-    for _ in range(repeats):
-        for count in streams:
+
+    def measure_once(counts: Iterable[int]) -> None:
+        for count in counts:
             own_bytes = total_bytes // count // mmap.PAGESIZE * mmap.PAGESIZE
             _measure_files(_Test(place, own_bytes * count, count), folder, content[:own_bytes], samples)
+
+    for _ in range(repeats):
+        measure_once(streams)
+    for disagreeing in further_rounds(lambda: [sample for sample in samples if sample.place == place]):
+        measure_once(sorted({way.threads for way in disagreeing}))
 
 
 def usable_bytes(folder: Path, wanted_bytes: int) -> int:

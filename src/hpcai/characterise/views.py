@@ -58,8 +58,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
         "memory_bytes_per_sample", "memory_method", "stage", "reason", "source",
     ),
     "ceilings": (
-        "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",
-        "ways", *QUIET, "reason", "source",
+        "kind", "precision", "backend", "place", "setting", "threads", "threads_used", "value", "median", "unit", "n",
+        "spread_ratio", "agreement_ratio", "ways", *QUIET, "status", "reason", "source",
     ),
     "links": (
         "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n", "algorithm_bandwidth_bytes_per_s",

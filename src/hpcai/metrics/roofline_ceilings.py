@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.config.machine import Link, Machine
-from hpcai.metrics.cells import Row
+from hpcai.metrics.cells import Row, join_words
 from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_columns import (
     CEILING,
@@ -24,7 +24,7 @@ from hpcai.metrics.roofline_columns import (
     ROOF,
 )
 from hpcai.metrics.roofline_links import link_rate
-from hpcai.metrics.roofs import TOLERANCE_RATIO, declared_peaks, refuse_above_peak
+from hpcai.metrics.roofs import TOLERANCE_RATIO, declared_peaks, find_slow_products, refuse_above_peak
 
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
 SOFTWARE = {"fp32": ("fp32", "tf32")}
@@ -48,7 +48,10 @@ class Place:
 def judge_ceilings(
     ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
 ) -> pd.DataFrame:
-    """Return ceilings with a column ``refused``: why one is above its peak, and empty where it is not.
+    """Return ceilings with a column ``refused``: why one cannot be, and empty where nothing is against it.
+
+    Refused is what is above its declared peak, and GEMM below the convolutions on the same cores
+    (:func:`hpcai.metrics.roofs.find_slow_products`).
 
     Parameters
     ----------
@@ -60,6 +63,8 @@ def judge_ceilings(
     judged = ceilings.reset_index(drop=True).assign(refused="")
     kept, refused = refuse_above_peak(judged, peaks, tolerance_ratio)
     judged.loc[~judged.index.isin(kept.index), "refused"] = refused["sentence"].to_numpy()
+    slow = find_slow_products(kept)
+    judged.loc[slow.index, "refused"] = slow
     return judged
 
 
@@ -133,31 +138,41 @@ def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tupl
     """Return the rates of a kind for a precision, measured in the precision that was used (TF32 for fp32)."""
     kind, precision, used = what
     own = _of_kind(judged, kind)
-    own = own[own["precision"] == used] if len(own) else own
+    # What was not measured in any precision has none.
+    own = own[(own["precision"] == used) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
     own_name = {"name": f"{WORDS[kind]} {used}"}
     found = used != precision
     for status, part in _by_status(own):
         best, times, note = _for_ranks(part, machine, place)
         if best is not None:
             found = found or status == CEILING
-            reason = best["refused"] or note
+            reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
             made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
             yield made | own_name | {"method": "measured", "status": status, "reason": reason}
     if not found:
-        why = [text for text in own.get("reason", pd.Series(dtype=str)).dropna() if text]
-        row = _row(machine, place, kind, precision, math.nan, "")
-        yield row | {"method": "", "status": NOT_MEASURED, "reason": why[0] if why else "not measured"}
+        yield _row(machine, place, kind, precision, math.nan, "") | _not_measured(own)
+
+
+def _not_measured(own: pd.DataFrame) -> Row:
+    """Return what a row without a value says: why it has none, as far as that is known."""
+    missing = own[own["value"].isna()] if len(own) else own
+    why = [text for text in missing.get("reason", pd.Series(dtype=str)).dropna() if text]
+    return {"method": "", "status": NOT_MEASURED, "reason": why[0] if why else NOT_MEASURED}
 
 
 def _memory_rows(judged: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
     """Return the memory bandwidth of one rank."""
-    rows = []
-    for status, part in _by_status(_of_kind(judged, MEMORY)):
+    own, rows = _of_kind(judged, MEMORY), []
+    for status, part in _by_status(own):
         best, times, note = _for_ranks(part, machine, place)
         if best is not None:
             value = best["value"] * times / place.ranks
             row = _row(machine, place, MEMORY, "", value, best["source"]) | {"name": "memory, measured"}
-            rows.append(row | {"method": "measured", "status": status, "reason": best["refused"] or note})
+            reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
+            rows.append(row | {"method": "measured", "status": status, "reason": reason})
+    if not rows:
+        row = _row(machine, place, MEMORY, "", math.nan, "") | {"name": "memory, measured"}
+        rows.append(row | _not_measured(own))
     link = machine.device.memory_link
     return _settle(rows, _declared(machine, place, MEMORY, link, "memory, declared"))
 

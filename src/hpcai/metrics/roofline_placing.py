@@ -92,7 +92,9 @@ def _missing_roof(row: Row) -> str:
         return NO_COUNTERS if row["scope"] == MEMORY else "not placed: the bytes of a step are not known"
     if not number_of(row, "compute_roof_flop_per_s") > 0:
         what = text_of(row["precision"]) or "this precision"
-        return f"not placed: no peak of {what} is declared, and neither GEMM nor convolution was measured"
+        why = text_of(row["compute_roof_name"])
+        none = f"not placed: no peak of {what} is declared, and neither GEMM nor convolution was measured"
+        return f"{none}; {why}" if why else none
     if not number_of(row, "link_bytes_per_s") > 0:
         return f"not placed: the bandwidth of its {_link_word(row)} is neither measured nor declared"
     return ""

@@ -9,7 +9,7 @@ from hpcai.config.machine import Machine
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline import count_participants
 from hpcai.metrics.roofline_ceilings import WORDS, declared_link
-from hpcai.metrics.roofline_columns import INTRA_NODE, MEMORY, NETWORK, POINT_COLUMNS, ROOF
+from hpcai.metrics.roofline_columns import INTRA_NODE, MEMORY, NETWORK, NOT_MEASURED, POINT_COLUMNS, ROOF
 from hpcai.metrics.roofline_links import link_rate
 from hpcai.metrics.roofline_placing import place_points
 from hpcai.metrics.roofs import TOLERANCE_RATIO
@@ -74,7 +74,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
         return {**row, "reason": f"not placed: {where}"}
     own = ceilings[(ceilings["scope"] == scope) & (ceilings["nodes"] == nodes) & (ceilings["ranks"] == ranks)]
     roofs = own[own["status"] == ROOF]
-    row |= _compute_roof(roofs, text_of(score["precision"]), row)
+    row |= _compute_roof(own, text_of(score["precision"]), row)
     if scope == MEMORY:
         return {**row, **_memory(score, roofs, views, row)}
     if ranks == 1:
@@ -83,10 +83,14 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
     return {**row, **_link(row, (nodes, ranks), views, machine)}
 
 
-def _compute_roof(roofs: pd.DataFrame, precision: str, row: Row) -> Row:
-    found = roofs[roofs["kind"].isin(list(WORDS)) & (roofs["precision"] == precision)]
+def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
+    """Return the roof of a precision; without one its name is why nothing was measured."""
+    known = ceilings[ceilings["kind"].isin(list(WORDS)) & (ceilings["precision"] == precision)]
+    found = known[known["status"] == ROOF]
     if found.empty:
-        return {}
+        missing = known.loc[known["status"] == NOT_MEASURED, "reason"]
+        why = join_words(*(text for text in missing if text != NOT_MEASURED), separator="; ")
+        return {"compute_roof_name": f"{NOT_MEASURED}: {why}" if why else ""}
     best = records_of(found)[0]
     name = ", ".join(part for part in (f"{best['name']}, {best['method']}", text_of(best["reason"])) if part)
     return {

@@ -13,6 +13,9 @@ TOLERANCE_RATIO = 0.02
 EXCHANGE_TOLERANCE_RATIO = 0.1
 """So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
 between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
+PADDED_RATIO = 0.15
+"""So far above the best matrix product a convolution may be: its work counts padded zeros, which libraries may skip, at
+most an eighth of the large shapes that are timed."""
 STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
 SHARED, NODE_LOCAL = "shared", "node-local"
@@ -158,3 +161,38 @@ def declared_peaks(machine: Machine) -> pd.DataFrame:
         rows.append(("memory", "", link.bandwidth_bytes_per_s, "B/s", link.source, threads))
     frame = pd.DataFrame(rows, columns=["kind", "precision", "value", "unit", "source", "threads"])
     return frame.astype({"value": float, "threads": float})  # also without a row
+
+
+def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_RATIO) -> pd.Series:
+    """Return why the measured GEMM of a precision and number of threads is no ceiling, by the index of its rows.
+
+    A convolution is lowered to matrix products, so that a machine multiplies matrices at least as fast as it convolves:
+    where the best GEMM of all back-ends is below the best convolution, it is GEMM that was disturbed or whose libraries
+    are slow. The convolution's rate is the sound one: trainings count their work as it does, and a roof below a rate
+    that was reached is none.
+
+    Parameters
+    ----------
+    ceilings
+        As :func:`refuse_above_peak` takes them; rows without a number of threads are not compared.
+    tolerance_ratio
+        GEMM is refused where convolutions are above (1 + tolerance) times its rate.
+    """
+    known = ceilings[ceilings["value"].notna() & ceilings["threads"].notna()]
+    best = known.sort_values("value", kind="stable").drop_duplicates(["kind", "precision", "threads"], keep="last")
+    products, convolutions = (best[best["kind"] == kind] for kind in ("gemm", "convolution"))
+    pairs = products.merge(convolutions, on=["precision", "threads"], suffixes=("", "_convolution"))
+    found: dict[Hashable, str] = {}
+    for pair in pairs[pairs["value_convolution"] > (1 + tolerance_ratio) * pairs["value"]].to_dict("records"):
+        same = (known["precision"] == pair["precision"]) & (known["threads"] == pair["threads"])
+        found |= dict.fromkeys(known.index[same & (known["kind"] == "gemm")], _say_slow(pair))
+    return pd.Series(found, dtype=object)
+
+
+def _say_slow(pair: Mapping[Hashable, Any]) -> str:
+    product, convolution = (say_rate(float(pair[name]), "FLOP/s") for name in ("value", "value_convolution"))
+    return (
+        f"the best GEMM in {pair['precision']} with {pair['threads']:g} threads reached {product}, convolutions on the "
+        f"same cores {convolution} ({pair['source_convolution']}): a convolution is lowered to products of matrices, "
+        "so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is"
+    )

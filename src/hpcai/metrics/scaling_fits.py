@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.metrics.model_limits import is_too_efficient, why_too_efficient
 from hpcai.metrics.scaling import COMPLETE, MEASURES, Regime, base_of, tell_regime, values_of
 from hpcai.metrics.scaling_law import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_share
 from hpcai.metrics.words import say_share
@@ -101,9 +102,9 @@ def trace_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         :data:`CURVE_COLUMNS`. ``kind`` is "interpolated" within the measured numbers of ranks, and "extrapolated"
-        beyond, up to eight times the largest one; a law without an interval is not extrapolated. Speed-up and
-        efficiency are the law's rate over the mean rate measured at the base, which the points of the table of scaling
-        are divided by as well; the band is that of the law's rate.
+        beyond, up to eight times the largest one; a law without an interval is not extrapolated, and none to where its
+        efficiency would be above 1. Speed-up and efficiency are the law's rate over the mean rate measured at the base,
+        which the points of the table of scaling are divided by as well; the band is that of the law's rate.
     """
     parts = [_curve(series, law) for series in _all_series(runs) for law in series.laws]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(CURVE_COLUMNS))
@@ -226,6 +227,8 @@ def _limits(series: Series, law: LawFit) -> str:
     if law.exact and not 0 <= law.serial_share_ratio <= 1:
         side = "grows faster than the ranks" if law.serial_share_ratio < 0 else "falls"
         notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
+    if not law.exact and (why := why_too_efficient(_efficiency(series, law), str(series.base["scale"].iloc[0]))):
+        notes.append(f"beyond the measured ranks {why}")
     if _best_ranks(law) > series.counts[-1]:
         notes.append("its largest rate lies beyond the measured ranks: extrapolated")
     if len(series.runs[["ranks", "scale"]].drop_duplicates()) > len(series.counts):
@@ -249,8 +252,7 @@ def _curve(series: Series, law: LawFit) -> pd.DataFrame:
     outside = np.empty(0) if law.exact else _between(last, EXTRAPOLATED_TIMES * last)[1:]
     ranks = np.concatenate([inside, outside])
     rates = dict(zip(("", "_low", "_high"), law.rates(ranks), strict=True))
-    base = values_of(series.base, "train_rate")
-    base_rate, base_ranks = float(np.mean(base)) if base else math.nan, int(series.base["ranks"].iloc[0])
+    base_rate, base_ranks = _base_rate(series), int(series.base["ranks"].iloc[0])
     columns: dict[str, Any] = {
         "benchmark": series.benchmark,
         "variant": series.variant,
@@ -268,7 +270,21 @@ def _curve(series: Series, law: LawFit) -> pd.DataFrame:
         columns[f"efficiency{side}_ratio"] = [
             parallel_efficiency(rate, count, base_rate, base_ranks) for rate, count in zip(values, ranks, strict=True)
         ]
-    return pd.DataFrame(columns)[list(CURVE_COLUMNS)]
+    curve = pd.DataFrame(columns)[list(CURVE_COLUMNS)]
+    impossible = (curve["kind"] == "extrapolated") & curve["efficiency_ratio"].map(is_too_efficient)
+    return curve[~impossible]
+
+
+def _base_rate(series: Series) -> float:
+    """Return the mean rate of the base scale [samples/s]; NaN without any."""
+    base = values_of(series.base, "train_rate")
+    return float(np.mean(base)) if base else math.nan
+
+
+def _efficiency(series: Series, law: LawFit) -> float:
+    """Return the efficiency of a law at the largest measured number of ranks; beyond, that of all laws falls."""
+    rate, ranks = float(law.rates(series.counts[-1:])[0][0]), float(series.counts[-1])
+    return parallel_efficiency(rate, ranks, _base_rate(series), float(series.base["ranks"].iloc[0]))
 
 
 def _between(first: float, last: float) -> Floats:

@@ -9,6 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.metrics.quietness import DISTURBED
+from hpcai.metrics.roofline_columns import REFUSED
 from hpcai.metrics.words import say_rate, say_share
 from hpcai.plots import profiles, theme
 
@@ -39,7 +41,8 @@ def plot_ceilings(ceilings: pd.DataFrame) -> Figure:
     ----------
     ceilings
         ``kind``, ``precision``, ``backend``, ``place``, ``setting``, ``threads``, ``value`` and ``median`` (FLOP/s or
-        bytes/s), ``n``, ``spread_ratio``, ``ways``; a row without a value has a ``reason``.
+        bytes/s), ``n``, ``spread_ratio``, ``ways``, ``status`` (disturbed and refused ones are marked); a row without
+        a value has a ``reason``.
     """
     with theme.house_style():
         known = ceilings.dropna(subset=["value"]) if len(ceilings) else ceilings
@@ -117,6 +120,8 @@ def _note(row: dict[Any, Any], rate: str) -> str:
         note += f", n = {int(row['n'])}"
     if pd.notna(row["spread_ratio"]):
         note += f", spread {say_share(float(row['spread_ratio']))}"
+    if row.get("status") in (DISTURBED, REFUSED):
+        note += f", {row['status']}"
     return note if pd.isna(row["ways"]) or row["ways"] < 2 else f"{note}, best of {int(row['ways'])} ways"
 
 

@@ -83,8 +83,8 @@ CHARACTERISATION_COLUMNS = {
         "memory_method", "reason", "source",
     ),
     "ceilings": (
-        "kind", "precision", "backend", "place", "setting", "threads", "value", "median", "unit", "n", "spread_ratio",
-        "ways", "reason", "source",
+        "kind", "precision", "backend", "place", "setting", "threads", "value", "status", "threads_used", "median",
+        "unit", "n", "spread_ratio", "agreement_ratio", "ways", "reason", "source",
     ),
     "links": (
         "what", "scope", "ranks", "bytes", "time_s", "time_min_s", "time_max_s", "n",

@@ -94,7 +94,8 @@ WORK = (
 )  # fmt: skip
 CEILINGS = (
     *plain("kind", "precision", "backend", "place", "setting", "threads"), Column("value", n="n", reason="reason"),
-    *plain("median", "spread_ratio", "quiet", "others_ratio", "steal_ratio", "source"),
+    *plain("status", "threads_used", "median", "spread_ratio", "agreement_ratio", "quiet", "others_ratio"),
+    *plain("steal_ratio", "reason", "source"),
 )  # fmt: skip
 INCONSISTENCIES = plain("what", "sample", "roof", "ratio", "sentence")
 CHARACTERISATION = (

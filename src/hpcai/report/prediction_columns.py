@@ -11,7 +11,8 @@ PREDICTIONS = (
     *plain("cost_model", "compute_s", "communication_s", "communication_share_ratio", "calibration_ratio", "regime"),
     Column("rate_samples_per_s", "rate_low_samples_per_s", "rate_high_samples_per_s"),
     Column("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio"),
-    Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), Column("baseline"),
+    Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", reason="efficiency_reason"),
+    Column("baseline"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", reason="reason"),
     Column(
         "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", reason="valid_rate_reason"

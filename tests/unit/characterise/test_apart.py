@@ -3,14 +3,14 @@
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 
-from hpcai.characterise import apart
+from hpcai.characterise import agreement, apart
 from hpcai.characterise.apart import Options, measure_apart, sample_ways
 from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.sampling import NotMeasured, Sample, Way
-from hpcai.errors import LaunchError
 
 OPTIONS = Options(threads=1, device="cpu", repeats=3)
 ENDED = """
@@ -32,6 +32,69 @@ def way(work: float = 1e3, run=lambda: None, precision: str = "fp32") -> Way:
 def lines(*ways: Way) -> tuple[list[Sample], list[NotMeasured]]:
     found = list(sample_ways(ways, OPTIONS))
     return ([x for x in found if isinstance(x, Sample)], [x for x in found if isinstance(x, NotMeasured)])
+
+
+@pytest.fixture
+def rates(monkeypatch):
+    """Replace clocks by rates: those of each setting in turn, the last one for ever."""
+
+    def replace(of_setting: dict[str, list[float]]) -> None:
+        left = {setting: list(values) for setting, values in of_setting.items()}
+
+        def time_way(way: Way, threads: int) -> Sample:
+            way.run()
+            values = left[way.setting]
+            rate = values.pop(0) if len(values) > 1 else values[0]
+            return Sample(
+                kind=way.kind, precision=way.precision, backend=way.backend, setting=way.setting, threads=threads,
+                work=way.work, unit=way.unit, duration_s=way.work / rate,
+            )  # fmt: skip
+
+        monkeypatch.setattr(apart, "time_way", time_way)
+
+    return replace
+
+
+def count_samples(*ways: Way) -> Counter[str]:
+    return Counter(sample.setting for sample in lines(*ways)[0])
+
+
+BASE_COUNT = apart.FORETELLING + OPTIONS.repeats - 1
+"""Repetitions that the first way of a family has in any case."""
+
+
+def test_the_fastest_way_is_repeated_until_its_best_two_agree(rates):
+    rates({"10": [5000.0], "20": [7000.0, 4800.0, 4800.0, 6000.0, 4700.0, 6900.0, 100.0]})
+    counts = count_samples(way(10), way(20))
+    assert counts["10"] == BASE_COUNT
+    assert counts["20"] == 6  # 7000 and 6900 agree
+
+
+def test_ways_that_agree_are_not_repeated_further(rates):
+    rates({"10": [759.0, 480.0, 722.0]})
+    assert count_samples(way(10)) == {"10": BASE_COUNT}
+    rates({"10": [759.0, 480.0, 710.0, 480.0]})
+    assert count_samples(way(10))["10"] == BASE_COUNT + agreement.MOST_ROUNDS
+
+
+def test_each_precision_has_to_agree(rates):
+    rates({"10": [500.0, 300.0], "20": [500.0]})
+    samples, _ = lines(way(10, precision="fp32"), way(20, precision="bf16"))
+    counts = Counter(sample.precision for sample in samples)
+    assert counts == {"fp32": BASE_COUNT + agreement.MOST_ROUNDS, "bf16": BASE_COUNT}
+
+
+def test_what_fails_is_not_repeated_for_agreement(rates):
+    calls = []
+
+    def fail_late():
+        calls.append(1)
+        if len(calls) > 6:
+            raise MemoryError("no room")
+
+    rates({"10": [500.0, 300.0]})
+    samples, missing = lines(way(10, fail_late))
+    assert (len(samples), len(missing)) == (BASE_COUNT, 1)
 
 
 def test_every_way_is_repeated_and_its_first_call_is_no_sample():
@@ -68,7 +131,8 @@ def test_what_moves_bytes_is_too_slow_in_bytes():
     assert "FLOP" not in missing[0].reason
 
 
-def test_every_call_is_announced_before_it_is_made():
+def test_every_call_is_announced_before_it_is_made(rates):
+    rates({"10": [1000.0], "20": [1000.0]})
     announced, calls = [""], []
     ways = [way(work, run=lambda work=work: calls.append((announced[-1], f"{work:g}"))) for work in (10.0, 20.0)]
     for line in sample_ways(ways, OPTIONS):
@@ -112,7 +176,7 @@ def program(tmp_path, monkeypatch):
 
 
 def test_a_crash_takes_only_its_own_way_along(program):
-    report = measure_apart(program(ENDED), [1], "cpu", 2)
+    report = measure_apart("gemm", program(ENDED), [1], "cpu", 2)
     assert {summary.precision for summary in report.summaries} == {"fp32", "fp16"}
     (missing,) = report.not_measured
     assert (missing.precision, missing.backend) == ("bf16", "bad")
@@ -134,7 +198,7 @@ for line in sample_ways(ways, parse_options("x")):
 
 
 def test_a_crash_in_a_repetition_is_that_of_the_way_that_was_repeated(program):
-    report = measure_apart(program(LATE), [1], "cpu", 4)
+    report = measure_apart("gemm", program(LATE), [1], "cpu", 4)
     assert {summary.backend for summary in report.summaries} == {"a", "c"}
     assert [(one.backend, "SIGSEGV" in one.reason) for one in report.not_measured] == [("b", True)]
 
@@ -173,7 +237,7 @@ def processes(monkeypatch):
 
 def test_a_time_out_ends_the_measurement_and_keeps_what_was_timed(processes):
     commands = processes((None, said(PLAN, TRYING_A, SAMPLE_A, TRYING_B) + b'{"trying": "ge'))
-    report = measure_apart("module", [1], "cpu", 2)
+    report = measure_apart("gemm", "module", [1], "cpu", 2)
     assert len(commands) == 1
     assert [summary.backend for summary in report.summaries] == ["a"]
     assert [(one.backend, one.setting) for one in report.not_measured] == [("b", "1"), ("b", "2"), ("c", "1")]
@@ -187,7 +251,7 @@ def test_time_is_up_for_all_processes_together(processes, monkeypatch):
     times = iter([0.0, 0.0, 590.0, 590.0, 590.0])
     monkeypatch.setattr(apart.time, "monotonic", lambda: next(times, 700.0))
     commands = processes((-11, said(PLAN, TRYING_B, TRYING_A, SAMPLE_A, TRYING_B)), (None, said(PLAN)))
-    report = measure_apart("module", [1], "cpu", 2)
+    report = measure_apart("gemm", "module", [1], "cpu", 2)
     assert commands[1][-1] == "--without=gemm|fp32|b|1"
     assert [summary.backend for summary in report.summaries] == ["a"]  # of the process that crashed
     reasons = {(one.backend, one.setting): one.reason for one in report.not_measured}
@@ -195,18 +259,34 @@ def test_time_is_up_for_all_processes_together(processes, monkeypatch):
     assert reasons["b", "2"] == reasons["c", "1"] == "the measurement was ended after 600 s"
 
 
-def test_a_process_that_cannot_start_measuring_is_an_error(program):
-    with pytest.raises(LaunchError, match="ended with 3, expected exit status 0: no luck"):
-        measure_apart(program("import sys\nprint('no luck', file=sys.stderr)\nsys.exit(3)"), [1], "cpu", 2)
+def test_a_process_that_cannot_start_measuring_is_a_row_with_its_reason(program):
+    text = "import sys\nprint('no luck', file=sys.stderr)\nsys.exit(3)"
+    (missing,) = measure_apart("gemm", program(text), [1], "cpu", 2).not_measured
+    assert (missing.kind, missing.threads) == ("gemm", 1)
+    assert "ended with 3, expected exit status 0: no luck" in missing.reason
 
 
 def test_a_process_that_hangs_is_ended(program, monkeypatch):
     monkeypatch.setattr(apart, "LONGEST_S", 0.2)
-    with pytest.raises(LaunchError, match=r"was ended after 0\.2 s"):
-        measure_apart(program("import time\ntime.sleep(60)"), [1], "cpu", 2)
+    report = measure_apart("gemm", program("import time\ntime.sleep(60)"), [1], "cpu", 2)
+    assert "was ended after 0.2 s" in report.not_measured[0].reason
+
+
+def test_a_program_that_is_not_there_is_a_reason(tmp_path):
+    report = measure_apart("gemm", "module", [1], "cpu", 2, python=[str(tmp_path / "none")])
+    assert "No such file" in report.not_measured[0].reason
+
+
+def test_more_threads_than_cores_is_a_reason_and_the_others_are_measured(program):
+    report = measure_apart("gemm", program(ENDED.replace("crash)", "lambda: None)")), [1, 100_000], "cpu", 2)
+    assert {sample.threads for sample in report.samples} == {1}
+    (missing,) = report.not_measured
+    assert (missing.kind, missing.threads) == ("gemm", 100_000)
+    assert "threads: found 100000, expected at most" in missing.reason
+    assert ceiling_rows(report, "x").set_index("threads").loc[100_000, "status"] == "not measured"
 
 
 def test_an_accelerator_is_measured_once(program):
     text = f"print({sys.argv[0]!r}, file=__import__('sys').stderr)\n" + ENDED.replace("crash)", "lambda: None)")
-    report = measure_apart(program(text), [1, 2], "gpu", 1)
+    report = measure_apart("gemm", program(text), [1, 2], "gpu", 1)
     assert {sample.threads for sample in report.samples} == {1}

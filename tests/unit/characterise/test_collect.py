@@ -125,6 +125,13 @@ def test_ceilings_that_were_not_measured_have_a_reason(measured):
     assert ceilings.loc[("allreduce", ""), "value"].iloc[0] > 0
 
 
+def test_every_ceiling_has_a_status(measured):
+    ceilings = collect_views({}, measured)["ceilings"].set_index("kind")
+    assert ceilings.loc["allreduce", "status"] == "measured"
+    assert set(ceilings.loc["gemm", "status"]) == {"disturbed", "not measured"}  # one repetition agrees with nothing
+    assert (ceilings.loc[ceilings["status"] != "measured", "reason"].str.len() > 0).all()
+
+
 def test_what_is_above_its_roof_is_reported(measured):
     assert collect_views(profiles(), measured)["inconsistencies"].empty
     fast = make_rows("io", make_point(ranks=2), data="staging", page_cache="cold", bandwidth_parallel_bytes_per_s=2e9)

@@ -4,13 +4,18 @@ import os
 
 import pytest
 
-from hpcai.characterise import memory
+from hpcai.characterise import agreement, memory
 from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.memory import UNKNOWN_CACHE_BYTES, last_level_cache_bytes, measure_memory
-from hpcai.characterise.sampling import CeilingReport
-from hpcai.errors import ConfigError
+from hpcai.characterise.sampling import CeilingReport, Sample
 
 SMALL = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def as_asked(monkeypatch):
+    """Nothing is repeated more often than it is asked for, however noisy the machine of the tests is."""
+    monkeypatch.setattr(agreement, "MOST_ROUNDS", 0)
 
 
 def measure(**options: object) -> CeilingReport:
@@ -41,9 +46,29 @@ def test_threads_have_arrays_of_their_own_and_leave_this_thread_where_it_was():
     assert os.sched_getaffinity(0) == cores
 
 
-def test_more_threads_than_cores_is_an_error():
-    with pytest.raises(ConfigError, match="threads: found 100000"):
-        measure_memory([100_000])
+def test_more_threads_than_cores_is_a_reason_and_the_others_are_measured():
+    report = measure_memory([1, 100_000], repeats=1, array_bytes=SMALL)
+    assert {sample.threads for sample in report.samples} == {1}
+    (missing,) = report.not_measured
+    assert (missing.kind, missing.threads) == ("memory", 100_000)
+    assert "threads: found 100000" in missing.reason
+
+
+def test_streams_are_repeated_until_the_best_two_agree(monkeypatch):
+    monkeypatch.setattr(agreement, "MOST_ROUNDS", 5)
+    rates = iter([[20e9, 10e9], [12e9, 11e9], [19.5e9, 9e9], [1e9, 1e9]])
+
+    def time_streams(cores, numbers, _repeats):
+        return [
+            Sample(kind="memory", backend="numpy copy", setting="1", threads=len(cores), work=1e9, unit="B/s",
+                   duration_s=1e9 / rate)
+            for rate in next(rates)
+        ]  # fmt: skip
+
+    monkeypatch.setattr(memory, "_time_streams", time_streams)
+    report = measure(array_bytes=SMALL)
+    assert len(report.samples) == 6
+    assert ceiling_rows(report, "x")["status"].tolist() == ["measured"]
 
 
 def test_too_little_memory_is_a_reason(monkeypatch):

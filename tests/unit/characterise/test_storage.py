@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpcai.characterise import storage
+from hpcai.characterise import agreement, storage
+from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.storage import file_system_of, measure_storage, page_cache_state, usable_bytes
 from hpcai.machine_lock import machine_to_itself
 
@@ -17,6 +18,12 @@ SIZE = 1 << 20
 
 def measure(places, **options):
     return measure_storage(places, SIZE, (1, 2), 1, **options)
+
+
+@pytest.fixture(autouse=True)
+def as_asked(monkeypatch):
+    """Nothing is repeated more often than it is asked for, however noisy the disk of the tests is."""
+    monkeypatch.setattr(agreement, "MOST_ROUNDS", 0)
 
 
 @pytest.fixture
@@ -34,6 +41,20 @@ def test_writes_and_reads_are_samples_and_no_file_is_left(tmp_path, on_disk):
     assert {sample.place for sample in report.samples} == {"node-local"}
     assert all(sample.page_cache for sample in report.samples if sample.kind == "storage_read")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_agree_is_repeated_and_then_disturbed(tmp_path, on_disk, monkeypatch):
+    monkeypatch.setattr(agreement, "MOST_ROUNDS", 3)
+    rates = {1: iter([100e6, 50e6, 98e6]), 2: iter([100e6, 99e6 / 2, 90e6, 80e6])}
+
+    def measure_files(test, _folder, _content, samples):
+        samples.append(test.sample("storage_write", "write", test.total_bytes / next(rates[test.streams])))
+
+    monkeypatch.setattr(storage, "_measure_files", measure_files)
+    rows = ceiling_rows(measure({"shared": str(tmp_path)}), "x").dropna(subset="value").set_index("threads")
+    assert rows["n"].to_dict() == {1: 3, 2: 4}
+    assert rows["status"].to_dict() == {1: "measured", 2: "disturbed"}
+    assert "10.0% apart" in rows.loc[2, "reason"]
 
 
 def test_storage_is_measured_while_nothing_else_is_timed(tmp_path, on_disk, caplog):

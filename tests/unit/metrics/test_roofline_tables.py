@@ -147,6 +147,43 @@ def test_a_measured_ceiling_above_its_peak_is_refused_and_not_used():
     assert set(roofs["kind"]) == {"peak"}
 
 
+def test_gemm_below_convolution_is_refused_and_the_convolution_is_the_roof():
+    views = make_views() | {"ceilings": make_ceilings(gemm=0.4)}
+    points, ceilings, _ = make_tables(machine=make_cluster(peaks=False), views=views)
+    refused = ceilings[ceilings["status"] == "refused"]
+    assert set(refused["kind"]) == {"gemm"}
+    assert refused["reason"].str.contains("the convolution's rate is").all()
+    row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
+    assert row["compute_roof_flop_per_s"] == pytest.approx(128 * 0.7 * PEAKS["fp32"])
+
+
+def test_a_roof_that_was_disturbed_says_so():
+    disturbed = make_ceilings().assign(status="disturbed", reason="disturbed: one repetition")
+    points, ceilings, _ = make_tables(machine=make_cluster(peaks=False), views=make_views() | {"ceilings": disturbed})
+    roofs = ceilings[(ceilings["status"] == "roof") & (ceilings["unit"] == "FLOP/s")]
+    assert roofs["reason"].str.endswith("disturbed: one repetition").all()
+    row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
+    assert "disturbed" in row["compute_roof_name"]
+
+
+def test_ceilings_that_could_not_be_measured_are_rows_with_their_reason():
+    missing = pd.DataFrame(
+        [{"kind": kind, "precision": "", "threads": 8.0, "unit": "FLOP/s", "reason": "too few cores"}
+         for kind in ("gemm", "convolution", "memory")]
+    ).assign(value=math.nan, backend="", source="gemm.json")  # fmt: skip
+    bare = make_cluster(peaks=False)
+    bare = bare.model_copy(update={"device": bare.device.model_copy(update={"memory_link": None})})
+    scores = make_scores(((1, 1), (1, 8)), names=("resnet50",))
+    points, ceilings, _ = make_tables(scores, bare, make_views() | {"ceilings": missing})
+    rows = ceilings[ceilings["kind"].isin(["gemm", "convolution", "memory"])]
+    assert set(rows["status"]) == {"not measured"}
+    assert set(rows["reason"]) == {"too few cores"}
+    assert {"gemm", "convolution", "memory"} == set(rows["kind"])
+    row = only(points, variant="fp32", scale="n1x8", scope="intra_node")
+    assert row["status"] == "not placed"
+    assert row["reason"].endswith("neither GEMM nor convolution was measured; not measured: too few cores")
+
+
 def test_c3_printed_ceilings_of_64_devices():
     printed = pd.DataFrame(
         {

@@ -14,6 +14,7 @@ from hpcai.metrics.roofs import (
     declared_peaks,
     fastest_read,
     find_inconsistencies,
+    find_slow_products,
     place_of_reads,
     refuse_above_peak,
     staged_runs,
@@ -134,6 +135,19 @@ def test_no_ceilings_at_all_is_no_error():
     kept, refused = refuse_above_peak(nothing, declared_peaks(machine()))
     assert kept.empty
     assert refused.empty
+
+
+def test_gemm_is_compared_with_convolutions_on_the_same_cores_only():
+    measured = ceilings(
+        ("gemm", "fp32", 1, 56e9), ("convolution", "fp32", 1, 100e9), ("gemm", "fp32", 2, 100e9),
+        ("convolution", "fp32", 2, 110e9), ("gemm", "bf16", 1, 1e9), ("convolution", "bf16", 2, 1e9),
+        ("gemm", "fp16", 1, math.nan), ("convolution", "fp16", 1, 1e9),
+    )  # fmt: skip
+    slow = find_slow_products(measured)
+    assert list(slow.index) == [0]
+    assert "56 GFLOP/s" in slow[0]
+    assert find_slow_products(measured.assign(threads=math.nan)).empty
+    assert find_slow_products(measured.iloc[:0]).empty
 
 
 @pytest.mark.parametrize(

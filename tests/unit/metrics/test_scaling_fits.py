@@ -129,6 +129,24 @@ def test_too_little_data_for_the_universal_law(ranks: tuple[int, ...], repeats: 
     assert "needs 4 and 6" in fits["reason"].iloc[0]
 
 
+def test_no_law_promises_more_than_the_ranks() -> None:
+    """The base was measured at half of its rate: every law is then above an efficiency of 1."""
+    runs = make_runs((1, 2, 4, 8), 0.01, noise=0)
+    runs.loc[runs["ranks"] == 1, "train_rate_samples_per_s"] *= 0.47
+    curves, fits = trace_scaling(runs), fit_scaling(runs)
+    beyond = curves[curves["kind"] == "extrapolated"]
+    assert not (beyond["efficiency_ratio"] > 1).any()
+    assert fits["reason"].str.contains("beyond the measured ranks no prediction: its efficiency would be").all()
+    fits = fit_scaling(make_runs((1, 2, 4, 8), 0.01, noise=0))
+    assert not fits["reason"].str.contains("efficiency").any()
+
+
+def test_linear_scaling_is_extrapolated_at_an_efficiency_of_one() -> None:
+    curves = trace_scaling(make_runs((1, 2, 4, 8), 0.0, noise=0))
+    beyond = curves[(curves["kind"] == "extrapolated") & (curves["law"] == "amdahl")]
+    assert beyond["ranks"].max() == pytest.approx(64)
+
+
 def test_curves_agree_with_points_and_widen_outside() -> None:
     runs = make_runs((2, 4, 8, 16), 0.05, noise=0.01)
     curves = trace_scaling(runs)

@@ -270,6 +270,16 @@ def test_ceilings_of_memory_and_of_places_of_storage_are_bars_of_their_own() -> 
     assert any(note.endswith("best of 2 ways") for note in notes)
 
 
+def test_ceilings_that_are_disturbed_or_refused_are_marked() -> None:
+    tables = make_tables(1)
+    gemm = tables["ceilings"]["kind"] == "gemm"
+    ceilings = tables["ceilings"].assign(status=np.where(gemm, "refused", "disturbed"))
+    notes = [text.get_text() for axes in draw_figure("ceilings", {"ceilings": ceilings}).axes for text in axes.texts]
+    rates = [note for note in notes if "n = " in note]
+    assert rates
+    assert all(", refused" in note or ", disturbed" in note for note in rates)
+
+
 def test_ceiling_that_was_not_measured_says_why() -> None:
     figure = draw_figure("ceilings", make_tables(1))
     notes = [text.get_text() for text in figure.axes[0].texts]

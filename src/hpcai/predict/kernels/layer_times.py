@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hpcai.errors import ConfigError
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import LayerList
@@ -19,7 +20,7 @@ def time_layers_by_kernels(
     Parameters
     ----------
     network
-        Layers; work without a regressor takes no time here (`StepEstimate.covered_ratio` tells how much that is).
+        Layers; work without a regressor takes no time here.
     batch
         Samples per process, shape (scenarios,).
     regressors
@@ -35,9 +36,14 @@ def time_layers_by_kernels(
     Raises
     ------
     ConfigError
-        If a batch is below 1.
+        If a batch is below 1, or the regressors cover too little of the work (`StepEstimate.reason`).
     """
     batches = np.asarray(batch, dtype=np.int64).reshape(-1)
+    for size in map(int, np.unique(batches)):
+        if reason := estimate_step(network, size, regressors).reason:
+            raise ConfigError(
+                f"{network.name}: {reason}; measure the missing families of kernels, or predict by the roofline"
+            )
     found = {size: [_time_stages(network, place, size, regressors) for place in range(len(network.layers))]
              for size in map(int, np.unique(batches))}  # fmt: skip
     stages = np.array([found[int(size)] for size in batches]).reshape(len(batches), len(network.layers), 5)

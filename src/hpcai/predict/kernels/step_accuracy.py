@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
 from hpcai.predict.kernels.layer_kernels import Stage
 from hpcai.predict.kernels.regressor import KernelRegressor
@@ -64,7 +65,8 @@ def judge_steps(steps: Sequence[MeasuredStep], regressors: Mapping[str, KernelRe
     """Return table ``step_accuracy`` for steps whose kernels are summed.
 
     Each step has rows for its stages and for the whole without overhead, and one row for the whole with an overhead
-    per parameter that was fitted to all the other steps, never to itself.
+    per parameter that was fitted to all the other steps, never to itself. Where the regressors cover too little of a
+    stage or of the step, there is no estimate but a reason.
 
     Parameters
     ----------
@@ -77,7 +79,8 @@ def judge_steps(steps: Sequence[MeasuredStep], regressors: Mapping[str, KernelRe
     rows: list[dict[str, Any]] = []
     for position, (step, estimate) in enumerate(zip(steps, estimates, strict=True)):
         rows += _raw_rows(step, estimate)
-        others = [number for number in range(len(steps)) if number != position and steps[number].measured_s > 0]
+        known = [number for number, one in enumerate(steps) if one.measured_s > 0 and not estimates[number].reason]
+        others = [number for number in known if number != position]
         rows.append(_overhead_row(step, estimate, [(estimates[one], steps[one].measured_s) for one in others]))
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
 
@@ -148,24 +151,34 @@ def _raw_rows(step: MeasuredStep, estimate: StepEstimate) -> list[dict[str, Any]
     """Return the rows of the stages and of the step without overhead."""
     left_out = f"not in the sum: {', '.join(estimate.not_covered)}" if estimate.not_covered else ""
     rows = []
-    backward_s = sum(estimate.stage_s[stage] for stage in BACKWARD)
-    for stage, estimated_s in [*estimate.stage_s.items(), ("backward", backward_s)]:
-        measured = step.stage_s.get(stage, math.nan)
-        row = _row(step, stage, estimated_s, measured, math.nan)
-        covered = estimate.stage_covered_ratio.get(stage, math.nan)
-        rows.append({**row, "overhead": NO_OVERHEAD, "covered_ratio": covered, "reason": _reason(measured)})
-    whole = _row(step, "step", estimate.step_s, step.measured_s, GOAL_RATIO)
-    reason = "; ".join(filter(None, (_reason(step.measured_s), left_out, *estimate.approximations)))
+    for name, parts in [*((stage, (stage,)) for stage in estimate.stage_s), ("backward", BACKWARD)]:
+        measured = step.stage_s.get(name, math.nan)
+        estimated_s, why = _sum_stages(estimate, parts)
+        row = _row(step, name, estimated_s, measured, math.nan)
+        covered = estimate.stage_covered_ratio.get(name, math.nan)
+        reason = "; ".join(filter(None, (_reason(measured), why)))
+        rows.append({**row, "overhead": NO_OVERHEAD, "covered_ratio": covered, "reason": reason})
+    whole = _row(step, "step", math.nan if estimate.reason else estimate.step_s, step.measured_s, GOAL_RATIO)
+    reason = "; ".join(filter(None, (_reason(step.measured_s), estimate.reason, left_out, *estimate.approximations)))
     return [*rows, {**whole, "overhead": NO_OVERHEAD, **_of_whole(estimate), "reason": reason}]
+
+
+def _sum_stages(estimate: StepEstimate, stages: Sequence[str]) -> tuple[float, str]:
+    """Return the time of some stages together, or NaN and why there is none; a stage without work takes none."""
+    covered = [estimate.stage_covered_ratio[stage] for stage in stages]
+    why = why_not_covered(min((one for one in covered if not math.isnan(one)), default=1.0))
+    return math.nan if why else sum(estimate.stage_s[stage] for stage in stages), why
 
 
 def _overhead_row(
     step: MeasuredStep, estimate: StepEstimate, others: Sequence[tuple[StepEstimate, float]]
 ) -> dict[str, Any]:
-    """Return the row of the step with an overhead fitted on others, or without an estimate if there are none."""
+    """Return the row of the step with an overhead fitted on others, or without an estimate and why."""
+    reason = estimate.reason
     if not others:
+        reason = reason or "no other step was measured that the overhead could be fitted on"
+    if reason:
         row = _row(step, "step", math.nan, step.measured_s, OVERHEAD_GOAL_RATIO)
-        reason = "no other step was measured that the overhead could be fitted on"
         return {**row, "overhead": "fitted on others", **_of_whole(estimate), "reason": reason}
     overhead = fit_overhead([other for other, _ in others], [measured for _, measured in others])
     row = _row(step, "step", add_overhead(estimate, overhead), step.measured_s, OVERHEAD_GOAL_RATIO)

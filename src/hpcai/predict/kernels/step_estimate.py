@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.errors import ConfigError
+from hpcai.metrics.model_limits import why_not_covered
 from hpcai.predict.kernels.layer_kernels import STAGES, KernelCall, describe_approximations, list_kernel_calls
 from hpcai.predict.kernels.regressor import Flags, KernelRegressor, estimate_time_s, is_extrapolated
 from hpcai.predict.training.layers import LayerList, count_parameters
@@ -57,8 +58,13 @@ class StepEstimate:
 
     @property
     def step_s(self) -> float:
-        """Return the sum of the stages, without overhead."""
+        """Return the sum of the stages, without overhead; no estimate of the step where `reason` says so."""
         return sum(self.stage_s.values())
+
+    @property
+    def reason(self) -> str:
+        """Return why the sum is no estimate of the step; blank if it is one."""
+        return why_not_covered(self.covered_ratio)
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,8 @@ def estimate_step(network: LayerList, batch: int, regressors: Mapping[str, Kerne
     batch
         Samples per process.
     regressors
-        By kernel. Work without one is left out, and `covered_ratio` says how much that is.
+        By kernel. Work without one is left out, and `covered_ratio` says how much that is; of less than
+        :data:`hpcai.metrics.model_limits.LEAST_COVERED_RATIO` the estimate has a `reason`.
 
     Raises
     ------

@@ -65,8 +65,10 @@ def compare_points(study: MeasuredStudy) -> tuple[list[dict[str, Any]], ModelErr
     errors: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for rows in groups:
         by_model = {row["cost_model"]: row for row in rows}
-        chosen = by_model.get(best[rows[0]["question"]]) or rows[0]
-        if math.isfinite(chosen["predicted_step_s"]):
+        able = [row for row in rows if math.isfinite(row["predicted_step_s"])]
+        named = by_model.get(best[rows[0]["question"]])
+        chosen = named if named in able else next(iter(able), None)
+        if chosen is not None:
             chosen["used_for_interval"] = True
             kind = chosen["question"], chosen["cost_model"]
             errors[kind].append((chosen["measured_step_s"], chosen["predicted_step_s"]))
@@ -122,8 +124,8 @@ def _difference(base: Point, target: Point) -> str:
 
 def _compare(study: MeasuredStudy, model: StepModel, question: str, pair: tuple[Point, Point]) -> dict[str, Any]:
     base, target = pair
-    before, after = (study.exchange(point.setting.nodes) for point in pair)
-    factor, reason = model.calibrate(base.setting, before, base.step_s)
+    after = study.exchange(target.setting.nodes)
+    factor, reason = study.calibrate(model, base)
     predicted_s = math.nan
     if not reason:
         step = model.estimate(target.setting, after, factor)

@@ -20,8 +20,8 @@ PREDICTION_COLUMNS = (
     "global_batch_samples", "regime", "question", "cost_model", "step_s", "step_low_s", "step_high_s", "compute_s",
     "communication_s", "communication_share_ratio", "calibration_ratio", "rate_samples_per_s",
     "rate_low_samples_per_s", "rate_high_samples_per_s", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio",
-    "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "baseline", "baseline_ranks",
-    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
+    "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "efficiency_reason", "baseline",
+    "baseline_ranks", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
     "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "valid_rate_reason", "time_to_train_s",
     "time_to_train_low_s", "time_to_train_high_s", "time_to_train_reason", "epochs", "epochs_basis",
     "interval_basis", "interval_n", "assumed", "extrapolated", "method", "source", "reason",
@@ -99,12 +99,12 @@ def _cases(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, err
         for precision in asked.precisions:
             if precision != start.setting.precision:
                 setting = replace(start.setting, precision=precision)
-                best = errors.choose(PRECISION, study.models(start, setting))
+                best = errors.choose(PRECISION, study.able_models(start, setting))
                 yield Case("precision", start, setting, exchange, *best, "", (FASTER_ROOFS,))
         for compression in asked.compressions:
             if compression != start.setting.compression and start.setting.ranks > 1:
                 setting = replace(start.setting, compression=compression)
-                best = errors.choose(COMPRESSION, study.models(start, setting))
+                best = errors.choose(COMPRESSION, study.able_models(start, setting))
                 yield Case("compression", start, setting, exchange, *best, "", (FREE_CONVERSION,))
 
 
@@ -121,14 +121,14 @@ def _scales(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, er
             continue
         start = min(points, key=lambda one: (abs(math.log2(ranks / one.setting.ranks)), -one.setting.ranks))
         setting = at_ranks(start.setting, ranks, study.machine.ranks_per_node, regime)
-        best = errors.choose(MORE if ranks > start.setting.ranks else FEWER, study.models(start, setting))
+        best = errors.choose(MORE if ranks > start.setting.ranks else FEWER, study.able_models(start, setting))
         yield Case("scale", start, setting, study.exchange(setting.nodes), *best, regime)
 
 
 def _links(study: MeasuredStudy, start: Point, asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
     """Yield the largest measured scale over each assumed link."""
     measured = study.exchange(start.setting.nodes)
-    model, _ = errors.choose(MORE, study.models(start, start.setting))
+    model, _ = errors.choose(MORE, study.able_models(start, start.setting))
     interval = ErrorInterval(math.nan, math.nan, 0, NO_LINK_COMPARED)
     for link in asked.links:
         yield Case("link", start, start.setting, assumed_exchange(link, measured), model, interval, "")

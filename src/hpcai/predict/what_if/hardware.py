@@ -1,12 +1,15 @@
 """What one rank of the measured machine computes, moves and exchanges, from the tables of ceilings and of links."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
 from hpcai.config.prediction import AssumedLink
+from hpcai.metrics.cells import join_words
 from hpcai.metrics.link import CALL, TRANSFER, LinkFit
+from hpcai.metrics.roofline_columns import REFUSED
 from hpcai.predict.training.allreduce import Ring, RingLink, derive_ring_link, ring_allreduce_s
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_forward_flop
 
@@ -16,6 +19,8 @@ GRADIENT_BYTES = 4.0
 COMPRESSION_RATIOS = {"none": 1.0, "fp16": 0.5}
 PRECISION_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 MEASURED_LINK = "measured"
+DENSE = ("gemm", "convolution")
+"""Kinds of ceilings that make the peak."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: La
     Parameters
     ----------
     ceilings
-        Table ``ceilings``. A ceiling without a number of threads is that of an accelerator.
+        Table ``ceilings``. A ceiling without a number of threads is that of an accelerator; refused ones do not count.
     threads
         Of one rank.
     precision
@@ -80,12 +85,12 @@ def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: La
     network
         Most of its operations decide whether convolutions or matrix products make the peak.
     """
-    own = ceilings[(ceilings["threads"] == threads) | ceilings["threads"].isna()]
+    sound = ceilings[ceilings["status"] != REFUSED]
+    own = sound[(sound["threads"] == threads) | sound["threads"].isna()]
     kinds = ("convolution", "gemm") if _is_convolutional(network) else ("gemm", "convolution")
     peaks = next((rows for kind in kinds if len(rows := _known(own, kind, precision))), own.iloc[:0])
     memory = _known(own, "memory", "")
-    missing = [words for words, rows in ((f"peak in {precision}", peaks), ("memory bandwidth", memory)) if rows.empty]
-    reason = f"no measured {' and no '.join(missing)} of a rank with {threads} threads" if missing else ""
+    reason = _why_missing(own, threads, {precision: peaks, "": memory})
     sources = dict.fromkeys([*peaks["source"].astype(str), *memory["source"].astype(str)])
     return RankRates(_highest(peaks), _highest(memory), ", ".join(sources), reason)
 
@@ -164,6 +169,19 @@ def exchange_s(
 def count_messages(parameters: float, fusion_bytes: float | None) -> int:
     """Return how many messages of at most so many bytes the gradients make; one if there is no limit."""
     return 1 if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
+
+
+def _why_missing(own: pd.DataFrame, threads: int, found: Mapping[str, pd.DataFrame]) -> str:
+    """Return which roofs of a rank were not measured, and why; by precision, that of memory is blank."""
+    missing = [precision for precision, rows in found.items() if rows.empty]
+    if not missing:
+        return ""
+    names = [f"peak in {precision}" if precision else "memory bandwidth" for precision in missing]
+    kinds = [*(DENSE if any(missing) else ()), *(("memory",) if "" in missing else ())]
+    lost = own[own["value"].isna() & own["kind"].isin(kinds) & own["precision"].isin([*missing, ""])]
+    reasons = join_words(*lost["reason"], separator="; ")
+    words = f"no measured {' and no '.join(names)} of a rank with {threads} threads"
+    return f"{words}: {reasons}" if reasons else words
 
 
 def _is_convolutional(network: LayerList) -> bool:

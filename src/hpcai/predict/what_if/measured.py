@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.metrics.model_limits import why_not_calibrated
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel
@@ -138,6 +139,17 @@ class MeasuredStudy:
             by_kernels = regressor_model(self.layers[start.benchmark], self.regressors)
             models.append(replace(by_kernels, overlap=self.overlap))
         return {model.words: model for model in models}
+
+    def able_models(self, start: Point, target: Setting) -> dict[str, StepModel]:
+        """Return those of :meth:`models` that can be scaled to the measured step; all of them if none can."""
+        models = self.models(start, target)
+        able = {name: model for name, model in models.items() if not self.calibrate(model, start)[1]}
+        return able or models
+
+    def calibrate(self, model: StepModel, start: Point) -> tuple[float, str]:
+        """Return the factor by which a model meets a measured step, and why nothing is predicted with it."""
+        factor, reason = model.calibrate(start.setting, self.exchange(start.setting.nodes), start.step_s)
+        return factor, reason or why_not_calibrated(factor)
 
     def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:
         """Return the files that a step of a benchmark is predicted from by a model."""

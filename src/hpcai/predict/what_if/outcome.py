@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hpcai.metrics.model_limits import MOST_EFFICIENCY_RATIO, is_too_efficient, why_too_efficient
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.published_epochs import PublishedEpochs
 from hpcai.predict.what_if.step_model import NO_STEP, StepModel
@@ -17,6 +18,7 @@ NO_OVERLAP = "computing and exchange one after the other (no overlap)"
 OVERLAP = "messages travel one after the other while gradients are computed, ready at equal intervals (overlap)"
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
 BOUNDS = ("", "low_", "high_")
+OTHER_BASE = "no parallel efficiency: the base, {}, has another {}, and the ratio would be above 1"
 NO_TRAINING = "no run of the scale that one starts from reached its target"
 NO_QUALITY = "no quality coefficient was measured: the suite has no exponent, or no run reached a quality"
 
@@ -37,14 +39,11 @@ def complete_row(
     curves
         Epochs over batch by benchmark.
     """
-    start = case.start
     model = case.model
-    measured = study.exchange(start.setting.nodes)
-    factor, reason = model.calibrate(start.setting, measured, start.step_s)
-    step = replace(NO_STEP, reason=reason)
-    if not reason:
-        step = model.estimate(case.setting, case.exchange, factor)
-    row = {**_head(study, case, points), "reason": _why_not(study, case) or step.reason}
+    factor, unscaled = study.calibrate(model, case.start)
+    reason = _why_not(study, case) or unscaled
+    step = replace(NO_STEP, reason=reason) if reason else model.estimate(case.setting, case.exchange, factor)
+    row = {**_head(study, case, points), "reason": step.reason}
     if row["reason"]:
         return row
     low_s, high_s = case.interval.around(step.step_s)
@@ -58,7 +57,10 @@ def complete_row(
         "interval_n": case.interval.n,
     }
     rates = _rates(case, steps)
-    outcome = {**_named("step_{}s", steps), **_named("rate_{}samples_per_s", rates), **_speedups(case, points, rates)}
+    speedups, impossible = _speedups(case, points, rates)
+    if impossible:
+        return {**row, "reason": impossible}
+    outcome = {**_named("step_{}s", steps), **_named("rate_{}samples_per_s", rates), **speedups}
     scores, words = _score(study, case, rates)
     times, more = _times(study, case, steps, curves)
     assumed = "; ".join(
@@ -142,15 +144,25 @@ def _rates(case: "Case", steps: Mapping[str, float]) -> dict[str, float]:
     return _inverse({bound: scale * case.setting.global_batch / value for bound, value in steps.items()})
 
 
-def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float]) -> dict[str, float]:
+def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:
+    """Return speed-up and efficiency against the base, and why nothing is predicted if they cannot be.
+
+    Another link, precision or compression than the base has makes more than the ranks do: where such an efficiency is
+    above 1, it is none. An interval of an efficiency ends there.
+    """
     base = _baseline(case.start, points)
     compared = float(base.row["train_rate_mean_samples_per_s"])
     if not compared > 0:
-        return {}
+        return {}, ""
     speedups = {bound: rate / compared for bound, rate in rates.items()}
     more = case.setting.ranks / base.setting.ranks
-    efficiencies = {bound: value / more for bound, value in speedups.items()}
-    return {**_named("speedup_{}ratio", speedups), **_named("efficiency_{}ratio", efficiencies)}
+    found: dict[str, Any] = _named("speedup_{}ratio", speedups)
+    if is_too_efficient(speedups[""] / more):
+        if case.question == "scale":
+            return {}, why_too_efficient(speedups[""] / more, base.scale)
+        return {**found, "efficiency_reason": OTHER_BASE.format(base.scale, case.question)}, ""
+    efficiencies = {bound: min(value / more, MOST_EFFICIENCY_RATIO) for bound, value in speedups.items()}
+    return {**found, **_named("efficiency_{}ratio", efficiencies)}, ""
 
 
 def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:

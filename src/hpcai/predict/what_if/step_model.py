@@ -32,15 +32,20 @@ Row = Mapping[Any, Any]
 
 
 class ComputeTime(NamedTuple):
-    """Time of one micro-batch forward and backward, and of one update of the weights [s]."""
+    """Time of one micro-batch forward and backward, and of one update of the weights [s]; NaN with a reason."""
 
     forward_s: float
     backward_s: float
     update_s: float
+    reason: str = ""
 
 
 Compute = Callable[[float, str], ComputeTime]
 """Time to compute from samples and precision; NaN where it is not known."""
+
+
+def _no_time(reason: str) -> ComputeTime:
+    return ComputeTime(math.nan, math.nan, math.nan, reason)
 
 
 @dataclass(frozen=True)
@@ -158,9 +163,13 @@ class StepModel:
             # The last message waits for the last gradient; all of them cannot end before the first has waited.
             hidden_s = factor * times.backward_s * (1 - 1 / messages)
             exposed_s = max(communication_s / messages, communication_s - hidden_s)
-        reason = "" if math.isfinite(compute_s) else f"no model of computing in {setting.precision} ({self.words})"
+        reason = "" if math.isfinite(compute_s) else self._why_no_model(setting.precision, times.reason)
         reason = reason or _why_unknown(communication_s, exchange)
         return PredictedStep(compute_s, communication_s, exposed_s, reason)
+
+    def _why_no_model(self, precision: str, reason: str) -> str:
+        words = f"no model of computing in {precision} ({self.words})"
+        return f"{words}: {reason}" if reason else words
 
     def calibrate(self, setting: Setting, exchange: Exchange, measured_s: float) -> tuple[float, str]:
         """Return the factor by which the model meets a measured step, or NaN and why there is none."""
@@ -192,7 +201,7 @@ def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_mode
     def compute(samples: float, precision: str) -> ComputeTime:
         roofs = rates.get(precision)
         if roofs is None or roofs.reason:
-            return ComputeTime(math.nan, math.nan, math.nan)
+            return _no_time("" if roofs is None else roofs.reason)
         memory = roofs.memory_bytes_per_s
         times = time_layers(work, samples, roofs.peak_flop_per_s, memory, PRECISION_BYTES[precision])
         update_s = passes * parameters * GRADIENT_BYTES / memory
@@ -206,8 +215,11 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
 
     def compute(samples: float, precision: str) -> ComputeTime:
         if precision != "fp32":
-            return ComputeTime(math.nan, math.nan, math.nan)
-        stages = estimate_step(network, int(samples), regressors).stage_s
+            return _no_time("")
+        estimated = estimate_step(network, int(samples), regressors)
+        if estimated.reason:
+            return _no_time(estimated.reason)
+        stages = estimated.stage_s
         forward_s, update_s = stages["forward"], stages["update"]
         return ComputeTime(forward_s, sum(stages.values()) - forward_s - update_s, update_s)
 

@@ -40,6 +40,12 @@ def test_the_step_says_that_its_times_are_of_kernels():
     np.testing.assert_allclose(step.compute_s, times.all_forward_s.sum() + times.all_backward_s.sum() + update_s.sum())
 
 
+def test_kernels_that_cover_too_little_are_refused():
+    few = {kernel: one for kernel, one in REGRESSORS.items() if not kernel.startswith("conv")}
+    with pytest.raises(ConfigError, match=r"vgg11.*of the work is covered, expected at least 90%"):
+        time_layers_by_kernels(VGG, [4], few)
+
+
 def test_a_batch_without_samples_is_refused():
     with pytest.raises(ConfigError, match="batch of 0"):
         time_layers_by_kernels(VGG, [0], REGRESSORS)

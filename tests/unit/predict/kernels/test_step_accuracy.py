@@ -96,6 +96,24 @@ def test_a_step_without_a_measurement_is_estimated_and_not_judged():
     assert estimate_step(network("small", 100), 8, REGRESSORS).step_s == pytest.approx(3e-3)
 
 
+def test_what_is_hardly_covered_has_no_estimate_and_fits_no_overhead():
+    """A convolution without a regressor is nearly all of the work of one network."""
+    convolution = Layer("conv", "convolution", (32, 32, 64), (32, 32, 64), kernel=(3, 3), parameters=36864)
+    mixed = LayerList(name="mixed", title="mixed", layers=(convolution, *network("", 100).layers), source="made")
+    regressors = {kernel: one for kernel, one in REGRESSORS.items() if not kernel.startswith("conv")}
+    steps = [MeasuredStep(mixed, 8, 1.0, "made", {"forward": 0.5}), step("a", 100, 8, 4e-3), step("b", 1000, 8, 13e-3)]
+    table = judge_steps(steps, regressors)
+    lost = table[table["name"] == "mixed"].set_index(["stage", "overhead"])
+    for key in (("step", "none"), ("step", "fitted on others"), ("forward", "none"), ("backward", "none")):
+        assert math.isnan(lost.loc[key, "estimated_s"]), key
+        assert "expected at least 90%" in lost.loc[key, "reason"], key
+    assert 0 < lost.loc[("step", "none"), "covered_ratio"] < 0.01
+    # Its update is covered, and has an estimate.
+    assert lost.loc[("update", "none"), "estimated_s"] > 0
+    assert set(table.loc[table["name"] == "a", "overhead"]) == {"none", "fitted on b batch 8"}
+    assert summarise_stages(table).set_index(["stage", "overhead"]).loc[("step", "none"), "n"] == 2
+
+
 def test_parts_that_contain_one_another_become_stages():
     parts = [("forward", 1.0), ("gradients", 3.0), ("step", 3.5)]
     rows = [{"network": "small", "batch": 8, "part": part, "cpu_time_s": time} for part, time in parts]

@@ -45,6 +45,7 @@ def test_each_stage_is_the_sum_of_its_kernels(regressors):
     }
     assert estimate.step_s == pytest.approx(sum(estimate.stage_s.values()))
     assert estimate.covered_ratio == 1.0
+    assert estimate.reason == ""
     assert estimate.not_covered == ()
     assert estimate.parameters == 2672
 
@@ -87,6 +88,7 @@ def test_a_network_without_any_regressor_is_zero_and_covers_nothing():
     assert estimate.step_s == 0
     assert estimate.covered_ratio == 0
     assert estimate.extrapolated_ratio != estimate.extrapolated_ratio
+    assert "0.000% of the work is covered" in estimate.reason
 
 
 def test_a_batch_of_nothing_is_refused(regressors):

@@ -1,6 +1,8 @@
 """Predictions of a study against the equations by hand: steps, rates, times to train, reasons and accuracy."""
 
 import math
+import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,14 @@ from unit.predict.kernels.made_regressors import make_constant_regressor
 from unit.predict.what_if import studies
 
 from hpcai.config.prediction import Prediction
+from hpcai.metrics.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.what_if import StudyModels, predict_study
+from hpcai.predict.what_if.hardware import rank_rates
 
 CLOSE = 2e-3
 """Element-wise layers and the update have a small part, which scales differently."""
+FAST = {"name": "fast", "bandwidth_bytes_per_s": "80 Gbit/s", "latency_s": 1e-6}
 
 
 def predict(tables: Any, machine: Any = None, **asked: Any) -> dict[str, pd.DataFrame]:
@@ -80,8 +85,7 @@ def test_what_cannot_run_is_a_row_with_a_reason() -> None:
 
 
 def test_other_link_changes_the_exchange_alone() -> None:
-    link = {"name": "fast", "bandwidth_bytes_per_s": "80 Gbit/s", "latency_s": 1e-6}
-    found = predict(studies.tables(*studies.exact(1, 2)), links=[link])["predictions"]
+    found = predict(studies.tables(*studies.exact(1, 2)), links=[FAST])["predictions"]
     row = only(found, question="link")
     exchange = studies.WAITING_S + 2 * 1e-6 + 4 * studies.PARAMETERS / 1e10
     assert (row["link"], row["from_scale"], row["scale_words"]) == ("fast", "n1x2", "n1x2")
@@ -98,7 +102,9 @@ def test_other_precision_and_compression() -> None:
     half = only(rows, question="precision", precision="bf16", from_scale="n1x1")
     assert half["compute_s"] == pytest.approx(studies.compute_s(16) / 4, rel=5e-3)
     missing = only(rows, question="precision", precision="fp16", from_scale="n1x1")
-    assert missing["reason"] == "no model of computing in fp16 (roofline full)"
+    assert missing["reason"] == (
+        "no model of computing in fp16 (roofline full): no measured peak in fp16 of a rank with 1 threads"
+    )
     assert not (rows["precision"] == "fp32").loc[rows["question"] == "precision"].any()
     small = only(rows, question="compression")
     assert small["from_scale"] == "n1x2"
@@ -208,7 +214,7 @@ def test_nothing_asked_and_nothing_measured_keep_the_columns() -> None:
 
 def test_regressors_that_are_further_off_make_no_interval() -> None:
     kernels = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
-    regressors = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in kernels}
+    regressors = {kernel: make_constant_regressor(kernel, 7e-4) for kernel in kernels}
     models = StudyModels({"small": studies.LAYERS}, studies.machine(), regressors)
     bf16 = studies.exact(2)[0] | {"variant": "bf16", "precision": "bf16"}
     found = predict_study(studies.tables(*studies.exact(1, 2), bf16), models, Prediction())
@@ -233,7 +239,7 @@ def test_regressors_that_are_further_off_make_no_interval() -> None:
 def test_the_model_that_is_less_far_off_predicts() -> None:
     """Computing takes the same time for any batch, as these kernels do and the roofline does not."""
     kernels = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
-    regressors = {kernel: make_constant_regressor(kernel, 1e-3) for kernel in kernels}
+    regressors = {kernel: make_constant_regressor(kernel, 7e-4) for kernel in kernels}
     models = StudyModels({"small": studies.LAYERS}, studies.machine(), regressors)
     kernels_s = estimate_step(studies.LAYERS, 8, regressors).step_s
     scales = [studies.scale(n, 16, kernels_s + studies.exchange_s(n)) for n in (1, 2)]
@@ -252,3 +258,118 @@ def test_the_model_that_is_less_far_off_predicts() -> None:
     # Kernels were measured in single precision only.
     others = found["predictions"].query("question == 'precision' or variant == 'bf16'")
     assert set(others["cost_model"]) == {"roofline full"}
+
+
+KERNELS = ("gemm_forward", "gemm_input_gradient", "gemm_weight_gradient", "sgd")
+
+
+def with_regressors(kernel_s: float, kernels: tuple[str, ...] = KERNELS) -> StudyModels:
+    made = {kernel: make_constant_regressor(kernel, kernel_s) for kernel in kernels}
+    return StudyModels({"small": studies.LAYERS}, studies.machine(), made)
+
+
+def scaled(factor: float) -> list[dict[str, Any]]:
+    """Return two scales whose computation takes so many times what the roofline says."""
+    times = factor / studies.FACTOR
+    return [studies.scale(n, 16, times * studies.compute_s(16 / n) + studies.exchange_s(n)) for n in (1, 2)]
+
+
+@pytest.mark.parametrize("factor", [72, 2.1, 0.49])
+def test_a_model_that_is_far_off_its_own_start_predicts_nothing(factor: float) -> None:
+    found = predict(studies.tables(*scaled(factor)), ranks=[4])
+    row = only(found["predictions"], question="scale")
+    said = re.search(r"the measured computation is (\S+) times the modelled one", row["reason"])
+    assert said is not None
+    assert float(said[1]) == pytest.approx(factor, rel=1e-2)
+    numbers = [name for name in found["predictions"] if name.endswith(("_s", "_ratio"))]
+    assert found["predictions"][numbers].isna().all(axis=None)
+    accuracy = found["prediction_accuracy"]
+    assert accuracy["predicted_step_s"].isna().all()
+    assert not accuracy["used_for_interval"].any()
+    assert accuracy["reason"].str.contains("expected 0.5 to 2").all()
+
+
+def test_the_limits_of_a_calibration_are_allowed() -> None:
+    low, high = CALIBRATION_RATIOS
+    for factor in (low * 1.01, high * 0.99):
+        row = only(predict(studies.tables(*scaled(factor)), ranks=[4])["predictions"], question="scale")
+        assert row["calibration_ratio"] == pytest.approx(factor, rel=CLOSE)
+
+
+def test_the_model_that_can_be_scaled_predicts() -> None:
+    """The roofline is off by three, the kernels are not."""
+    kernels_s = estimate_step(studies.LAYERS, 8, with_regressors(3e-3).regressors).step_s
+    scales = [studies.scale(n, 16, kernels_s + studies.exchange_s(n)) for n in (1, 2)]
+    found = predict_study(studies.tables(*scales), with_regressors(3e-3), Prediction(ranks=(4,)))
+    row = only(found["predictions"], question="scale")
+    assert (row["cost_model"], row["reason"], row["interval_n"]) == ("regressors", "", 1)
+    accuracy = found["prediction_accuracy"].set_index("cost_model")
+    assert accuracy.loc["roofline full", "predicted_step_s"].isna().all()
+    assert accuracy.loc["regressors", "used_for_interval"].all()
+
+
+def test_kernels_that_cover_too_little_estimate_no_step() -> None:
+    models = with_regressors(7e-4, ("gemm_input_gradient",))
+    found = predict_study(studies.tables(*studies.exact(1, 2)), models, Prediction(ranks=(4,)))
+    row = only(found["own_steps"], cost_model="regressors", scale="n1x2", stage="step")
+    assert math.isnan(row["estimated_s"])
+    assert math.isnan(row["relative_error_ratio"])
+    assert pd.isna(row["within_goal"])
+    assert 0 < row["covered_ratio"] < LEAST_COVERED_RATIO
+    assert "of the work is covered, expected at least 90%" in row["reason"]
+    assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"
+
+
+def test_an_efficiency_above_one_is_no_prediction() -> None:
+    """The base took twice as long as its model says, the scale that one starts from did not."""
+    base, two = studies.exact(1, 2)
+    base["train_rate_mean_samples_per_s"] /= 2.5
+    rows = predict(studies.tables(base, two), ranks=[4], links=[FAST])["predictions"]
+    row = only(rows, question="scale")
+    assert "its efficiency would be" in row["reason"]
+    assert "against n1x1, expected at most 1" in row["reason"]
+    assert math.isnan(row["efficiency_ratio"])
+    assert math.isnan(row["step_s"])
+    other = only(rows, question="link")
+    assert other["speedup_ratio"] > 2
+    assert math.isnan(other["efficiency_ratio"])
+    assert (
+        other["efficiency_reason"]
+        == "no parallel efficiency: the base, n1x1, has another link, and the ratio would be above 1"
+    )
+
+
+def test_another_precision_has_a_speed_up_and_no_efficiency_above_one() -> None:
+    rows = predict(studies.tables(*studies.exact(1, 2)), precisions=["bf16"])["predictions"]
+    row = only(rows, from_scale="n1x1")
+    assert row["speedup_ratio"] > 3.9
+    assert rows["efficiency_ratio"].isna().all()
+    assert "has another precision" in row["efficiency_reason"]
+
+
+def test_the_interval_of_an_efficiency_ends_at_one() -> None:
+    scales = []
+    for place, error in enumerate((1.0, 0.7, 1.5, 1.4)):
+        one, two = studies.exact(1, 2)
+        scales += [one | {"variant": f"v{place}"}, two | {"variant": f"v{place}"}]
+        scales[-1]["step_time_median_s"] *= error
+    rows = predict(studies.tables(*scales), ranks=[4])["predictions"]
+    row = only(rows, variant="v0")
+    assert row["speedup_high_ratio"] > 4 * row["efficiency_high_ratio"]
+    assert row["efficiency_high_ratio"] == 1
+    assert not (rows["efficiency_ratio"] > 1).any()
+
+
+def test_a_ceiling_that_was_not_measured_is_the_reason() -> None:
+    tables = studies.tables(*studies.exact(1, 2))
+    lost = tables.ceilings.assign(value=math.nan, status="not measured", reason="too few cores")
+    row = predict(replace(tables, ceilings=lost), ranks=[4])["predictions"].iloc[0]
+    assert row["reason"].endswith("no memory bandwidth of a rank with 1 threads: too few cores")
+    assert math.isnan(row["step_s"])
+
+
+def test_a_refused_ceiling_is_no_roof() -> None:
+    ceilings = studies.ceilings()
+    high = ceilings[ceilings["precision"] == "fp32"].assign(value=9 * studies.PEAK, status="refused")
+    rates = rank_rates(pd.concat([ceilings, high]), 1, "fp32", studies.LAYERS)
+    assert rates.peak_flop_per_s == studies.PEAK
