@@ -6,7 +6,7 @@ from hpcai.report.cells import POINT, RAW, Column
 
 TIME_TO_TRAIN = Column("time_to_train_mean_s", "time_to_train_low_s", "time_to_train_high_s", "n_ok")
 THROUGHPUT = Column(
-    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
+    "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
 )
 RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n", "reason")
 VALID_RATE = Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n", "reason")

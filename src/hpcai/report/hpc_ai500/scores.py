@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.trials import COMPLETE
 from hpcai.metrics.words import say_rate, say_time
 from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence, Run
