@@ -26,8 +26,8 @@ from hpcai.metrics.words import RATES, choose_step
 RANKING_COLUMNS = (
     "list", "group", "place", "score", "score_low", "score_high", "score_unit", "measure", "ratio_to_first", "valid",
     "note", "reason", "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant",
-    "scale", "nodes", "ranks", "precision", "compression", "n", "quality_metric", "quality", "quality_target",
-    "exponent", "flop_per_sample", "flop_method", "quality_coefficient_ratio", "rate_flop_per_s",
+    "scale", "nodes", "ranks", "precision", "compression", "n", "n_scored", "statistic", "quality_metric", "quality",
+    "quality_target", "exponent", "flop_per_sample", "flop_method", "quality_coefficient_ratio", "rate_flop_per_s",
     "valid_rate_flop_per_s", "time_to_quality_s", "time_to_train_s", "division", "timing", "valid_flop_per_j", "label",
     "source",
 )  # fmt: skip
@@ -74,9 +74,9 @@ def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
         without a place; declared ones get a place and are marked. Of a machine and study without any score for a
         workload, dataset and target one result stands in no list. An own result also stands in a declared list of
         another work of a sample or exponent, if workload, dataset, metric and target are the same: its FLOPS are then
-        computed again with that work, its VFLOPS with that exponent from its FLOPS and quality, which `note` says. Imported
-        runs that were published again (equal `runs_sha256`) have one place in a division, where their timing is known
-        and under the first name of an origin; the others are not ranked and name it.
+        computed again with that work, its VFLOPS with that exponent from its FLOPS and quality, which `note` says.
+        Imported runs that were published again (equal `runs_sha256`) have one place in a division, where their timing
+        is known and under the first name of an origin; the others are not ranked and name it.
     """
     filled = records_of(score_frame(records_of(scores), SCORE_COLUMNS))
     rows = [entry for row in filled for entry in _entries(row)]

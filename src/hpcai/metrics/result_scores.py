@@ -95,10 +95,10 @@ def score_scales(
         ``SCORE_COLUMNS``. All numbers of a row rest on the same trials (:func:`hpcai.metrics.trials.select_trials`):
         where there are as many as the suite's rules ask for, they are arithmetic means without the trials of the
         highest and the lowest score, else medians of all that trained to their end; `statistic` says which. Intervals
-        (:func:`hpcai.metrics.statistics.interval_of`) are of these trials, too; variation (standard deviation / mean) is
-        over all that trained to their end. The coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is
-        FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more than
-        ``TOLERANCE_RATIO``.
+        (:func:`hpcai.metrics.statistics.interval_of`) are of these trials, too; variation (standard deviation / mean)
+        is over all that trained to their end. The coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio`
+        is FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more
+        than ``TOLERANCE_RATIO``.
         `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
 
     References

@@ -1,11 +1,12 @@
 """Strong or weak scaling; speed-up and efficiency against the smallest scale of the same benchmark and variant."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
-from hpcai.metrics.statistics import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio
+from hpcai.metrics.statistics import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
 from hpcai.metrics.trials import COMPLETE, select_trials, training_times
 
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
@@ -178,10 +179,9 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
     ]
     own, reference = sides
     every = pd.concat(sides)
-    whole = every["outcome"].isin(COMPLETE).all() and every[column].notna().all()
+    counted = every["outcome"].isin(COMPLETE) & (every["dropped"] == "")
+    whole = counted.all() and every[column].notna().all()
     if not whole or len(own) < FEWEST_PAIRS or set(own.index) != set(reference.index) or not own.index.is_unique:
-        return []
-    if (every["dropped"] != "").any():
         return []
     starts = every["started_utc"].groupby(level=0).agg(["min", "max"]).sort_index()
     if not (starts["max"].iloc[:-1].to_numpy() < starts["min"].iloc[1:].to_numpy()).all():
@@ -190,10 +190,10 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
     return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
 
 
-def _speedup(own: list[float], reference: list[float], measure: str, *, is_base: bool) -> Estimate:
-    if not reference:
+def _speedup(own: Sample, reference: Sample, measure: str, *, is_base: bool) -> Estimate:
+    if math.isnan(reference.value):
         missing = "the base scale has no value" if not is_base else NOT_MEASURED
-        return Estimate(float("nan"), float("nan"), float("nan"), 0, "ratio of arithmetic means", missing)
+        return Estimate(math.nan, math.nan, math.nan, 0, "", missing)
     if is_base:
-        return Estimate(1.0, 1.0, 1.0, len(own), "by definition", "this scale is the base")
-    return ratio_interval(reference, own) if measure == "time_to_train" else ratio_interval(own, reference)
+        return Estimate(1.0, 1.0, 1.0, own.n, "by definition", "this scale is the base")
+    return ratio_of(reference, own) if measure == "time_to_train" else ratio_of(own, reference)

@@ -13,7 +13,7 @@ NO_END = "no run trained to its end"
 
 
 def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw training and evaluation throughput against ranks: every run, the number of the scale with its interval, the ideal.
+    """Draw training and evaluation throughput against ranks: every run, each scale with its interval, the ideal.
 
     Parameters
     ----------
