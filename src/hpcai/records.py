@@ -105,6 +105,9 @@ class TrainingReport(_Part):
     import_s: float = Field(ge=0, description="Start of the interpreter's main module to init_start.")
     started_monotonic_s: float = Field(description="Monotonic clock at the start of rank 0's main module.")
     run_s: float = Field(ge=0, description="run_start to run_stop.")
+    step_time_median_s: float | None = Field(
+        default=None, ge=0, description="Median of all steps of all epochs; None: not recorded (earlier versions)."
+    )
     staging: StagingRecord
     epochs: tuple[EpochRecord, ...]
 

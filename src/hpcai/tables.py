@@ -16,6 +16,7 @@ from hpcai.metrics.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
 from hpcai.metrics.summary import summarise_study
+from hpcai.metrics.trials import mark_extremes
 from hpcai.metrics.validity import invalid_reasons, join_reasons, result_flags, valid_for
 from hpcai.metrics.verdicts import summarise_verdicts
 from hpcai.records import EpochRecord, RunRecord, read_record
@@ -108,7 +109,8 @@ def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Sorted by benchmark, variant, scale and repetition. Numbers that were not measured are NaN. Times in seconds,
-        sizes in bytes; the units end the column names.
+        sizes in bytes; the units end the column names. ``dropped`` marks the runs that the row of their scale leaves
+        out (:func:`hpcai.metrics.trials.mark_extremes`), in all tables alike.
 
     Raises
     ------
@@ -122,6 +124,7 @@ def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
     if not twice.empty:
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
         raise RecordError(f"one record per run is allowed, found {found}; remove one of each from the list")
+    runs["dropped"] = mark_extremes(runs)
     return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
 
 
@@ -195,7 +198,7 @@ def _to_csv(frame: pd.DataFrame, path: Path) -> None:
 def _run_columns() -> tuple[str, ...]:
     """All columns of the run table in their order, also for a table without rows."""
     scores = (field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind))
-    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "record_path")
+    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "dropped", "record_path")
 
 
 _IDENTITY = (

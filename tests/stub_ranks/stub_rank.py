@@ -90,6 +90,7 @@ def run_training(arguments, plan, placement, started_s, meet):
         import_s=init_start_s - started_s,
         started_monotonic_s=started_s,
         run_s=time.monotonic() - run_start_s,
+        step_time_median_s=EPOCH_S / plan.epoch_steps,
         staging=staging,
         epochs=epochs,
     )

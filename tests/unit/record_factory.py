@@ -227,6 +227,7 @@ def make_training(plan: RunPlan, outcome: Any, epochs: tuple[EpochRecord, ...]) 
         import_s=5.0,
         started_monotonic_s=100.0,
         run_s=inside + staging.staging_s + 0.5,
+        step_time_median_s=epochs[-1].step_time_median_s,
         staging=staging,
         epochs=epochs,
     )

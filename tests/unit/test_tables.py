@@ -95,17 +95,22 @@ def test_same_run_twice_is_refused(paths: list[Path]) -> None:
 def test_scales(runs: pd.DataFrame) -> None:
     one, two = summarise_scales(runs).to_dict("records")
     assert (one["n_ok"], one["n"], two["n_ok"], two["n"], two["rate_n"]) == (4, 4, 1, 5, 2)
-    assert one["time_to_train_low_s"] < one["time_to_train_mean_s"] < one["time_to_train_high_s"]
+    assert one["time_to_train_low_s"] < one["time_to_train_score_s"] < one["time_to_train_high_s"]
+    assert (one["time_to_train_score_method"], one["statistic"], two["statistic"]) == (
+        "median of 4",
+        "median of 4",
+        "median of 2",
+    )
     assert one["verdict"] == "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"
     assert two["verdict"].startswith("no valid result: 4 of 5 runs failed")
     assert math.isnan(two["time_to_train_score_s"])
-    assert two["time_to_train_score_note"].startswith("no valid result: 4 of 5 failed")
+    assert two["time_to_train_score_note"].startswith("no valid result: 4 of 5 runs failed")
     assert one["label"].startswith("not a valid MLPerf HPC result: generated data")
     assert one["label"].endswith("too few runs (4 of 10 that the rules ask for)")
     assert "4 of 5 runs failed to converge" in two["label"]
     assert (one["valid_for"], one["suite"], one["precision"], one["accumulation"]) == ("none", "mlperf_hpc", "fp32", 1)
     assert (one["train_rate_speedup_ratio"], one["baseline"], two["baseline"]) == (1, "n1x1", "n1x1")
-    assert two["train_rate_ideal_samples_per_s"] == pytest.approx(2 * one["train_rate_mean_samples_per_s"])
+    assert two["train_rate_ideal_samples_per_s"] == pytest.approx(2 * one["train_rate_samples_per_s"])
 
 
 @pytest.fixture(scope="module")

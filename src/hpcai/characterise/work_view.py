@@ -18,7 +18,7 @@ HARDWARE = "counters"
 def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
     """Return the view ``work``: for each scale, the work by each way of counting and the rate that follows from it.
 
-    Rates are those of timed runs: mean samples per second of ``rate_n`` runs, times operations per sample. Memory
+    Rates are those of the timed runs: samples per second of the table of scales, times operations per sample. Memory
     traffic is modelled where work is counted in the compiled step, and measured where hardware counted it.
 
     Parameters
@@ -26,7 +26,7 @@ def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.
     reports
         Files of work reports, one for each benchmark.
     scales
-        Table of scales, for ``train_rate_mean_samples_per_s``, ``precision`` and the size of the batch.
+        Table of scales, for ``train_rate_samples_per_s``, ``precision`` and the size of the batch.
     counters
         View of hardware counters; its work and traffic are those of the profiled steps on one rank.
     """
@@ -122,7 +122,7 @@ def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
 
 
 def _row(counted: _Counted, scale: Mapping[str, object]) -> dict[str, object]:
-    rate = _number(scale["train_rate_mean_samples_per_s"])
+    rate = _number(scale["train_rate_samples_per_s"])
     samples = _whole(scale, "global_batch_samples")
     return {
         **{name: scale[name] for name in ("benchmark", "variant", "scale", "ranks")},

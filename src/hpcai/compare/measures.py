@@ -7,8 +7,8 @@ from typing import Literal
 import pandas as pd
 
 from hpcai.errors import ConfigError
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.statistics import finite
+from hpcai.metrics.trials import COMPLETE
 
 Better = Literal["lower", "higher", ""]
 """Which way is better; blank where a number alone does not tell."""

@@ -8,8 +8,8 @@ import pandas as pd
 
 from hpcai.compare.changes import flatten
 from hpcai.compare.study import PointKey, Study
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.significance import compare_failures, correct_holm
+from hpcai.metrics.trials import COMPLETE
 from hpcai.metrics.validity import common_levels
 
 POINT_COLUMNS = (

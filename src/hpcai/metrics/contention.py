@@ -21,7 +21,7 @@ CONTENTION_COLUMNS = (
     "contention_ratio", "distributed_variant", "distributed_scale", "distributed_ratio", "communication_ratio",
     "n_disturbed", "method", "reason", "source",
 )  # fmt: skip
-METHOD = "measured: mean rate of the instances over the mean rate of the timed runs of the same point"
+METHOD = "measured: mean rate of the instances at once, over the rate of the same point alone in the table of scales"
 
 
 def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd.DataFrame) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
     own = scales[(scales[list(KEYS)] == list(identity.values())).all(axis=1)] if len(scales) else scales
     if own.empty:
         return row | {"reason": "the study has no timed run of this point alone"}
-    alone = float(own["train_rate_mean_samples_per_s"].iloc[0])
+    alone = float(own["train_rate_samples_per_s"].iloc[0])
     row |= {"alone_rate_samples_per_s": alone, "contention_ratio": divide(together, alone)}
     return row | _distributed(row, records[0].plan.global_batch, scales)
 
@@ -73,7 +73,7 @@ def _distributed(row: Mapping[str, Any], batch_samples: int, scales: pd.DataFram
     if chosen.empty:
         return {"reason": f"the study has no timed run of {row['ranks'] * instances} ranks"}
     one = chosen.iloc[0]
-    ratio = divide(float(one["train_rate_mean_samples_per_s"]), instances * row["alone_rate_samples_per_s"])
+    ratio = divide(float(one["train_rate_samples_per_s"]), instances * row["alone_rate_samples_per_s"])
     return {
         "distributed_variant": one["variant"],
         "distributed_scale": one["scale"],

@@ -21,13 +21,15 @@ from hpcai.metrics.best_results import (
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, score_frame
 from hpcai.metrics.vflops import quality_coefficient, valid_rate
+from hpcai.metrics.words import RATES, choose_step
 
 RANKING_COLUMNS = (
     "list", "group", "place", "score", "score_low", "score_high", "score_unit", "measure", "ratio_to_first", "valid",
     "note", "reason", "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant",
-    "scale", "nodes", "ranks", "precision", "compression", "n", "quality_metric", "quality", "quality_target",
-    "exponent", "quality_coefficient_ratio", "rate_flop_per_s", "valid_rate_flop_per_s", "time_to_quality_s",
-    "time_to_train_s", "division", "timing", "valid_flop_per_j", "label", "source",
+    "scale", "nodes", "ranks", "precision", "compression", "n", "n_scored", "statistic", "quality_metric", "quality",
+    "quality_target", "exponent", "flop_per_sample", "flop_method", "quality_coefficient_ratio", "rate_flop_per_s",
+    "valid_rate_flop_per_s", "time_to_quality_s", "time_to_train_s", "division", "timing", "valid_flop_per_j", "label",
+    "source",
 )  # fmt: skip
 """One row for each list, machine and study: the best result there (table `ranking`).
 
@@ -38,7 +40,8 @@ the first has a score of 0. `valid` is "valid", "not valid" or "declared", which
 UNITS = {VFLOPS: "FLOP/s", FLOPS: "FLOP/s", TIME_TO_TRAIN: "s"}
 RANKED, NOT_RANKED = "ranked", "not ranked"
 LIKE = ("workload", "dataset", "quality_metric", "quality_target")
-"""What results of one list share, besides the measure and the exponent of VFLOPS, or division and timing of times."""
+"""What results of one list share, besides the measure: the work of a sample and the exponent of VFLOPS, or division and
+timing of times."""
 _OWNER = ("method", "origin", "machine")
 _GROUPS = (RANKED, NOT_VALID, NOT_RANKED)
 _OF_LISTS = ("score_low", "score_high", "score_unit", "measure")
@@ -63,15 +66,17 @@ def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         ``RANKING_COLUMNS``. A list holds results of one workload, dataset, metric, target and measure: VFLOPS of one
-        exponent and FLOPS of suites that define them, for other suites times to train of one division and timing.
+        exponent and FLOPS of suites that define them, both with one work of a sample, because sources count it
+        differently (24.3 GFLOP of an ImageNet image here, 23 published); for other suites times to train of one
+        division and timing.
         In a list stands the best result of each machine and study (origin), valid ones first. Equal scores share a
         place. Own results that are not valid by their suite's rules stand in the list's order in a group of their own,
         without a place; declared ones get a place and are marked. Of a machine and study without any score for a
         workload, dataset and target one result stands in no list. An own result also stands in a declared list of
-        another exponent, if workload, dataset, metric and target are the same: its VFLOPS is then computed again with
-        that exponent from its FLOPS and quality, which `note` says. Imported runs that were published again (equal
-        `runs_sha256`) have one place in a division, where their timing is known and under the first name of an origin;
-        the others are not ranked and name it.
+        another work of a sample or exponent, if workload, dataset, metric and target are the same: its FLOPS are then
+        computed again with that work, its VFLOPS with that exponent from its FLOPS and quality, which `note` says.
+        Imported runs that were published again (equal `runs_sha256`) have one place in a division, where their timing
+        is known and under the first name of an origin; the others are not ranked and name it.
     """
     filled = records_of(score_frame(records_of(scores), SCORE_COLUMNS))
     rows = [entry for row in filled for entry in _entries(row)]
@@ -127,10 +132,19 @@ def _entry(row: Row, measure: str) -> Row:
 def _name_list(row: Row, measure: str) -> str:
     target = f"{row['quality_metric']} {number_of(row, 'quality_target'):g}"
     particular = {
-        VFLOPS: f", n = {number_of(row, 'exponent'):g}",
+        VFLOPS: f", n = {number_of(row, 'exponent'):g}, {_name_work(row)}",
+        FLOPS: f", {_name_work(row)}",
         TIME_TO_TRAIN: f", {_name_division(row)}, {row['timing'] or 'staging not stated'}",
     }
-    return f"{row['workload']}, {row['dataset']}, {target}: {measure}{particular.get(measure, '')}"
+    return f"{row['workload']}, {row['dataset']}, {target}: {measure}{particular[measure]}"
+
+
+def _name_work(row: Row) -> str:
+    flop = number_of(row, "flop_per_sample")
+    if math.isnan(flop):
+        return "work per sample not stated"
+    factor, prefix = choose_step(flop, RATES)
+    return f"{flop / factor:.4g} {prefix}FLOP per sample"
 
 
 def _name_division(row: Row) -> str:
@@ -157,7 +171,7 @@ def _not_again(row: Row, first: Row) -> Row:
 
 
 def _same_runs(row: Row) -> tuple[str, ...]:
-    return (str(row["runs_sha256"]), *_like(row), str(row["division"]), str(row["measure"]))
+    return (str(row["runs_sha256"]), *_like(row), str(row["division"]))
 
 
 def _keep_best(rows: Iterable[Row]) -> list[Row]:
@@ -177,37 +191,44 @@ def _keep_best(rows: Iterable[Row]) -> list[Row]:
 
 
 def _recompute(entries: Iterable[Row]) -> list[Row]:
-    """Return own results as they stand in declared lists of another exponent."""
-    rows = [row for row in entries if row["group"] != NOT_RANKED]
-    lists = {_like(row): set[float]() for row in rows}
+    """Return own results as they stand in declared lists of another exponent or another work of a sample."""
+    rows = [row for row in entries if row["group"] != NOT_RANKED and row["measure"] in (VFLOPS, FLOPS)]
+    declared: dict[tuple[Any, ...], set[tuple[float, float]]] = {}
     for row in rows:
-        if row["method"] == DECLARED and row["measure"] == VFLOPS:
-            lists[_like(row)].add(float(row["exponent"]))
-    own = [row for row in rows if row["method"] != DECLARED and row["measure"] == VFLOPS and row["quality"] >= 0]
-    return [
-        _at_exponent(row, exponent) for row in own for exponent in sorted(lists[_like(row)] - {float(row["exponent"])})
-    ]
+        if row["method"] == DECLARED and number_of(row, "flop_per_sample") > 0:
+            exponent = float(row["exponent"]) if row["measure"] == VFLOPS else math.nan
+            declared.setdefault(_like(row), set()).add((exponent, float(row["flop_per_sample"])))
+    own = [row for row in rows if row["method"] != DECLARED and number_of(row, "flop_per_sample") > 0]
+    made = [(row, _at_convention(row, *found)) for row in own for found in sorted(declared.get(_like(row), ()))]
+    return [again for row, again in made if again["list"] != row["list"] and again["score"] >= 0]
 
 
 def _like(row: Row) -> tuple[Any, ...]:
-    return tuple(str(row[name]) for name in LIKE)
+    return (*(str(row[name]) for name in LIKE), str(row["measure"]))
 
 
-def _at_exponent(row: Row, exponent: float) -> Row:
-    rate, quality, target = (float(row[name]) for name in ("rate_flop_per_s", "quality", "quality_target"))
-    score = valid_rate(rate, quality, target, exponent)
-    made = {
-        **row,
-        "exponent": exponent,
-        "quality_coefficient_ratio": quality_coefficient(quality, target, exponent),
-        "valid_rate_flop_per_s": score,
-        "valid_flop_per_j": math.nan,
-        "score": score,
-        "score_low": math.nan,
-        "score_high": math.nan,
-        "note": f"recomputed with n = {exponent:g} from its FLOPS and quality; its own n is {row['exponent']:g}",
-    }
-    return {**made, "list": _name_list(made, VFLOPS)}
+def _at_convention(row: Row, exponent: float, flop_per_sample: float) -> Row:
+    """Return an own result with the exponent (NaN: its own) and the work of a sample of a declared list [FLOP]."""
+    same = math.isnan(exponent) or exponent == row["exponent"]
+    factor = flop_per_sample / float(row["flop_per_sample"])
+    made = {**row, "flop_per_sample": flop_per_sample, "flop_method": DECLARED}
+    made["rate_flop_per_s"] = float(row["rate_flop_per_s"]) * factor
+    scaled = ("valid_rate_flop_per_s", "valid_flop_per_j", "score_low", "score_high")
+    made |= {name: number_of(row, name) * factor if same else math.nan for name in scaled}
+    if not same:
+        quality, target = float(row["quality"]), float(row["quality_target"])
+        made["exponent"] = exponent
+        made["quality_coefficient_ratio"] = quality_coefficient(quality, target, exponent)
+        made["valid_rate_flop_per_s"] = valid_rate(made["rate_flop_per_s"], quality, target, exponent)
+    notes = [
+        ""
+        if same
+        else f"recomputed with n = {exponent:g} from its FLOPS and quality; its own n is {row['exponent']:g}",
+        f"recomputed with {_name_work(made)} as declared; counted here: {_name_work(row)}" if factor != 1 else "",
+    ]
+    measure = str(row["measure"])
+    made |= {"score": made[VALUES[measure]], "list": _name_list(made, measure), "note": "; ".join(filter(None, notes))}
+    return made
 
 
 def _place(group: pd.DataFrame) -> pd.DataFrame:

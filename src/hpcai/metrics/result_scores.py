@@ -13,22 +13,20 @@ from hpcai.config.machine import Machine, Precision
 from hpcai.metrics.best_results import best_of, choosing_measures, say_why_chosen
 from hpcai.metrics.cells import divide, records_of
 from hpcai.metrics.roofs import TOLERANCE_RATIO
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
-from hpcai.metrics.statistics import FEWEST_TO_DROP, mean_interval, variation_ratio
-from hpcai.metrics.trial_scores import BASES, POINT, score_basis
+from hpcai.metrics.statistics import interval_of, variation_ratio
+from hpcai.metrics.trials import COMPLETE, POINT, result_rules, score_basis, select_trials
 from hpcai.metrics.validity import join_reasons, split_reasons
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
 
 DATA_TOPICS = ("data", "problem_domain")
 """Topics of the suites' rules on the dataset and its target."""
-PROCEDURE = "HPC AI500 V2.0, 6.3.2"
-_MEANS = (
+_NUMBERS = (
     "train_rate_samples_per_s", "rate_flop_per_s", "quality", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s",
-    "time_to_quality_s", "mean_power_w",
+    "time_to_quality_s", "evaluation_s", "mean_power_w",
 )  # fmt: skip
-"""Arithmetic means over the trials that are kept."""
+"""Numbers of the trials that are kept, each by the statistic of its row."""
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
     "rate_flop_per_s": ("rate_low_flop_per_s", "rate_high_flop_per_s"),
@@ -94,12 +92,13 @@ def score_scales(
     Returns
     -------
     pandas.DataFrame
-        ``SCORE_COLUMNS``. All scores are arithmetic means over the same trials: those that trained to their end
-        without the ones of the highest and the lowest VFLOPS (FLOPS where no VFLOPS is defined). Intervals
-        (:func:`hpcai.metrics.statistics.mean_interval`) and variation (standard deviation / mean) are over all trials
-        that trained to their end. The coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is
-        FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more than
-        ``TOLERANCE_RATIO``.
+        ``SCORE_COLUMNS``. All numbers of a row rest on the same trials (:func:`hpcai.metrics.trials.select_trials`):
+        where there are as many as the suite's rules ask for, they are arithmetic means without the trials of the
+        highest and the lowest score, else medians of all that trained to their end; `statistic` says which. Intervals
+        (:func:`hpcai.metrics.statistics.interval_of`) are of these trials, too; variation (standard deviation / mean)
+        is over all that trained to their end. The coefficients are ratios of the scores, VFLOPS / FLOPS; `peak_ratio`
+        is FLOPS over the declared peak of the precision that was used, NaN with a reason where it is above 1 by more
+        than ``TOLERANCE_RATIO``.
         `time_to_train_s` is the score by the suite's own rule, as in the table of scales.
 
     References
@@ -117,7 +116,7 @@ def score_scales(
         row = (
             {name: first[name] for name in _SHARED}
             | _origin(run, scale, datasets[first["benchmark"]])
-            | _scores(trials.sort_values("run_id"))
+            | _scores(trials.sort_values("run_id"), run)
             | {"time_to_train_s": scale["time_to_train_score_s"], "quality_metric": metrics.get(first["benchmark"], "")}
             | {"division": divisions.get(first["benchmark"], "")}
         )
@@ -208,52 +207,52 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
     }
 
 
-def _scores(trials: pd.DataFrame) -> dict[str, Any]:
-    """Means over the kept trials; intervals and variation over all that trained to their end."""
-    complete = trials[trials["outcome"].isin(COMPLETE)]
-    kept = complete[complete["dropped"] == ""]
-    # A mean over some of the kept trials would be one of other trials than those of its neighbours.
-    row: dict[str, Any] = {name: float(kept[name].mean(skipna=False)) if len(kept) else _NAN for name in _MEANS}
+def _scores(trials: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
+    """Numbers and intervals of the kept trials; variation over all that trained to their end."""
+    complete, chosen = trials[trials["outcome"].isin(COMPLETE)], select_trials(trials)
+    row: dict[str, Any] = {name: chosen.sample(name).value for name in _NUMBERS}
     for name, bounds in _INTERVALS.items():
-        estimate = mean_interval(complete[name])
+        estimate = interval_of(chosen.sample(name))
         row |= dict(zip(bounds, (estimate.low, estimate.high), strict=True))
     rate, valid = row["rate_flop_per_s"], row["valid_rate_flop_per_s"]
     return row | {
         "n": len(complete),
-        "n_scored": len(kept),
+        "n_scored": len(chosen.kept),
+        "statistic": chosen.words,
         "rate_variation_ratio": variation_ratio(complete["rate_flop_per_s"]),
         "valid_rate_variation_ratio": variation_ratio(complete["valid_rate_flop_per_s"]),
         "quality_coefficient_ratio": divide(valid, rate),
         "quality_coefficient_capped_ratio": divide(row["valid_rate_capped_flop_per_s"], rate),
-        "power_method": next((method for method in kept["power_method"] if method), ""),
+        "power_method": next((method for method in chosen.kept["power_method"] if method), ""),
         "flop_per_j": divide(rate, row["mean_power_w"]),
         "valid_flop_per_j": divide(valid, row["mean_power_w"]),
-        "score_method": _procedure(trials, complete, kept),
+        "score_method": _procedure(runs, len(complete), len(chosen.kept)),
     }
 
 
-def _procedure(trials: pd.DataFrame, complete: pd.DataFrame, kept: pd.DataFrame) -> str:
-    suite = rules_of(trials["suite"].iloc[0])
+def _procedure(runs: pd.DataFrame, complete: int, kept: int) -> str:
+    suite = rules_of(runs["suite"].iloc[0])
     word = suite.results.word
-    basis = BASES.get(score_basis(trials.to_dict("records")), "")
-    if complete.empty:
-        return f"no score: none of {len(trials)} {word}s trained to its end"
-    broken = len(trials) - len(complete)
+    if not complete:
+        return f"no score: none of {len(runs)} {word}s trained to its end"
+    broken = len(runs) - complete
     sentences = [
-        _mean_of(len(kept), len(complete), word, basis),
-        f"{broken} of {len(trials)} did not train to the end" if broken else "",
+        _say_statistic(runs, complete, kept),
+        f"{broken} of {len(runs)} did not train to the end" if broken else "",
         f"{suite.title} itself defines no score of rates" if not suite.results.exponents else "",
         "time to train by the suite's own rule",
     ]
     return join_reasons([sentence for sentence in sentences if sentence])
 
 
-def _mean_of(kept: int, complete: int, word: str, basis: str) -> str:
-    """Return in words which trials a mean is of."""
-    if kept < complete:
-        return f"arithmetic mean of {kept} of {complete} {word}s, highest and lowest {basis} dropped ({PROCEDURE})"
-    few = f": fewer than {FEWEST_TO_DROP} {word}s" if complete < FEWEST_TO_DROP else ": no number that all have"
-    return f"arithmetic mean of {complete}, nothing dropped{few}"
+def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
+    """Return in words which trials the numbers are of."""
+    (rules, demanded), (basis, _) = result_rules(runs), score_basis(runs)
+    if (runs["dropped"] != "").any():
+        which = f"highest and lowest {basis} dropped" if rules.counts == "finished" else "fastest and slowest dropped"
+        return f"arithmetic mean of {kept} of {complete} {rules.word}s, {which} ({rules.section})"
+    number = f"median of {complete}" if complete > 1 else "only one"
+    return f"{number}: extremes are dropped from the {demanded} {rules.word}s that the rules ask for"
 
 
 def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:

@@ -7,11 +7,11 @@ import pandas as pd
 
 from hpcai.config.runs import Point
 from hpcai.metrics.quietness import DISTURBED, UNKNOWN
-from hpcai.metrics.scaling import COMPLETE, compute_scaling
+from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import TimeShares
-from hpcai.metrics.statistics import mean_interval, median, olympic_mean, variation_ratio
+from hpcai.metrics.statistics import interval_of, median, variation_ratio
+from hpcai.metrics.trials import COMPLETE, Trials, count_runs, result_rules, select_trials, training_times
 from hpcai.metrics.validity import (
-    RunCounts,
     common_levels,
     counted_runs,
     join_reasons,
@@ -21,7 +21,6 @@ from hpcai.metrics.validity import (
     split_reasons,
     too_few,
 )
-from hpcai.rules.table import ResultRules, rules_of
 
 OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
 POINT_SETTINGS = tuple(
@@ -63,24 +62,25 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``n_ok`` of ``n`` runs converged. ``time_to_train_score_s`` is the olympic mean of the rules [s], the columns
-        ``time_to_train_mean_s``, ``_low_s``, ``_high_s`` the plain mean of the converged runs with its interval
-        (:func:`hpcai.metrics.statistics.mean_interval`). Rates are arithmetic means of the runs' rates with their
-        intervals over the ``rate_n`` runs that trained to their end; ``staging_epoch_ratio`` is a ratio of
-        means; shares are means of the runs' shares. Speed-ups and efficiencies are those of
-        :func:`hpcai.metrics.scaling.compute_scaling`.
+        ``n_ok`` of ``n`` runs converged. Rates, step times, shares and staging are those of the ``rate_n`` runs of
+        :func:`hpcai.metrics.trials.select_trials`, and ``statistic`` says what is made of them: the mean of so many,
+        extremes dropped, or the median. Bounds are those of :func:`hpcai.metrics.statistics.interval_of`. Shares and
+        ``*_mean_s`` are arithmetic means of the same runs, because they add up; ``staging_epoch_ratio`` is a ratio of
+        means. ``time_to_train_score_s`` is the time of those of them that reached the target, ``time_to_train_n`` in
+        number (:func:`hpcai.metrics.trials.training_times`). Variation and epochs to the target are of all runs that
+        converged. Speed-ups and efficiencies are those of :func:`hpcai.metrics.scaling.compute_scaling`.
     """
     rows = []
     for key, group in runs.groupby(KEYS, sort=False):
-        complete = group[group["outcome"].isin(COMPLETE)]
+        trials = select_trials(group)
         rows.append(
             dict(zip(KEYS, key, strict=True))
             | {name: group[name].iloc[0] for name in ABOUT}
             | _counts(group)
             | _time_to_train(group)
-            | _rates(complete)
-            | _staging_and_shares(complete)
-            | _quietness(complete)
+            | _rates(trials)
+            | _staging_and_shares(trials)
+            | _quietness(trials.kept)
             | _judgement(group)
         )
     scales = pd.DataFrame(rows)
@@ -97,60 +97,55 @@ def _counts(group: pd.DataFrame) -> dict[str, Any]:
 
 
 def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
-    times = group.loc[group["outcome"] == "converged", "time_to_train_s"]
-    epochs = group.loc[group["outcome"] == "converged", "epochs_to_target"]
-    rules, rule = _rules(group)
-    # Where trials that trained to their end count, one that missed the target is no failure: it has no time to it.
-    failed = len(group) - len(times) if rules.counts == "all" else 0
-    score = olympic_mean(times, failed=failed, runs_by_rule=rule)
-    mean = mean_interval(times)
+    converged = group[group["outcome"] == "converged"]
+    epochs, times = converged["epochs_to_target"], training_times(group)
+    score = interval_of(times.sample)
     return {
         "time_to_train_score_s": score.value,
-        "time_to_train_score_method": score.method,
-        "time_to_train_score_note": score.note,
-        "time_to_train_mean_s": mean.value,
-        "time_to_train_low_s": mean.low,
-        "time_to_train_high_s": mean.high,
-        "time_to_train_median_s": median(times),
-        "time_to_train_variation_ratio": variation_ratio(times),
+        "time_to_train_low_s": score.low,
+        "time_to_train_high_s": score.high,
+        "time_to_train_n": times.sample.n,
+        "time_to_train_score_method": times.sample.words,
+        "time_to_train_score_note": times.note,
+        "time_to_train_variation_ratio": variation_ratio(converged["time_to_train_s"]),
         "epochs_to_target_median": median(epochs),
         "epochs_to_target_min": float(epochs.min()) if len(epochs) else float("nan"),
         "epochs_to_target_max": float(epochs.max()) if len(epochs) else float("nan"),
     }
 
 
-def _rates(complete: pd.DataFrame) -> dict[str, Any]:
-    columns: dict[str, Any] = {"rate_n": len(complete)}
+def _rates(trials: Trials) -> dict[str, Any]:
+    columns: dict[str, Any] = {"statistic": trials.words, "rate_n": len(trials.kept)}
     for name, column in RATES.items():
-        estimate, unit = mean_interval(complete[column]), column.removeprefix(f"{name}_")
+        estimate, unit = interval_of(trials.sample(column)), column.removeprefix(f"{name}_")
         columns |= {
-            f"{name}_mean_{unit}": estimate.value,
+            column: estimate.value,
             f"{name}_low_{unit}": estimate.low,
             f"{name}_high_{unit}": estimate.high,
         }
     return columns
 
 
-def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
-    staged = complete[complete["staging_epoch_ratio"].notna()]
-    shared = complete[complete["rest_ratio"].notna()]
+def _staging_and_shares(trials: Trials) -> dict[str, Any]:
+    kept = trials.kept
+    staged, shared = (kept[kept[name].notna()] for name in ("staging_epoch_ratio", "rest_ratio"))
     return {
         "staging_n": len(staged),
         "staging_mean_s": _mean(staged["staging_s"]),
-        "epoch_mean_s": _mean(complete["epoch_s"]),
+        "epoch_mean_s": trials.mean("epoch_s"),
         "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
         "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
-        "overhead_mean_s": _mean(complete["overhead_s"]),
-        "step_time_median_s": median(complete["step_time_median_s"]),
-        "peak_memory_max_bytes": float(complete["peak_memory_bytes"].max()) if len(complete) else float("nan"),
+        "overhead_mean_s": trials.mean("overhead_s"),
+        "step_time_median_s": trials.sample("step_time_median_s").value,
+        "peak_memory_max_bytes": float(kept["peak_memory_bytes"].max()) if len(kept) else float("nan"),
         "share_n": len(shared),
         **{name: _mean(shared[name]) for name in SHARES},
     }
 
 
-def _quietness(complete: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of the runs that the means rest on were disturbed, and by how much at most."""
-    known = complete[complete["quiet"] != UNKNOWN]
+def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
+    """Return how many of the runs that the row rests on were disturbed, and by how much at most."""
+    known = kept[kept["quiet"] != UNKNOWN]
     return {
         "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),
         "others_max_ratio": float(known["others_ratio"].max()),
@@ -159,10 +154,9 @@ def _quietness(complete: pd.DataFrame) -> dict[str, Any]:
 
 
 def _judgement(group: pd.DataFrame) -> dict[str, Any]:
-    rules, rule = _rules(group)
-    converged, missed = (group["outcome"] == outcome for outcome in ("converged", "not_converged"))
-    counts = RunCounts(int(converged.sum()), int(missed.sum()), len(group))
-    counted = converged if rules.counts == "all" else converged | missed
+    rules, rule = result_rules(group)
+    counts = count_runs(group)
+    counted = group["outcome"].isin(["converged"] if rules.counts == "all" else COMPLETE)
     numbers = [no_result(counts, rules), too_few(counts, rules, rule)]
     reasons = [*split_reasons(group["invalid_reasons"]), *filter(None, numbers)]
     return {
@@ -174,12 +168,6 @@ def _judgement(group: pd.DataFrame) -> dict[str, Any]:
         "flags": join_reasons(split_reasons(group["flags"])),
         "label": label_result(group["suite"].iloc[0], reasons),
     }
-
-
-def _rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
-    """Return the suite's rules of a result, and the number of runs that they ask for."""
-    rules = rules_of(group["suite"].iloc[0]).results
-    return rules, rules.runs[group["workload"].iloc[0]]
 
 
 def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
@@ -197,14 +185,14 @@ def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
     """Training throughput of the base scale, times the ranks over the base's."""
     base = scales.merge(
-        scales[["benchmark", "variant", "scale", "ranks", "train_rate_mean_samples_per_s"]],
+        scales[["benchmark", "variant", "scale", "ranks", "train_rate_samples_per_s"]],
         left_on=["benchmark", "variant", "baseline"],
         right_on=["benchmark", "variant", "scale"],
         suffixes=("", "_base"),
         how="left",
         validate="m:1",
     )
-    ideal: pd.Series = base["train_rate_mean_samples_per_s_base"] * base["ranks"] / base["ranks_base"]
+    ideal: pd.Series = base["train_rate_samples_per_s_base"] * base["ranks"] / base["ranks_base"]
     return ideal
 
 

@@ -1,14 +1,14 @@
 """Strong or weak scaling; speed-up and efficiency against the smallest scale of the same benchmark and variant."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 import pandas as pd
 
-from hpcai.metrics.statistics import FEWEST_PAIRS, NOT_MEASURED, Estimate, paired_ratio_interval, ratio_interval
+from hpcai.metrics.statistics import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
+from hpcai.metrics.trials import COMPLETE, select_trials, training_times
 
-COMPLETE = ("converged", "not_converged")
-"""Outcomes whose rates and shares enter a mean: the training did all of its work."""
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
 """What is compared across scales, and the column of the run table that holds it."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
@@ -44,6 +44,7 @@ class ScalePoint:
     baseline_ranks: int
     n: int
     n_baseline: int
+    statistic: str
     speedup_ratio: float
     speedup_low_ratio: float
     speedup_high_ratio: float
@@ -103,11 +104,12 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per benchmark, variant, scale and measure (time to train, training throughput). With the means over
-        the repeats: ``speed-up = T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up *
-        ranks_base / ranks``; the base is the smallest scale of the same benchmark and variant, and stands in
-        ``baseline``. Converged runs count for the time, all that trained to their end for the rate. Where the runs
-        were measured in rounds, the interval of a rate is that of pairs (:func:`pairs_of_rounds`).
+        One row per benchmark, variant, scale and measure (time to train, training throughput). With the numbers of
+        the table of scales, which rest on the runs of :func:`hpcai.metrics.trials.select_trials`: ``speed-up = T_base /
+        T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up * ranks_base / ranks``; the base is the
+        smallest scale of the same benchmark and variant, and stands in ``baseline``. Where medians were measured in
+        rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is that of the
+        scale, ``n`` and ``n_baseline`` count the runs behind it and behind the base.
 
         ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
         them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
@@ -124,12 +126,12 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
     """Return the point of one measure: the runs of one scale against those of the base scale."""
     here, there = at_scale.iloc[0], base.iloc[0]
-    own, reference = values_of(at_scale, measure), values_of(base, measure)
+    own, reference = sample_of(at_scale, measure), sample_of(base, measure)
     is_base = here["scale"] == there["scale"]
     speedup = _speedup(own, reference, measure, is_base=is_base)
     pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
     if pairs:
-        speedup = paired_ratio_interval([own for own, _ in pairs], [base for _, base in pairs])
+        speedup = paired_ratio([own for own, _ in pairs], [base for _, base in pairs])
     has_ideal = is_base or measure != "time_to_train" or regime.same_problem
     ideal = float(here["ranks"] / there["ranks"]) if has_ideal else float("nan")
     return ScalePoint(
@@ -141,8 +143,9 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
         measure=measure,
         baseline=str(there["scale"]),
         baseline_ranks=int(there["ranks"]),
-        n=len(own),
-        n_baseline=len(reference),
+        n=own.n,
+        n_baseline=reference.n,
+        statistic=own.words,
         speedup_ratio=speedup.value,
         speedup_low_ratio=speedup.low,
         speedup_high_ratio=speedup.high,
@@ -157,23 +160,27 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
     )
 
 
-def values_of(runs: pd.DataFrame, measure: str) -> list[float]:
-    """Return the measured values of the runs that earned one; a time to train is NaN unless the run converged."""
-    return [float(value) for value in runs.loc[runs["outcome"].isin(COMPLETE), MEASURES[measure]].dropna()]
+def sample_of(runs: pd.DataFrame, measure: str) -> Sample:
+    """Return the values of all runs of a scale that its row rests on, with their statistic."""
+    if measure == "time_to_train":
+        return training_times(runs).sample
+    return select_trials(runs).sample(MEASURES[measure])
 
 
 def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> list[tuple[float, float]]:
     """Return the values of both scales by repetition, if they were measured in rounds: all of one before the next.
 
-    Every run of both counts, so that the means are those of the table of scales; else there are no pairs.
+    Every run of both counts, so that the medians are those of the table of scales; else there are no pairs.
     """
     column = MEASURES[measure]
     sides = [
-        side[["repetition", "started_utc", "outcome", column]].set_index("repetition") for side in (at_scale, base)
+        side[["repetition", "started_utc", "outcome", "dropped", column]].set_index("repetition")
+        for side in (at_scale, base)
     ]
     own, reference = sides
     every = pd.concat(sides)
-    whole = every["outcome"].isin(COMPLETE).all() and every[column].notna().all()
+    counted = every["outcome"].isin(COMPLETE) & (every["dropped"] == "")
+    whole = counted.all() and every[column].notna().all()
     if not whole or len(own) < FEWEST_PAIRS or set(own.index) != set(reference.index) or not own.index.is_unique:
         return []
     starts = every["started_utc"].groupby(level=0).agg(["min", "max"]).sort_index()
@@ -183,10 +190,10 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
     return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
 
 
-def _speedup(own: list[float], reference: list[float], measure: str, *, is_base: bool) -> Estimate:
-    if not reference:
+def _speedup(own: Sample, reference: Sample, measure: str, *, is_base: bool) -> Estimate:
+    if math.isnan(reference.value):
         missing = "the base scale has no value" if not is_base else NOT_MEASURED
-        return Estimate(float("nan"), float("nan"), float("nan"), 0, "ratio of arithmetic means", missing)
+        return Estimate(math.nan, math.nan, math.nan, 0, "", missing)
     if is_base:
-        return Estimate(1.0, 1.0, 1.0, len(own), "by definition", "this scale is the base")
-    return ratio_interval(reference, own) if measure == "time_to_train" else ratio_interval(own, reference)
+        return Estimate(1.0, 1.0, 1.0, own.n, "by definition", "this scale is the base")
+    return ratio_of(reference, own) if measure == "time_to_train" else ratio_of(own, reference)

@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from hpcai.metrics.model_limits import is_too_efficient, why_too_efficient
-from hpcai.metrics.scaling import COMPLETE, MEASURES, Regime, base_of, tell_regime, values_of
+from hpcai.metrics.scaling import MEASURES, Regime, base_of, sample_of, tell_regime
 from hpcai.metrics.scaling_law import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_share
+from hpcai.metrics.trials import COMPLETE
 from hpcai.metrics.words import say_share
 
 EXTRAPOLATED_TIMES = 8
@@ -83,8 +84,8 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
         ``serial_share_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and the
         contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where
-        the universal law has its maximum; ``misfit_ratio`` the largest distance of a mean of runs from the law, over
-        the law.
+        the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the law,
+        over the law.
     """
     rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
     return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
@@ -103,8 +104,8 @@ def trace_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     pandas.DataFrame
         :data:`CURVE_COLUMNS`. ``kind`` is "interpolated" within the measured numbers of ranks, and "extrapolated"
         beyond, up to eight times the largest one; a law without an interval is not extrapolated, and none to where its
-        efficiency would be above 1. Speed-up and efficiency are the law's rate over the mean rate measured at the base,
-        which the points of the table of scaling are divided by as well; the band is that of the law's rate.
+        efficiency would be above 1. Speed-up and efficiency are the law's rate over the rate of the base in the table
+        of scales, which the points of the table of scaling are divided by as well; the band is that of the law's rate.
     """
     parts = [_curve(series, law) for series in _all_series(runs) for law in series.laws]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(CURVE_COLUMNS))
@@ -128,7 +129,8 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
         return (), f"{regime.reason}: one law cannot hold for all scales"
     if different == 2:
         weak = regime.name == "weak"
-        law = solve_serial_share(ranks, rates, "gustafson" if weak else "karp_flatt")
+        points = _points(runs)
+        law = solve_serial_share(points.index, points, "gustafson" if weak else "karp_flatt")
         if math.isnan(law.serial_share_ratio):
             side = "rises" if weak else "falls"
             return (), f"the throughput {side} so steeply between two numbers of ranks that no serial share explains it"
@@ -193,9 +195,17 @@ def _best_ranks(law: LawFit) -> float:
 
 
 def _misfit(series: Series, law: LawFit) -> float:
-    means = series.runs.groupby("ranks")[RATE].mean()
-    fitted = law.rates(means.index.to_numpy(dtype=float))[0]
-    return float(np.abs(means.to_numpy(dtype=float) / fitted - 1).max())
+    points = _points(series.runs)
+    fitted = law.rates(points.index.to_numpy(dtype=float))[0]
+    return float(np.abs(points.to_numpy(dtype=float) / fitted - 1).max())
+
+
+def _points(runs: pd.DataFrame) -> "pd.Series[float]":
+    """Return the rate of each number of ranks, of the scales as the table of scales has them."""
+    scales = runs.groupby("scale", sort=False)
+    rates = {name: sample_of(group, "train_rate").value for name, group in scales}
+    points: pd.Series[float] = pd.Series(rates).groupby(scales["ranks"].first()).mean()
+    return points
 
 
 def _sentence(series: Series, law: LawFit) -> str:
@@ -207,7 +217,7 @@ def _sentence(series: Series, law: LawFit) -> str:
         slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
         return f"{name}, {where}: serial share {share.value:.3g}{slower}, exactly determined, no interval."
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
-    misfit = f"means at most {say_share(_misfit(series, law))} off"
+    misfit = f"scales at most {say_share(_misfit(series, law))} off"
     if law.law != "universal":
         return f"{name}, {where}: serial share {bounds}; {misfit}."
     more = f"{coherency.value:.2g} ({coherency.low:.2g} to {coherency.high:.2g})"
@@ -276,9 +286,8 @@ def _curve(series: Series, law: LawFit) -> pd.DataFrame:
 
 
 def _base_rate(series: Series) -> float:
-    """Return the mean rate of the base scale [samples/s]; NaN without any."""
-    base = values_of(series.base, "train_rate")
-    return float(np.mean(base)) if base else math.nan
+    """Return the rate of the base scale [samples/s]; NaN without any."""
+    return sample_of(series.base, "train_rate").value
 
 
 def _efficiency(series: Series, law: LawFit) -> float:

@@ -123,12 +123,12 @@ def parallel_efficiency(rate: float, ranks: float, base_rate: float, base_ranks:
 
 
 def solve_serial_share(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_flatt", "gustafson"]) -> LawFit:
-    """Return a law through the mean rates at two numbers of ranks: exactly determined, so without intervals.
+    """Return a law through the rates at two numbers of ranks: exactly determined, so without intervals.
 
     Parameters
     ----------
     ranks, rates
-        As :func:`fit_law`, of two numbers of ranks.
+        As :func:`fit_law`, of two numbers of ranks; several rates of one are averaged.
     law
         ``karp_flatt``: Amdahl's law, for strong scaling; ``gustafson``: for weak scaling.
     """

@@ -14,30 +14,33 @@ TRIAL_COLUMNS = (
     "precision", "compression", "train_rate_samples_per_s", "flop_per_sample", "flop_method", "rate_flop_per_s",
     "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
     "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "time_to_quality_s",
-    "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped", "reason",
+    "evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped",
+    "reason",
     "record_path", "work_source", "power_source",
 )  # fmt: skip
 """One row for each timed run, failed ones included (table `run_scores`).
 
-`dropped` is "highest" or "lowest" for the two trials that the score leaves out, and blank for all others.
+`dropped` is "highest" or "lowest" for the two trials that the score leaves out, and blank for all others. Of
+`time_to_quality_s` the clock ran for `evaluation_s` while the quality was evaluated.
 """
 SCORE_COLUMNS = (
     "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant", "scale", "nodes",
-    "ranks", "precision", "compression", "global_batch_samples", "n", "n_scored", "runs_by_rule",
+    "ranks", "precision", "compression", "global_batch_samples", "n", "n_scored", "runs_by_rule", "statistic",
     "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
     "flop_per_sample", "flop_method", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s",
     "rate_variation_ratio", "peak_flop_per_s", "peak_ratio", "peak_source",
     "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
     "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_low_flop_per_s",
     "valid_rate_high_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio",
-    "time_to_quality_s", "time_to_train_s", "timing", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j",
-    "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
+    "time_to_quality_s", "evaluation_s", "time_to_train_s", "timing", "mean_power_w", "power_method", "flop_per_j",
+    "valid_flop_per_j", "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
 )  # fmt: skip
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 
-`method` is measured or declared. `rate_flop_per_s` and `valid_rate_flop_per_s` (VFLOPS) are the scores by the suite's
-procedure (extremes dropped), the bounds 95 % intervals over all `n` trials that trained to their end, of which
-`n_scored` are kept; `dataset` is the name of the dataset with its source, such as "imagenet (official)" or
+`method` is measured or declared. All numbers of a row, its bounds included, rest on the same `n_scored` of `n` trials
+that trained to their end, and `statistic` says what is made of them: their mean where the extremes were dropped by the
+suite's procedure, else their median; blank where others declare them. The columns `*_variation_ratio`
+are over all `n`; `dataset` is the name of the dataset with its source, such as "imagenet (official)" or
 "images_tiny (generated)": results on different ones are never ranked together. `timing` says what the clock of
 `time_to_train_s` counts, one of `TIMINGS`, blank where it is not known. `division` is the one of MLPerf HPC that a
 result is submitted to, closed or open, blank for other suites and where nobody declares it. `runs_sha256` is that of
@@ -58,7 +61,7 @@ TEXTS = (
     "run_id", "suite", "workload", "benchmark", "variant", "scale", "outcome", "precision", "compression",
     "flop_method", "quality_metric", "power_method", "dropped", "reason", "record_path", "work_source", "power_source",
     "method", "origin", "result", "machine", "dataset", "peak_source", "valid_for", "label", "score_method", "source",
-    "timing", "division", "runs_sha256", "chosen_because",
+    "timing", "division", "runs_sha256", "chosen_because", "statistic",
 )  # fmt: skip
 """Columns of text; all others but the counts are real numbers."""
 

@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass, fields
 
 from hpcai.metrics.cells import divide, number_or_nan
-from hpcai.metrics.statistics import median
 from hpcai.records import FINISHED, RunRecord, TrainingReport, reaches
 
 OVERLAP_ALLOWED = 0.01
@@ -97,7 +96,7 @@ def score_run(record: RunRecord) -> RunScore:
             math.fsum(epoch.evaluation_s or 0.0 for epoch in evaluated),
         ),
         epoch_s=epoch_s,
-        step_time_median_s=median(number_or_nan(epoch.step_time_median_s) for epoch in epochs),
+        step_time_median_s=number_or_nan(report.step_time_median_s),
         staging_read_rate_bytes_per_s=divide(staging.packed_bytes, staged_s),
         staging_write_rate_bytes_per_s=divide(staging.content_bytes, staged_s),
         staging_epoch_ratio=divide(staged_s, epoch_s) if staged_s else _NAN,

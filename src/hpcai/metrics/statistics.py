@@ -1,8 +1,9 @@
-"""Means, intervals and variation over repeated runs; every result says its n and its method."""
+"""Means, medians, intervals and variation over repeated runs; every result says its n and its method."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +18,24 @@ FEWEST_PAIRS = 3
 FEWEST_FOR_INTERVAL = 5
 """Of fewer values an interval would rest on a guess of their distribution: their range is told instead."""
 INTERVAL = f"{100 * LEVEL:.0f} % interval, range below {FEWEST_FOR_INTERVAL}"
-"""What stands beside a mean (:func:`mean_interval`), in the words of legends, captions and definitions."""
+"""What stands beside a number of several runs (:func:`interval_of`), in the words of legends, captions, definitions."""
 NOT_MEASURED = "not measured"
+MEDIAN_ERROR = math.sqrt(math.pi / 2)
+"""Standard error of a median over that of a mean, of many normal values; of few ones it is up to 13 % less."""
 
 _NAN = float("nan")
+Statistic = Literal["mean", "median", "olympic"]
+"""What makes one number of several; olympic: the mean of what is left without the highest and the lowest run."""
+_METHODS: dict[Statistic, str] = {
+    "mean": "arithmetic mean",
+    "median": "median",
+    "olympic": "mean without the extremes",
+}
+_RATIOS: dict[Statistic, str] = {
+    "mean": "arithmetic means",
+    "median": "medians",
+    "olympic": "means without the extremes",
+}
 
 
 @dataclass(frozen=True)
@@ -54,51 +69,97 @@ def finite(values: Iterable[float]) -> NDArray[np.float64]:
     return np.asarray([value for value in values if math.isfinite(value)], dtype=np.float64)
 
 
-def olympic_mean(values: Iterable[float], *, failed: int = 0, runs_by_rule: int | None = None) -> Estimate:
-    """Return the mean after dropping the fastest and the slowest run.
+@dataclass(frozen=True)
+class Sample:
+    """Values of one quantity, one per run, and the statistic that makes one number of them.
 
-    A failed run counts as the slowest one, so that one failure can be dropped and two leave no valid result
-    (MLPerf HPC training rules: 10 runs of CosmoFlow, 5 of DeepCAM and of OpenCatalyst).
+    Attributes
+    ----------
+    values
+        What was measured [any unit]; times, rates, energies: what cannot be negative.
+    statistic
+        Of an olympic mean the values are those that are left, without the highest and the lowest run.
+    slower
+        Runs without a value that count as slower than all others, in a median of times.
+    """
+
+    values: NDArray[np.float64]
+    statistic: Statistic = "mean"
+    slower: int = 0
+
+    @property
+    def n(self) -> int:
+        """Number of runs that the value rests on."""
+        return len(self.values) + self.slower
+
+    @property
+    def value(self) -> float:
+        """The number; NaN if nothing was measured, or if the middle run is one without a value."""
+        if not len(self.values):
+            return _NAN
+        if self.statistic != "median":
+            return float(self.values.mean())
+        middle = float(np.median([*self.values, *[math.inf] * self.slower]))
+        return middle if math.isfinite(middle) else _NAN
+
+    @property
+    def words(self) -> str:
+        """The statistic with its n, as tables name it; blank if there is no run."""
+        words = {"mean": f"mean of {self.n}", "median": f"median of {self.n}"}
+        several = words.get(self.statistic, f"mean of {self.n}, extremes dropped")
+        return {0: "", 1: "one run"}.get(self.n, several)
+
+    @property
+    def relative_error(self) -> float:
+        """Standard error over the mean, of two values or more.
+
+        That of a mean is ``sd / sqrt(n)``, of a median :data:`MEDIAN_ERROR` times as much (the median of two is their
+        mean); of an olympic mean that of Tukey and McLaughlin (1963): the values that were left out count as the
+        nearest of those that are left, ``sd * sqrt(n + 2) / n``.
+        """
+        n, mean = len(self.values), self.values.mean()
+        if self.statistic == "olympic":
+            winsorized = [self.values.min(), *self.values, self.values.max()]
+            return float(np.std(winsorized, ddof=1) * math.sqrt(n + 2) / n / mean)
+        factor = MEDIAN_ERROR if self.statistic == "median" and n > 2 else 1.0
+        return float(factor * self.values.std(ddof=1) / math.sqrt(n) / mean)
+
+
+def interval_of(sample: Sample, level: float = LEVEL) -> Estimate:
+    """Return the number of a sample of positive values with an interval that is positive, too.
 
     Parameters
     ----------
-    values
-        One value per successful run [any unit]; NaN is left out.
-    failed
-        Number of runs without a valid value.
-    runs_by_rule
-        Number of runs that the rules ask for; the note says when there are fewer or more.
+    sample
+        Values and their statistic.
+    level
+        Confidence level of the interval, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``(sum - min - max) / (n - 2)``, without an interval; the plain mean if there are fewer than three runs and
-        none failed; NaN where the rules leave no valid result.
+        ``value * exp(-+ t(level, n - 1) * e)`` with the relative error e of :attr:`Sample.relative_error`: the delta
+        method on the logarithm, Student's t. Of fewer than :data:`FEWEST_FOR_INTERVAL` values, or of values that are
+        not all positive, the bounds are the lowest and the highest; they are NaN for fewer than two runs, and where
+        runs without a value count.
     """
-    measured = np.sort(finite(values))
-    total = len(measured) + failed
-    note = _number_of_runs(total, runs_by_rule)
-    if len(measured) == 0:
-        return Estimate(_NAN, _NAN, _NAN, 0, "olympic mean", NOT_MEASURED)
-    if failed >= 2 or (failed and total < FEWEST_TO_DROP):
-        may = "at most one may be dropped" if failed >= 2 else f"nothing can be dropped from {total} runs"
-        return Estimate(_NAN, _NAN, _NAN, total, "olympic mean", f"no valid result: {failed} of {total} failed, {may}")
-    if total < FEWEST_TO_DROP:
-        few = f"nothing dropped: {total} of the {FEWEST_TO_DROP} runs that dropping two needs"
-        return Estimate(
-            float(measured.mean()), _NAN, _NAN, total, "arithmetic mean", "; ".join(filter(None, [few, note]))
-        )
-    kept = measured[1:] if failed else measured[1:-1]
-    dropped = "fastest and failed run dropped" if failed else "fastest and slowest dropped"
-    return Estimate(float(kept.mean()), _NAN, _NAN, total, f"olympic mean ({dropped})", note)
+    values, n, word = sample.values, len(sample.values), _METHODS[sample.statistic]
+    method = f"{word}, {level:.0%} interval (delta method on the logarithm, Student's t)"
+    if math.isnan(sample.value):
+        return Estimate(_NAN, _NAN, _NAN, sample.n, method, NOT_MEASURED)
+    if sample.slower:
+        return Estimate(sample.value, _NAN, _NAN, sample.n, word, "a run without a value counts: no interval")
+    if n == 1:
+        return Estimate(sample.value, _NAN, _NAN, 1, method, "one run: no interval")
+    if n < FEWEST_FOR_INTERVAL or values.min() <= 0:
+        return Estimate(sample.value, float(values.min()), float(values.max()), n, f"{word}, range of {n} runs")
+    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1)) * sample.relative_error)
+    return Estimate(sample.value, sample.value / factor, sample.value * factor, n, method)
 
 
-def _number_of_runs(total: int, by_rule: int | None) -> str:
-    if by_rule is None or total == by_rule:
-        return ""
-    if total < by_rule:
-        return f"too few runs ({total} of {by_rule} that the rules ask for)"
-    return f"more runs than the {by_rule} that the rules count: all {total} are used, not their window of {by_rule}"
+def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
+    """Return the arithmetic mean of all measured values with its interval (:func:`interval_of`); NaN is left out."""
+    return interval_of(Sample(finite(values)), level)
 
 
 def variation_ratio(values: Iterable[float]) -> float:
@@ -111,92 +172,66 @@ def variation_ratio(values: Iterable[float]) -> float:
 
 def median(values: Iterable[float]) -> float:
     """Return the median of the measured values; NaN if there are none."""
-    measured = finite(values)
-    return float(np.median(measured)) if len(measured) else _NAN
-
-
-def mean_interval(values: Iterable[float], level: float = LEVEL) -> Estimate:
-    """Return the arithmetic mean of positive values with an interval that is positive, too.
-
-    Parameters
-    ----------
-    values
-        One value per run [any unit]; NaN is left out. Times, rates, energies: what cannot be negative.
-    level
-        Confidence level of the interval, between 0 and 1.
-
-    Returns
-    -------
-    Estimate
-        ``mean * exp(-+ t(level, n - 1) * sd / (mean * sqrt(n)))``: the delta method on the logarithm, Student's t. Of
-        fewer than :data:`FEWEST_FOR_INTERVAL` runs, or of values that are not all positive, the bounds are the lowest
-        and the highest value; they are NaN for fewer than two runs.
-    """
-    measured = finite(values)
-    n = len(measured)
-    method = f"arithmetic mean, {level:.0%} interval (delta method on the logarithm, Student's t)"
-    if n == 0:
-        return Estimate(_NAN, _NAN, _NAN, 0, method, NOT_MEASURED)
-    mean = float(measured.mean())
-    if n == 1:
-        return Estimate(mean, _NAN, _NAN, 1, method, "one run: no interval")
-    if n < FEWEST_FOR_INTERVAL or measured.min() <= 0:
-        return Estimate(mean, float(measured.min()), float(measured.max()), n, f"arithmetic mean, range of {n} runs")
-    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1) * measured.std(ddof=1) / (mean * math.sqrt(n))))
-    return Estimate(mean, mean / factor, mean * factor, n, method)
+    return Sample(finite(values), "median").value
 
 
 def ratio_interval(numerator: Iterable[float], denominator: Iterable[float], level: float = LEVEL) -> Estimate:
-    """Return the ratio of two independent means of positive values, with an interval.
+    """Return the ratio of the means of two independent samples of positive values; NaN is left out."""
+    return ratio_of(Sample(finite(numerator)), Sample(finite(denominator)), level)
+
+
+def ratio_of(above: Sample, below: Sample, level: float = LEVEL) -> Estimate:
+    """Return the ratio of the numbers of two independent samples of positive values, with an interval.
 
     Parameters
     ----------
-    numerator, denominator
-        One positive value per run [the same unit]; NaN is left out.
+    above, below
+        One positive value per run [the same unit].
     level
         Confidence level of the interval, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``r = mean(a) / mean(b)`` and ``r * exp(-+ t * s)`` with ``s^2 = (sd_a / mean_a)^2 / n_a + (sd_b / mean_b)^2 /
-        n_b``: the delta method on the logarithm, degrees of freedom after Welch (1947). ``n`` is the smaller number
-        of runs.
+        ``r = a / b`` and ``r * exp(-+ t * s)`` with ``s^2 = e_a^2 + e_b^2`` of the relative errors
+        (:attr:`Sample.relative_error`): the delta method on the logarithm, degrees of freedom after Welch (1947).
+        ``n`` is the smaller number of runs.
     """
-    above, below = finite(numerator), finite(denominator)
-    n = min(len(above), len(below))
-    method = f"ratio of arithmetic means, {level:.0%} interval (delta method on the logarithm, Welch's t)"
-    if n == 0:
-        return Estimate(_NAN, _NAN, _NAN, 0, method, NOT_MEASURED)
-    ratio = float(above.mean() / below.mean())
+    n = min(above.n, below.n)
+    same = above.statistic == below.statistic
+    words = _RATIOS[above.statistic] if same else f"a {_METHODS[above.statistic]} to a {_METHODS[below.statistic]}"
+    method = f"ratio of {words}, {level:.0%} interval (delta method on the logarithm, Welch's t)"
+    ratio = above.value / below.value if below.value else _NAN
+    if math.isnan(ratio):
+        return Estimate(_NAN, _NAN, _NAN, n, method, NOT_MEASURED)
+    if above.slower or below.slower:
+        return Estimate(ratio, _NAN, _NAN, n, method, "a run without a value counts: no interval")
     if n == 1:
         return Estimate(ratio, _NAN, _NAN, 1, method, "one run on a side: no interval")
-    parts = [float(side.var(ddof=1) / side.mean() ** 2 / len(side)) for side in (above, below)]
+    parts = [side.relative_error**2 for side in (above, below)]
     variance = sum(parts)
     if variance == 0:
         return Estimate(ratio, ratio, ratio, n, method)
-    freedom = variance**2 / sum(part**2 / (len(side) - 1) for part, side in zip(parts, (above, below), strict=True))
+    freedom = variance**2 / sum(part**2 / (side.n - 1) for part, side in zip(parts, (above, below), strict=True))
     factor = math.exp(float(stats.t.ppf(0.5 + level / 2, freedom)) * math.sqrt(variance))
     return Estimate(ratio, ratio / factor, ratio * factor, n, method)
 
 
-def paired_ratio_interval(numerator: Sequence[float], denominator: Sequence[float], level: float = LEVEL) -> Estimate:
-    """Return the ratio of two means of positive values that were measured in pairs, with an interval.
+def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Estimate:
+    """Return the ratio of two medians of positive values that were measured in pairs, with the range of the pairs.
 
-    What makes both members of a pair slower alike, such as a machine that drifts, leaves the interval as it is.
+    What makes both members of a pair slower alike, such as a machine that drifts, leaves the range as it is.
 
     Parameters
     ----------
     numerator, denominator : (n,)
         Value i of both was measured side by side [the same unit]; at least :data:`FEWEST_PAIRS`.
-    level
-        Confidence level of the interval, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``r = mean(a) / mean(b)`` as :func:`ratio_interval`, and ``r * exp(-+ t * s)`` with ``s = sd(a_i / mean(a) - b_i
-        / mean(b)) / sqrt(n)``: the delta method on the logarithm, covariance included; n - 1 degrees of freedom.
+        ``r = median(a) / median(b)`` as :func:`ratio_of`, between the smallest and the largest ``a_i / b_i``: where
+        no a_i is more than h b_i, the median of a is no more than h times that of b.
 
     Raises
     ------
@@ -207,10 +242,7 @@ def paired_ratio_interval(numerator: Sequence[float], denominator: Sequence[floa
     n = len(above)
     if n < FEWEST_PAIRS or len(below) != n or not np.isfinite([above, below]).all():
         raise ValueError(f"found {n} and {len(below)} values, expected {FEWEST_PAIRS} or more pairs of numbers")
-    ratio = float(above.mean() / below.mean())
-    spread = float((above / above.mean() - below / below.mean()).std(ddof=1) / math.sqrt(n))
-    factor = math.exp(float(stats.t.ppf(0.5 + level / 2, n - 1)) * spread)
-    method = (
-        f"ratio of arithmetic means, {level:.0%} interval of {n} pairs (delta method on the logarithm, Student's t)"
-    )
-    return Estimate(ratio, ratio / factor, ratio * factor, n, method)
+    ratios, ratio = above / below, float(np.median(above) / np.median(below))
+    # Rounding may put the ratio of two medians a digit beyond the pair that it is.
+    low, high = min(float(ratios.min()), ratio), max(float(ratios.max()), ratio)
+    return Estimate(ratio, low, high, n, f"ratio of medians, range of {n} pairs")

@@ -1,7 +1,6 @@
-"""FLOPS and VFLOPS of every timed run, and which trials the score of their scale leaves out."""
+"""FLOPS and VFLOPS of every timed run, beside the throughput, time and quality that they come from."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,29 +8,22 @@ import pandas as pd
 
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import TRIAL_COLUMNS, score_frame
-from hpcai.metrics.statistics import FEWEST_TO_DROP
 from hpcai.metrics.trial_power import Power, find_power
+from hpcai.metrics.trials import COMPLETE, POINT
 from hpcai.metrics.validity import join_reasons
 from hpcai.metrics.vflops import quality_coefficient, run_rate, valid_rate
 from hpcai.rules.table import rules_of
 
-POINT = ["benchmark", "variant", "scale"]
 FORMULA = "formula"
 """Work by the formula: the same for all precisions and libraries, and there for every benchmark."""
 NO_WORK = "its work was not counted"
 OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
 """Timed runs are not sampled: the power that is measured is never their own."""
-BASES = {
-    "valid_rate_flop_per_s": "VFLOPS",
-    "rate_flop_per_s": "FLOPS",
-    "train_rate_samples_per_s": "throughput",
-}
-"""By which number trials are ordered: the first one that all trials of a scale have."""
+_RATES = ("valid_rate_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
 _KEPT = (
     "run_id", "suite", "workload", *POINT, "nodes", "ranks", "repetition", "outcome", "precision", "compression",
-    "quality_metric", "quality_target", "record_path",
+    "quality_metric", "quality_target", "dropped", "record_path",
 )  # fmt: skip
 _NAN = math.nan
 
@@ -66,28 +58,17 @@ def score_trials(
         ``TRIAL_COLUMNS``; a run that did not train to its end earned no score, `reason` says why. ``FLOPS =
         train_rate * flop_per_sample`` and ``VFLOPS = FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 8.2
         and 5.4.1) with the quality of the last evaluation and the suite's exponent for the workload;
-        `time_to_quality_s` is the training time to that quality. Scores per watt [FLOP/J] are FLOPS and VFLOPS over
-        the mean
-        power, which is declared, or measured in a profiled run of the same point.
+        `time_to_quality_s` is the time from the first training batch to the end of the last epoch, of which
+        `evaluation_s` went into evaluations: HPC AI500 V2.0, 6.3.2, lets the clock run from the one to the other and
+        names no pause. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power, which is declared, or
+        measured in a profiled run of the same point. `dropped` is that of the table of runs.
     """
     ordered = runs.sort_values(["benchmark", "variant", "ranks", "nodes", "scale", "repetition", "run_id"])
     rows: list[dict[str, Any]] = []
     for _, group in ordered.groupby(POINT, sort=False):
         shared = _describe_scale(group, work, power, machine)
-        trials = [_score_trial(trial, shared) for trial in group.to_dict("records")]
-        basis = score_basis(trials)
-        extremes = _extremes(trials, basis)
-        rows += [{**trial, "dropped": extremes.get(trial["run_id"], "")} for trial in trials]
+        rows += [_score_trial(trial, shared) for trial in group.to_dict("records")]
     return score_frame(rows, TRIAL_COLUMNS)
-
-
-def score_basis(trials: Sequence[Mapping[Any, Any]]) -> str:
-    """Return the column by which the trials of a scale are ordered; blank if none trained to its end."""
-    complete = [trial for trial in trials if trial["outcome"] in COMPLETE]
-    for column in BASES:
-        if complete and all(math.isfinite(trial[column]) for trial in complete):
-            return column
-    return ""
 
 
 def why_no_vflops(suite: Suite, workload: str, metric: str) -> str:
@@ -134,7 +115,7 @@ def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
         "flop_method": "" if math.isnan(shared.flop_per_sample) else FORMULA,
         "exponent": float(exponents.get(run["workload"], _NAN)),
         "work_source": shared.work_source,
-        **dict.fromkeys(BASES, _NAN),
+        **dict.fromkeys(_RATES, _NAN),
     }
     if run["outcome"] not in COMPLETE:
         return row | {"reason": f"no score, {run['outcome'].replace('_', ' ')}: {run['reason']}"}
@@ -144,6 +125,7 @@ def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
         "rate_flop_per_s": rate,
         "quality": run["last_quality"],
         "time_to_quality_s": run["run_s"],
+        "evaluation_s": run["evaluation_s"],
         "time_to_train_s": run["time_to_train_s"],
         **_valid_rates(rate, run["last_quality"], run["quality_target"], row["exponent"]),
     }
@@ -180,12 +162,3 @@ def _reasons(run: dict[Any, Any], shared: _Scale) -> str:
         shared.power.reason,
     ]
     return join_reasons([sentence for sentence in sentences if sentence])
-
-
-def _extremes(trials: Sequence[dict[str, Any]], basis: str) -> dict[str, str]:
-    """Return the trials of the highest and of the lowest score; of equal ones the first and the last by name."""
-    complete = [trial for trial in trials if trial["outcome"] in COMPLETE]
-    if not basis or len(complete) < FEWEST_TO_DROP:
-        return {}
-    ranked = sorted(complete, key=lambda trial: (trial[basis], trial["run_id"]))
-    return {ranked[0]["run_id"]: "lowest", ranked[-1]["run_id"]: "highest"}

@@ -12,10 +12,10 @@ from scipy import stats
 from hpcai.config.runs import Point
 from hpcai.metrics.detectable import FEWEST_RUNS
 from hpcai.metrics.scales import POINT_SETTINGS
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.significance import Significance, compare_differences, compare_samples, correct_holm, no_spread
 from hpcai.metrics.statistics import LEVEL, NOT_MEASURED, Estimate, finite
 from hpcai.metrics.trial_scores import is_error_metric
+from hpcai.metrics.trials import COMPLETE
 from hpcai.metrics.words import say_bytes, say_time
 
 NO_VARIANTS = "Every benchmark was measured in one variant at each scale: there is nothing to compare."

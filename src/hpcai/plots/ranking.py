@@ -142,9 +142,9 @@ def _legend(listed: pd.DataFrame) -> dict[str, Artist]:
         WORDS[valid]: Patch(**look) for valid, look in LOOKS.items() if valid in set(listed["valid"])
     }
     if listed["score_low"].notna().any():
-        entries["95 % interval over all\ntrials, as far as it fits"] = theme.key_line(theme.TARGET_COLOUR)
+        entries["interval of the score,\nas far as it fits"] = theme.key_line(theme.TARGET_COLOUR)
     if (listed["note"] != "").any():
-        entries["* recomputed with the\nexponent n of the list"] = Patch(visible=False)
+        entries["* recomputed with the work per\nsample and exponent n of the list"] = Patch(visible=False)
     reasons = split_reasons(listed.loc[listed["valid"] == NOT_VALID, "reason"])
     for reason in reasons[:REASONS]:
         text = profiles.cut_text(reason, 4 * LEGEND_CHARACTERS)

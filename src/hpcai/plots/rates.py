@@ -5,15 +5,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.statistics import INTERVAL
+from hpcai.metrics.trials import COMPLETE, name_statistics
 from hpcai.plots import theme
 
 NO_END = "no run trained to its end"
 
 
 def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw training and evaluation throughput against ranks: every run, the mean with its interval, the ideal.
+    """Draw training and evaluation throughput against ranks: every run, each scale with its interval, the ideal.
 
     Parameters
     ----------
@@ -34,7 +34,9 @@ def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
             figure,
             {
                 "one run": theme.key_line("#0173b2", "o", ""),
-                "mean, " + INTERVAL.replace(", ", ",\n"): theme.key_line("#222222", "D"),
+                f"{name_statistics(scales['statistic'])},\n" + INTERVAL.replace(", ", ",\n"): theme.key_line(
+                    "#222222", "D"
+                ),
                 "ideal: base scale\ntimes ranks": theme.key_line(theme.IDEAL_COLOUR, style="--"),
             },
         )
@@ -49,7 +51,7 @@ def _draw_rate(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, kind: str) 
         theme.say_empty(axes, NO_END)
         return
     theme.rank_axis(axes, sorted({int(ranks) for ranks in scales["ranks"]}))
-    columns = (f"{kind}_rate_mean_{unit}", f"{kind}_rate_low_{unit}", f"{kind}_rate_high_{unit}")
+    columns = (f"{kind}_rate_{unit}", f"{kind}_rate_low_{unit}", f"{kind}_rate_high_{unit}")
     # Left of the mean, which would hide them.
     places = measured["ranks"] * 0.96
     axes.plot(places, measured[f"{kind}_rate_{unit}"], "o", color="#0173b2", markersize=4, alpha=0.8, gid="runs")

@@ -50,7 +50,7 @@ def point_words(points: pd.DataFrame) -> pd.DataFrame:
         "regime_words": [f"{row['regime']} ({row['regime_reason']})" for row in rows],
         "speedup_words": [say_interval(row, "speedup", "_ratio", "{:.3g}".format) for row in rows],
         "efficiency_words": [say_interval(row, "efficiency", "_ratio", say_share) for row in rows],
-        "runs_words": [f"{row['n']}, of the base {row['n_baseline']}" for row in rows],
+        "runs_words": [f"{row['statistic']}; runs of the base: {row['n_baseline']}" for row in rows],
         "rate_words": [say_interval(row, "train_rate", "_samples_per_s", say_rate_of) for row in rows],
         "flop_words": [say_interval(row, "rate", "_flop_per_s", say_flop) for row in rows],
         "valid_words": [say_interval(row, "valid_rate", "_flop_per_s", say_flop, "score_reason") for row in rows],

@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from hpcai.metrics.statistics import INTERVAL
+from hpcai.metrics.trials import name_statistics
 from hpcai.metrics.words import RATES
 from hpcai.plots import theme
 
@@ -61,7 +62,7 @@ class _Panel:
 
 
 def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
-    """Draw FLOPS and VFLOPS against the scale: every trial, the score, and the interval of all trials.
+    """Draw FLOPS and VFLOPS against the scale: every trial, the score, and its interval.
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
             for axes, columns in zip(line, (RATE, VALID), strict=True):
                 axes.set_title(name, loc="left", pad=BAND_POINTS[rotation])
                 _draw(axes, _Panel(trials, own, columns, palette, rotation))
-        theme.add_legend(figure, _legend(palette))
+        theme.add_legend(figure, _legend(palette, name_statistics(scores["statistic"])))
         return figure
 
 
@@ -170,12 +171,12 @@ def _say_why(axes: Axes, scores: pd.DataFrame, start: str) -> None:
     axes.set_yticks([])
 
 
-def _legend(palette: dict[str, theme.Colour]) -> dict[str, Line2D]:
+def _legend(palette: dict[str, theme.Colour], statistic: str) -> dict[str, Line2D]:
     variants = {variant: theme.key_line(colour, "D", "") for variant, colour in palette.items()}
     dark = theme.TARGET_COLOUR
     return {
         **variants,
-        f"score; of all trials:\n{INTERVAL}": theme.key_line(dark, "D"),
+        f"score: {statistic},\n{INTERVAL}": theme.key_line(dark, "D"),
         "trial, kept": theme.key_line(dark, "o", ""),
         "trial, dropped": theme.key_line(dark, "x", ""),
         "FLOPS beside VFLOPS": theme.key_line(dark, "_", ""),

@@ -45,13 +45,13 @@ RUN_COLUMNS = (
 )  # fmt: skip
 """Columns of the table of runs that the report shows; the files have all."""
 SCALE_COLUMNS = (
-    "benchmark", "variant", "scale", "ranks", "suite", "valid_for", "n_ok", "n", "verdict", "time_to_train_mean_s",
-    "time_to_train_low_s", "time_to_train_high_s", "time_to_train_median_s", "time_to_train_variation_ratio",
-    "time_to_train_score_s", "time_to_train_score_method", "epochs_to_target_median", "rate_n",
-    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
-    "evaluation_rate_mean_samples_per_s", "baseline", "time_to_train_speedup_ratio",
+    "benchmark", "variant", "scale", "ranks", "suite", "valid_for", "n_ok", "n", "verdict", "time_to_train_score_s",
+    "time_to_train_low_s", "time_to_train_high_s", "time_to_train_n", "time_to_train_score_method",
+    "time_to_train_variation_ratio", "epochs_to_target_median", "statistic", "rate_n",
+    "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
+    "evaluation_rate_samples_per_s", "baseline", "time_to_train_speedup_ratio",
     "time_to_train_efficiency_ratio", "train_rate_speedup_ratio", "train_rate_efficiency_ratio", "staging_mean_s",
-    "staging_read_rate_mean_bytes_per_s", "staging_epoch_ratio", "staging_compression_ratio", "overhead_mean_s",
+    "staging_read_rate_bytes_per_s", "staging_epoch_ratio", "staging_compression_ratio", "overhead_mean_s",
     "peak_memory_max_bytes", "n_disturbed", "others_max_ratio", "steal_max_ratio",
     "n_not_converged", "n_diverged", "n_failed", "n_timed_out", "precision", "compression",
     "accumulation", "batchnorm_group", "fusion_bytes", "cycle_time_s", "global_batch_samples", "data_source",

@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from hpcai.metrics.statistics import INTERVAL
+from hpcai.metrics.trials import name_statistics
 from hpcai.plots import theme
 
 SHARES = {
@@ -28,7 +29,7 @@ NARROW = 0.06
 
 
 def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw the time to train of every run at each scale, with the mean and its interval.
+    """Draw the time to train of every run at each scale, with the number of the scale and its interval.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
             keys = (part["benchmark"].iloc[0], part["variant"].iloc[0])
             own = scales[(scales["benchmark"] == keys[0]) & (scales["variant"] == keys[1])]
             _draw_times(axes, part, own, palette)
-        theme.add_legend(figure, _time_legend(runs))
+        theme.add_legend(figure, _time_legend(runs, scales))
         return figure
 
 
@@ -70,7 +71,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
             transform=axes.get_xaxis_transform(),
             gid="runs-without-time",
         )
-    _draw_means(axes, scales, order)
+    _draw_scores(axes, scales, order)
     axes.set_xticks(range(len(order)), [_tick(scales[scales["scale"] == scale].iloc[0]) for scale in order])
     axes.set_xlim(-0.6, len(order) - 0.4)
     theme.from_zero(axes)
@@ -83,10 +84,10 @@ def _tick(scale: "pd.Series[Any]") -> str:
     return f"{scale['scale']}\n{theme.count_word(int(scale['ranks']), 'rank')}\n{scale['n_ok']}/{scale['n']} ok"
 
 
-def _draw_means(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
-    means = scales.dropna(subset=["time_to_train_mean_s"])
+def _draw_scores(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
+    means = scales.dropna(subset=["time_to_train_score_s"])
     for row in means.itertuples():
-        place, value = order.index(str(row.scale)) + 0.14, float(str(row.time_to_train_mean_s))
+        place, value = order.index(str(row.scale)) + 0.14, float(str(row.time_to_train_score_s))
         low, high = float(str(row.time_to_train_low_s)), float(str(row.time_to_train_high_s))
         bounds = None if np.isnan(low) else [[value - low], [high - value]]
         axes.errorbar([place], [value], yerr=bounds, fmt="D", color="#222222", markersize=5, capsize=4, linewidth=1.2)
@@ -97,10 +98,11 @@ def _spread(count: int) -> NDArray[np.float64]:
     return np.linspace(-0.12, 0.12, count) if count > 1 else np.zeros(count)
 
 
-def _time_legend(runs: pd.DataFrame) -> dict[str, Line2D]:
+def _time_legend(runs: pd.DataFrame, scales: pd.DataFrame) -> dict[str, Line2D]:
+    statistic = name_statistics(scales["time_to_train_score_method"]) or "no result by the rules"
     entries = {
         "one converged run": theme.key_line("#444444", "o", ""),
-        f"mean of the converged\nruns, {INTERVAL}": theme.key_line("#222222", "D", "-"),
+        f"{statistic},\n{INTERVAL}": theme.key_line("#222222", "D", "-"),
     }
     if runs["time_to_train_s"].isna().any():
         entries["run without a time\n(did not converge)"] = theme.key_line("#444444", "x", "")

@@ -41,7 +41,7 @@ class Quantity:
 TIME = Quantity(
     "time to train [s]",
     ("time_to_train_s", "time_to_train_low_s", "time_to_train_high_s"),
-    ("time_to_train_mean_s", "time_to_train_low_s", "time_to_train_high_s"),
+    ("time_to_train_score_s", "time_to_train_low_s", "time_to_train_high_s"),
 )
 STEP = Quantity(
     "time of a step [s]",

@@ -53,7 +53,7 @@ def make_answer(material: Material) -> pd.DataFrame:
     measured = scores[scores["method"].eq("measured")].drop_duplicates(KEYS)
     exponents = [_say_coefficient(row) for row in measured.to_dict("records")]
     own = measured[[*KEYS, *TAKEN]].assign(
-        score_n=measured["n"], score_reason=measured["reason"], exponent_note=exponents
+        score_n=measured["n_scored"], score_reason=measured["reason"], exponent_note=exponents
     )
     return answer.merge(own, on=KEYS, how="left")
 

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 from hpcai.report.cells import POINT, RAW, Column
 
-TIME_TO_TRAIN = Column("time_to_train_mean_s", "time_to_train_low_s", "time_to_train_high_s", "n_ok")
+TIME_TO_TRAIN = Column("time_to_train_score_s", "time_to_train_low_s", "time_to_train_high_s", "time_to_train_n")
 THROUGHPUT = Column(
-    "train_rate_mean_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
+    "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"
 )
-RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n", "reason")
-VALID_RATE = Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n", "reason")
+RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n_scored", "reason")
+VALID_RATE = Column(
+    "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n_scored", "reason"
+)
 
 
 def plain(*keys: str) -> tuple[Column, ...]:
@@ -18,7 +20,7 @@ def plain(*keys: str) -> tuple[Column, ...]:
 
 
 ANSWER = (
-    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), TIME_TO_TRAIN,
+    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), Column("statistic"), TIME_TO_TRAIN,
     replace(THROUGHPUT, note="disturbed_note"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "score_n", "score_reason"),
     Column(
@@ -35,24 +37,25 @@ SCORES = (
     Column(POINT), RATE, Column("peak_ratio"), VALID_RATE, Column("exponent"),
     *plain("quality", "quality_target", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s"),
     Column("rate_variation_ratio"), Column("valid_rate_variation_ratio"),
-    *plain("n_scored", "runs_by_rule", "time_to_quality_s", "time_to_train_s"),
+    *plain("statistic", "n", "n_scored", "runs_by_rule", "time_to_quality_s", "evaluation_s", "time_to_train_s"),
     *plain("mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dataset", "valid_for"),
     *plain("score_method", "peak_source", "source"),
 )  # fmt: skip
 MACHINE_SCORES = (
     *plain("machine", "benchmark", "variant", "scale", "dataset"), RATE, VALID_RATE,
-    *plain("exponent", "quality", "flop_per_j", "valid_flop_per_j", "chosen_because", "source"),
+    *plain("statistic", "exponent", "quality", "flop_per_j", "valid_flop_per_j", "chosen_because", "source"),
 )  # fmt: skip
 RUN_SCORES = (
     *plain("run_id", "outcome"), Column("rate_flop_per_s", reason="reason"),
     Column("valid_rate_flop_per_s", reason="reason"),
     *plain("exponent", "quality", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s", "time_to_quality_s"),
-    *plain("time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped", RAW),
+    *plain("evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j"),
+    *plain("dropped", RAW),
 )  # fmt: skip
 SCALES = (
     *plain(POINT), TIME_TO_TRAIN,
-    *plain("time_to_train_median_s", "time_to_train_score_s", "time_to_train_score_method"),
-    *plain("time_to_train_score_note", "time_to_train_variation_ratio", "epochs_to_target_median"), THROUGHPUT,
+    *plain("time_to_train_score_method", "time_to_train_score_note", "time_to_train_variation_ratio"),
+    *plain("epochs_to_target_median", "statistic"), THROUGHPUT,
     *plain("step_time_median_s", "staging_mean_s", "overhead_mean_s", "peak_memory_max_bytes"),
     *plain("n_disturbed", "others_max_ratio", "steal_max_ratio"),
     *plain("n_ok", "n", "verdict", "valid_for", "global_batch_samples", "precision", "compression"),
@@ -63,8 +66,9 @@ EFFICIENCY = (
     *plain("node_hours", "attempts", "lost_node_hours", "source", "reason", RAW),
 )  # fmt: skip
 RANKING = (
-    *plain("list", "place", "result", "machine", "method"), Column("score", "score_low", "score_high", "n"),
-    *plain("ratio_to_first", "quality", "exponent", "valid", "reason", "note", "source"),
+    *plain("list", "place", "result", "machine", "method"), Column("score", "score_low", "score_high", "n_scored"),
+    *plain("statistic", "ratio_to_first", "quality", "exponent", "flop_per_sample", "flop_method", "valid", "reason"),
+    *plain("note", "source"),
 )  # fmt: skip
 DECLARED_CHECKS = plain(
     "origin", "result", "quantity", "computed", "printed", "ratio", "tolerance", "agrees",
@@ -106,12 +110,12 @@ CHARACTERISATION = (
     *plain("memory_bandwidth_source", "network_bandwidth_source", "io_bandwidth_source"),
 )  # fmt: skip
 SCALING = (
-    *plain(POINT, "measure", "baseline"),
+    *plain(POINT, "measure", "baseline", "statistic"),
     Column("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "n"), Column("speedup_ideal_ratio"),
     Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), *plain("regime", "method", "note"),
 )  # fmt: skip
 SCALING_DETAILS = (
-    *plain(POINT, "regime", "samples_per_rank"),
+    *plain(POINT, "regime", "samples_per_rank", "statistic"),
     Column("train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", reason="score_reason"),
     Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", reason="score_reason"),

@@ -81,7 +81,7 @@ class Training:
         collective.barrier()
         probe_before = self._probe()
         staging, run_start_s = self._start_run()
-        epochs, verdict = self._train_epochs()
+        epochs, step_times_s, verdict = self._train_epochs()
         run_s = monotonic_s() - run_start_s
         use, probe_after = use_since(self._first_look), self._probe()
         quietness = Quietness(use=use, probe_before_flop_per_s=probe_before, probe_after_flop_per_s=probe_after)
@@ -101,6 +101,7 @@ class Training:
             import_s=imported_s,
             started_monotonic_s=start.monotonic_s,
             run_s=run_s,
+            step_time_median_s=float(np.median(step_times_s)),
             staging=staging,
             epochs=tuple(epochs),
         )
@@ -162,9 +163,11 @@ class Training:
         self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")
         return staging
 
-    def _train_epochs(self) -> tuple[list[EpochRecord], Verdict]:
+    def _train_epochs(self) -> tuple[list[EpochRecord], list[float], Verdict]:
+        """Return the epochs, the times of all their steps [s], and how the training ended."""
         batches = checked(iter(self._train_data), "training")
         records: list[EpochRecord] = []
+        step_times_s: list[float] = []
         verdict = None
         while verdict is None:
             epoch = len(records) + 1
@@ -172,10 +175,11 @@ class Training:
             record, steps, verdict = self._epoch(epoch, batches)
             self._log.stop(constants.EPOCH_STOP, epoch)
             records.append(record)
+            step_times_s += [step.step_time_s for step in steps]
             self._journal.add_epoch(record, steps)
             quality = "" if record.quality is None else f", {self._goal.metric} {record.quality:.5f}"
             self._journal.say(f"epoch {epoch}: loss {record.train_loss:.5f}{quality}, {record.train_s:.2f} s")
-        return records, verdict
+        return records, step_times_s, verdict
 
     def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
         """Train and evaluate one epoch; one that ends the run early is not evaluated."""

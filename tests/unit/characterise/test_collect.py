@@ -78,7 +78,7 @@ def test_rates_stand_on_counted_work_and_timed_runs(measured, scales):
     work = collect_views({}, measured)["work"]
     assert len(work) == len(scales)
     assert set(work["method"]) == {"formula"}
-    expected = scales["train_rate_mean_samples_per_s"].to_numpy() * FLOP_PER_SAMPLE
+    expected = scales["train_rate_samples_per_s"].to_numpy() * FLOP_PER_SAMPLE
     assert work["rate_flop_per_s"].to_numpy() == pytest.approx(expected)
 
 

@@ -46,7 +46,7 @@ def view(
     (folder / "work.json").write_text(work.model_dump_json())
     row = {
         "benchmark": "b", "variant": "fp32", "scale": "n1x2", "ranks": 2, "precision": "fp32", "accumulation": 2,
-        "global_batch_samples": 4 * SAMPLES, "train_rate_mean_samples_per_s": 100.0, "rate_n": 5,
+        "global_batch_samples": 4 * SAMPLES, "train_rate_samples_per_s": 100.0, "rate_n": 5,
     }  # fmt: skip
     scales = pd.DataFrame([{**row, **(scale or {})}])
     found = work_view([folder / "work.json"], scales, as_view("counters", counters or []))

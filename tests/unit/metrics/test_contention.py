@@ -24,7 +24,7 @@ def scales_of(record, alone, *others):
             "scale": point.scale if row is own else f"n1x{row['ranks']}",
             "ranks": row["ranks"],
             "global_batch_samples": row["batch"],
-            "train_rate_mean_samples_per_s": row["rate"],
+            "train_rate_samples_per_s": row["rate"],
         }
         for row in rows
     )

@@ -63,7 +63,7 @@ def test_one_row_for_each_scale(scales: pd.DataFrame) -> None:
     assert (rows["baseline"] == "n1x1").all()
     expected = scales.set_index("scale")
     assert rows["efficiency_ratio"].tolist() == expected["train_rate_efficiency_ratio"].tolist()
-    assert rows["train_rate_samples_per_s"].tolist() == expected["train_rate_mean_samples_per_s"].tolist()
+    assert rows["train_rate_samples_per_s"].tolist() == expected["train_rate_samples_per_s"].tolist()
     assert (rows["samples_per_rank"] * rows["ranks"] == rows["global_batch_samples"]).all()
 
 

@@ -26,7 +26,10 @@ def make_runs(
             "ranks": count,
             "repetition": repetition,
             "started_utc": f"2026-01-01T00:{count:02}:{repetition:02}Z",
+            "suite": "mlperf_hpc",
+            "workload": "cosmoflow",
             "outcome": "converged",
+            "dropped": "",
             "time_to_train_s": 10.0,
             "train_rate_samples_per_s": 100 * count / (1 + sigma * (count - 1) + kappa * count * (count - 1))
             * math.exp(noise * random.standard_normal()),
@@ -105,7 +108,7 @@ def test_two_scales_give_the_serial_share_alone() -> None:
     runs = make_runs((1, 2), noise=0.02)
     row = fit_scaling(runs).iloc[0]
     assert row["law"] == "karp_flatt"
-    speedup = runs.groupby("ranks")["train_rate_samples_per_s"].mean().pipe(lambda means: means[2] / means[1])
+    speedup = compute_scaling(runs).set_index(["measure", "ranks"]).loc[("train_rate", 2), "speedup_ratio"]
     assert row["serial_share_ratio"] == pytest.approx((1 / speedup - 1 / 2) / (1 - 1 / 2))
     assert math.isnan(row["serial_share_low_ratio"])
     assert "no interval" in row["sentence"]

@@ -8,11 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.statistics import (
+    MEDIAN_ERROR,
+    Sample,
+    interval_of,
     mean_interval,
     median,
-    olympic_mean,
-    paired_ratio_interval,
+    paired_ratio,
     ratio_interval,
+    ratio_of,
     variation_ratio,
 )
 
@@ -20,43 +23,15 @@ MINUTES = [float(minute) for minute in range(10, 20)]
 positive = st.floats(min_value=0.01, max_value=1e6)
 
 
-def test_olympic_mean_of_ten_runs() -> None:
-    score = olympic_mean(MINUTES, runs_by_rule=10)
-    assert (score.value, score.n, score.note) == (14.5, 10, "")
-    assert "fastest and slowest dropped" in score.method
-
-
-def test_one_failed_run_is_the_dropped_slowest() -> None:
-    score = olympic_mean(MINUTES[:9], failed=1, runs_by_rule=10)
-    assert score.value == pytest.approx(np.mean(MINUTES[1:9]))
-    assert score.n == 10
-
-
-@pytest.mark.parametrize(("times", "failed"), [(MINUTES[:8], 2), ([10.0], 1), ([10.0, 11.0], 3)])
-def test_failures_that_leave_no_result(times: list[float], failed: int) -> None:
-    score = olympic_mean(times, failed=failed, runs_by_rule=10)
-    assert math.isnan(score.value)
-    assert score.note.startswith(f"no valid result: {failed} of {len(times) + failed} failed")
-
-
-@pytest.mark.parametrize("times", [[10.0], [10.0, 12.0]])
-def test_nothing_can_be_dropped(times: list[float]) -> None:
-    score = olympic_mean(times, runs_by_rule=10)
-    assert score.value == pytest.approx(np.mean(times))
-    assert "nothing dropped" in score.note
-    assert f"too few runs ({len(times)} of 10 that the rules ask for)" in score.note
-    assert "olympic" not in score.method
+def sample(values: list[float], statistic: str = "median", slower: int = 0) -> Sample:
+    return Sample(np.asarray(values, dtype=float), statistic, slower)
 
 
 def test_no_run_is_not_measured() -> None:
-    for estimate in (olympic_mean([]), mean_interval([math.nan]), ratio_interval([], [1.0])):
+    for estimate in (interval_of(sample([])), mean_interval([math.nan]), ratio_interval([], [1.0])):
         assert math.isnan(estimate.value)
         assert estimate.n == 0
         assert estimate.note == "not measured"
-
-
-def test_more_runs_than_the_rules_count() -> None:
-    assert "more runs than the 10" in olympic_mean([*MINUTES, 20.0], runs_by_rule=10).note
 
 
 def test_variation_and_median() -> None:
@@ -92,11 +67,58 @@ def test_intervals_cover_what_they_promise() -> None:
     assert 0.92 <= np.mean([estimate.low <= 2 <= estimate.high for estimate in ratios]) <= 0.98
 
 
+@pytest.mark.parametrize("statistic", ["mean", "median", "olympic"])
 @settings(deadline=None)
-@given(st.lists(positive, min_size=3, max_size=20))
-def test_olympic_mean_lies_between_the_extremes(values: list[float]) -> None:
-    score = olympic_mean(values).value
-    assert min(values) * (1 - 1e-9) <= score <= max(values) * (1 + 1e-9)
+@given(values=st.lists(positive, min_size=2, max_size=12))
+def test_every_statistic_lies_within_its_interval(statistic: str, values: list[float]) -> None:
+    estimate = interval_of(sample(values, statistic))
+    assert min(values) * (1 - 1e-9) <= estimate.value <= max(values) * (1 + 1e-9)
+    assert 0 < estimate.low <= estimate.value * (1 + 1e-9)
+    assert estimate.value <= estimate.high * (1 + 1e-9)
+    if len(values) < 5:
+        assert (estimate.low, estimate.high) == (min(values), max(values))
+        assert f"range of {len(values)}" in estimate.method
+
+
+def test_every_statistic_covers_what_it_promises() -> None:
+    rng = np.random.default_rng(11)
+    runs = np.sort(rng.normal(100, 5, (800, 10)))
+    samples = {"median": rng.normal(100, 5, (800, 7)), "olympic": runs[:, 1:-1]}
+    for statistic, found in samples.items():
+        estimates = [interval_of(sample(values, statistic)) for values in found]
+        assert 0.92 <= np.mean([each.low <= 100 <= each.high for each in estimates]) <= 0.99, statistic
+    ratios = [
+        ratio_of(sample(above, "olympic"), sample(below))
+        for above, below in zip(samples["olympic"], samples["median"], strict=True)
+    ]
+    assert 0.92 <= np.mean([each.low <= 1 <= each.high for each in ratios]) <= 0.99
+
+
+def test_relative_errors_golden() -> None:
+    values = [9.0, 10.0, 11.0, 12.0, 13.0]
+    plain = math.sqrt(2.5) / math.sqrt(5) / 11
+    assert sample(values, "mean").relative_error == pytest.approx(plain)
+    assert sample(values, "median").relative_error == pytest.approx(MEDIAN_ERROR * plain)
+    assert sample(values[:2], "median").relative_error == sample(values[:2], "mean").relative_error
+    # Winsorized: 9, 9, 10, 11, 12, 13, 13 around 11, of seven runs of which five are left.
+    assert sample(values, "olympic").relative_error == pytest.approx(math.sqrt(18 / 6) * math.sqrt(7) / 5 / 11)
+
+
+@pytest.mark.parametrize(
+    ("values", "slower", "expected"),
+    [([10.0, 12.0], 1, 12.0), ([10.0, 12.0, 14.0], 1, 13.0), ([10.0], 1, math.nan), ([10.0, 12.0], 2, math.nan)],
+)
+def test_runs_without_a_time_are_the_slowest_of_a_median(values: list[float], slower: int, expected: float) -> None:
+    estimate = interval_of(sample(values, "median", slower))
+    assert estimate.value == pytest.approx(expected, nan_ok=True)
+    assert math.isnan(estimate.low)
+    assert estimate.n == len(values) + slower
+
+
+def test_a_sample_says_what_it_is() -> None:
+    assert [sample([1.0] * n).words for n in range(3)] == ["", "one run", "median of 2"]
+    assert sample([1.0] * 8, "olympic").words == "mean of 8, extremes dropped"
+    assert sample([1.0], slower=1).words == "median of 2"
 
 
 @settings(deadline=None)
@@ -108,16 +130,20 @@ def test_ratio_is_scale_free(values: list[float], factor: float) -> None:
     assert scaled.high >= scaled.value * (1 - 1e-9)
 
 
-def test_pairs_of_equal_ratios_have_no_interval_to_speak_of():
-    found = paired_ratio_interval([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
-    assert (found.value, found.low, found.high, found.n) == (2.0, pytest.approx(2.0), pytest.approx(2.0), 3)
+def test_the_range_of_pairs_holds_the_ratio_of_the_medians() -> None:
+    found = paired_ratio([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+    assert (found.value, found.low, found.high, found.n) == (2.0, 2.0, 2.0, 3)
+    found = paired_ratio([2.0, 2.2, 1.8], [1.0, 1.0, 1.2])
+    assert (found.value, found.low, found.high) == (2.0, 1.5, 2.2)
 
 
-def test_the_interval_of_pairs_holds_what_the_delta_method_says():
-    found = paired_ratio_interval([2.0, 2.2, 1.8], [1.0, 1.0, 1.0])
-    # sd(a / mean(a)) = 0.1, over the root of three; t(0.975, 2) = 4.302653.
-    assert found.high / found.value == pytest.approx(math.exp(4.302653 * 0.1 / math.sqrt(3)), rel=1e-6)
-    assert found.value / found.low == pytest.approx(found.high / found.value)
+@given(st.lists(st.tuples(positive, positive), min_size=3, max_size=9))
+def test_the_range_of_any_pairs_holds_the_ratio_of_the_medians(pairs: list[tuple[float, float]]) -> None:
+    above, below = zip(*pairs, strict=True)
+    found = paired_ratio(above, below)
+    assert found.value == pytest.approx(np.median(above) / np.median(below))
+    assert found.low <= found.value <= found.high
+    assert found.low == pytest.approx(min(a / b for a, b in pairs))
 
 
 @pytest.mark.parametrize(
@@ -127,4 +153,4 @@ def test_the_interval_of_pairs_holds_what_the_delta_method_says():
 )
 def test_what_is_not_whole_pairs_is_refused(sides):
     with pytest.raises(ValueError, match="pairs"):
-        paired_ratio_interval(*sides)
+        paired_ratio(*sides)

@@ -14,7 +14,7 @@ from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
 from hpcai.mlperf_hpc.analysis.prediction_points import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
-from hpcai.mlperf_hpc.analysis.score_rows import ranked_times, result_scores, trial_scores
+from hpcai.mlperf_hpc.analysis.score_rows import mark_dropped, ranked_times, result_scores, trial_scores
 from hpcai.mlperf_hpc.analysis.study_names import scale_of
 from hpcai.mlperf_hpc.analysis.study_runs import epoch_frame, run_frame, study_epochs, study_run
 from hpcai.mlperf_hpc.analysis.tables import result_table
@@ -54,7 +54,8 @@ def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
     ranked = ranked_times(
         _name_variants(results, results), {checked.round.name for checked in rounds if not has_rules(checked)}
     )
-    trials = trial_scores(runs, ranked, {key: energy.energy_j for key, energy in energies.items()})
+    runs["dropped"] = mark_dropped(runs, ranked)
+    trials = trial_scores(runs, {key: energy.energy_j for key, energy in energies.items()})
     of_power = [("power logs", *_cells(repair)) for repair in repairs]
     found = [sources["mlperf_repairs"], pd.DataFrame(of_power, columns=list(REPAIR_COLUMNS))]
     return {

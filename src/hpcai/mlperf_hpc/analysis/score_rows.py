@@ -1,16 +1,16 @@
 """Imported results in the tables ``run_scores`` and ``scores`` of our own studies, for the ranking and comparisons."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container, Hashable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from hpcai.metrics.declared import DECLARED
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
-from hpcai.metrics.statistics import mean_interval
+from hpcai.metrics.statistics import interval_of
 from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
+from hpcai.metrics.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
 from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result, split_reasons
 from hpcai.mlperf_hpc.analysis.repeats import digest_runs
 from hpcai.mlperf_hpc.analysis.study_names import (
@@ -29,7 +29,7 @@ PUBLISHED = "published"
 """Method of what follows from published logs."""
 _SAME = (
     "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
-    "precision", "compression", "quality_metric", "quality_target", "record_path",
+    "precision", "compression", "quality_metric", "quality_target", "dropped", "record_path",
 )  # fmt: skip
 
 
@@ -55,8 +55,8 @@ def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFram
     return results.assign(time_to_train_s=results["time_to_train_s"].where(judged, by_target), judged=judged)
 
 
-def trial_scores(runs: pd.DataFrame, results: pd.DataFrame, energies: Mapping[tuple[str, str], float]) -> pd.DataFrame:
-    """Return the scores of imported runs.
+def mark_dropped(runs: pd.DataFrame, results: pd.DataFrame) -> pd.Series:
+    """Return which imported runs their result leaves out, as ``dropped`` of the table of runs.
 
     Parameters
     ----------
@@ -64,35 +64,52 @@ def trial_scores(runs: pd.DataFrame, results: pd.DataFrame, energies: Mapping[tu
         The table ``runs`` of imported rounds.
     results
         Their results (:func:`ranked_times`).
+
+    Returns
+    -------
+    pandas.Series
+        Of a result with a time to train the fastest run is the "highest" and the slowest, or the one that does not
+        count, the "lowest"; blank for all others.
+    """
+    scored = {(row["origin"], row["variant"], benchmark_of(row)) for row in _scored(results)}
+    marks = pd.Series("", index=runs.index, dtype="object")
+    for key, group in runs.groupby(["study", "variant", "benchmark"], sort=False):
+        if key in scored:
+            fastest, slowest = _extremes(group)
+            marks[fastest], marks[slowest] = HIGHEST, LOWEST
+    return marks
+
+
+def trial_scores(runs: pd.DataFrame, energies: Mapping[tuple[str, str], float]) -> pd.DataFrame:
+    """Return the scores of imported runs.
+
+    Parameters
+    ----------
+    runs
+        The table ``runs`` of imported rounds, with their ``dropped`` (:func:`mark_dropped`).
     energies
         Energy of runs [J] by round and log; only of those that have power logs.
 
     Returns
     -------
     pandas.DataFrame
-        ``TRIAL_COLUMNS``. Of a result with a time to train the fastest run is dropped as the "highest" and the slowest,
-        or the one that does not count, as the "lowest". Mean power is energy over time.
+        ``TRIAL_COLUMNS``. Mean power is energy over time.
     """
-    scored = {(row["origin"], row["variant"], benchmark_of(row)) for row in _scored(results)}
-    rows: list[dict[str, Any]] = []
-    for key, group in runs.groupby(["study", "variant", "benchmark"], sort=False):
-        extremes = _extremes(group) if key in scored else {}
-        rows += [_trial(run, extremes, energies) for run in group.to_dict("records")]
-    return score_frame(rows, TRIAL_COLUMNS)
+    return score_frame([_trial(run, energies) for run in runs.to_dict("records")], TRIAL_COLUMNS)
 
 
 def _scored(results: pd.DataFrame) -> list[dict[Any, Any]]:
     return results[results["time_to_train_s"].notna()].to_dict("records")
 
 
-def _extremes(group: pd.DataFrame) -> dict[str, str]:
+def _extremes(group: pd.DataFrame) -> tuple[Hashable, Hashable]:
     """Return the fastest and the slowest of the runs of a result; one without a time to train is the slowest."""
     good = (group["time_to_train_s"].notna()) & (group["valid_for"] != "none")
     order = group.assign(time=group["time_to_train_s"].where(good, math.inf)).sort_values("time", kind="stable")
-    return {order["run_id"].iloc[0]: "highest", order["run_id"].iloc[-1]: "lowest"}
+    return order.index[0], order.index[-1]
 
 
-def _trial(run: Row, extremes: Mapping[str, str], energies: Mapping[tuple[str, str], float]) -> dict[str, Any]:
+def _trial(run: Row, energies: Mapping[tuple[str, str], float]) -> dict[str, Any]:
     row = {name: run[name] for name in _SAME}
     if run["outcome"] not in COMPLETE:
         return row | {"reason": f"no score, {str(run['outcome']).replace('_', ' ')}: {run['reason']}"}
@@ -101,11 +118,11 @@ def _trial(run: Row, extremes: Mapping[str, str], energies: Mapping[tuple[str, s
         "train_rate_samples_per_s": run["train_rate_samples_per_s"],
         "quality": run["last_quality"],
         "time_to_quality_s": run["run_s"],
+        "evaluation_s": run["evaluation_s"],
         "time_to_train_s": run["time_to_train_s"],
         "mean_power_w": power_w,
         "power_method": PUBLISHED if power_w > 0 else "",
         "power_source": run["record_path"] if power_w > 0 else "",
-        "dropped": extremes.get(str(run["run_id"]), ""),
         "reason": join_reasons([*_no_rates(run), *([str(run["invalid_reasons"])] if run["invalid_reasons"] else [])]),
     }
 
@@ -129,9 +146,8 @@ def result_scores(results: pd.DataFrame, runs: pd.DataFrame, trials: pd.DataFram
     pandas.DataFrame
         ``SCORE_COLUMNS``, one row per submission and benchmark, those without a score included. The method is
         "declared": the ranking gives such results places and marks them, because nobody here judged more than their
-        logs. Throughput, quality, time to quality and power are arithmetic
-        means of the runs that the score averages, and of all that trained to their end where there is none; the
-        interval is over all that trained to their end.
+        logs. Throughput with its interval, quality, time to quality and power are arithmetic means of the runs that the
+        score averages; where there is none, medians of all that trained to their end.
     """
     return score_frame([_result(row, runs, trials) for row in results.to_dict("records")], SCORE_COLUMNS)
 
@@ -140,9 +156,7 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
     benchmark, variant, scale = benchmark_of(row), str(row["variant"]), scale_of(row)
     own = runs[(runs["study"] == row["origin"]) & (runs["variant"] == variant) & (runs["benchmark"] == benchmark)]
     trial = trials[trials["run_id"].isin(own["run_id"])]
-    complete = trial[trial["outcome"].isin(COMPLETE)]
-    scored = row["time_to_train_s"] > 0
-    kept = complete[complete["dropped"] == ""] if scored else complete
+    chosen, scored = select_trials(trial), row["time_to_train_s"] > 0
     clocks = {None if pd.isna(value) else bool(value) for value in own["time_staging"]}
     return {
         "method": DECLARED,
@@ -158,18 +172,19 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
         "nodes": row["nodes"],
         "ranks": row["units"],
         "global_batch_samples": row["global_batch_samples"],
-        "n": len(complete),
-        "n_scored": len(kept),
+        "n": int(trial["outcome"].isin(COMPLETE).sum()),
+        "n_scored": len(chosen.kept),
+        "statistic": chosen.words,
         "runs_by_rule": row["runs_by_rule"],
         "quality_metric": task_of(row["benchmark"]).quality_metric,
         "quality_target": row["quality_target"],
-        **_means(kept, complete),
+        **_numbers(chosen),
         "time_to_train_s": row["time_to_train_s"],
         "timing": name_timing(clocks),
         "division": row["division"],
         "valid_for": _valid_for(own, scored=scored),
         "label": _label(row, scored=scored),
-        "score_method": _method(row, len(kept), scored=scored),
+        "score_method": _method(row, len(chosen.kept), scored=scored),
         "runs_sha256": digest_runs(own),
         "reason": _remarks(row) if scored else row["reason"],
         "source": row["source"],
@@ -181,10 +196,10 @@ def _remarks(row: Row) -> str:
     return join_reasons([reason for reason in split_reasons([row["reason"]]) if reason.startswith(REPEATED)])
 
 
-def _means(kept: pd.DataFrame, complete: pd.DataFrame) -> dict[str, Any]:
-    names = ("train_rate_samples_per_s", "quality", "time_to_quality_s", "mean_power_w")
-    interval = mean_interval(complete["train_rate_samples_per_s"])
-    row: dict[str, Any] = {name: float(kept[name].mean(skipna=False)) if len(kept) else math.nan for name in names}
+def _numbers(trials: Trials) -> dict[str, Any]:
+    names = ("train_rate_samples_per_s", "quality", "time_to_quality_s", "evaluation_s", "mean_power_w")
+    interval = interval_of(trials.sample("train_rate_samples_per_s"))
+    row: dict[str, Any] = {name: trials.sample(name).value for name in names}
     return row | {
         "train_rate_low_samples_per_s": interval.low,
         "train_rate_high_samples_per_s": interval.high,
@@ -210,7 +225,7 @@ def _label(row: Row, *, scored: bool) -> str:
 
 def _method(row: Row, kept: int, *, scored: bool) -> str:
     if not scored:
-        return f"no time to train; means of the {kept} runs that trained to their end, from published logs"
+        return f"no time to train; medians of the {kept} runs that trained to their end, from published logs"
     factor = row["scaling_factor"]
     scaled = f", times {factor:.6g} of scaling.json" if factor != 1 else ""
     which = "" if row["judged"] else f" that reach the target ({NO_FITTING_RULES})"

@@ -35,7 +35,7 @@ STUDY_RUN_COLUMNS = (
     *(field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind)),
     "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical",
     "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
-    "valid_for", "invalid_reasons", "flags", "record_path",
+    "valid_for", "invalid_reasons", "flags", "dropped", "record_path",
 )  # fmt: skip
 """The columns of :func:`hpcai.tables.collect_runs`."""
 STUDY_EPOCH_COLUMNS = (

@@ -139,7 +139,7 @@ def _rates(case: "Case", steps: Mapping[str, float]) -> dict[str, float]:
     """Return samples per second: the measured rate where one starts from, times the predicted change."""
     start = case.start
     by_steps = start.setting.global_batch / start.step_s
-    measured = float(start.row["train_rate_mean_samples_per_s"])
+    measured = float(start.row["train_rate_samples_per_s"])
     scale = measured / by_steps if measured > 0 else 1.0
     return _inverse({bound: scale * case.setting.global_batch / value for bound, value in steps.items()})
 
@@ -151,7 +151,7 @@ def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float])
     above 1, it is none. An interval of an efficiency ends there.
     """
     base = _baseline(case.start, points)
-    compared = float(base.row["train_rate_mean_samples_per_s"])
+    compared = float(base.row["train_rate_samples_per_s"])
     if not compared > 0:
         return {}, ""
     speedups = {bound: rate / compared for bound, rate in rates.items()}

@@ -13,8 +13,8 @@ from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.errors import ConfigError, RecordError
 from hpcai.measure.provenance import environment_facts
-from hpcai.metrics.scaling import COMPLETE
 from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.metrics.trials import COMPLETE
 from hpcai.records import RAW, RECORD, Artefact, RunRecord, file_sha256, read_record, read_record_text
 from hpcai.rules.table import rules_of
 from hpcai.sealed import seal

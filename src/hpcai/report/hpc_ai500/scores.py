@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hpcai.metrics.scaling import COMPLETE
+from hpcai.metrics.statistics import INTERVAL
+from hpcai.metrics.trials import COMPLETE
 from hpcai.metrics.words import say_rate, say_time
 from hpcai.records import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence, Run
@@ -35,13 +36,14 @@ RUN_COLUMNS = {
     "outcome": Column(name="outcome"),
     "quality": Column(name="quality"),
     "time_to_quality_s": Column(name="time to quality", unit="s"),
+    "evaluation_s": Column(name="of it evaluations", unit="s"),
     "rate_flop_per_s": Column(name="FLOPS", unit=RATE),
     "valid_rate_flop_per_s": Column(name="VFLOPS", unit=RATE),
     "mean_power_w": Column(name="mean power", unit="W"),
     "power_method": Column(name="power is"),
     "flop_per_j": Column(name="FLOPS per watt", unit=PER_WATT),
     "valid_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
-    "dropped": Column(name="dropped from the mean as"),
+    "dropped": Column(name="left out as"),
     "reason": Column(name="reason"),
 }
 """Columns of the table `run_scores` that the document shows of every run; its scores.csv has all."""
@@ -49,7 +51,8 @@ RESULT_COLUMNS = {
     "variant": Column(name="variant"),
     "scale": Column(name="scale"),
     "n": Column(name="trials"),
-    "n_scored": Column(name="trials in the mean"),
+    "n_scored": Column(name="trials counted"),
+    "statistic": Column(name="numbers are"),
     "rate_flop_per_s": Column(name="FLOPS", unit=RATE),
     "rate_low_flop_per_s": Column(name="FLOPS, low", unit=RATE),
     "rate_high_flop_per_s": Column(name="FLOPS, high", unit=RATE),
@@ -61,6 +64,7 @@ RESULT_COLUMNS = {
     "valid_rate_high_flop_per_s": Column(name="VFLOPS, high", unit=RATE),
     "valid_rate_variation_ratio": Column(name="variation of VFLOPS"),
     "time_to_quality_s": Column(name="time to quality", unit="s"),
+    "evaluation_s": Column(name="of it evaluations", unit="s"),
     "flop_per_j": Column(name="FLOPS per watt", unit=PER_WATT),
     "valid_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
     "valid_for": Column(name="valid for"),
@@ -219,7 +223,8 @@ def _definitions(rows: pd.DataFrame) -> str:
         else f" Quality is {used['quality_metric']}, its target {used['quality_target']}."
     )
     return (
-        "Time to quality is the training time to the quality that was achieved; VFLOPS = FLOPS × (quality / "
+        "Time to quality runs from the first training batch to the end of the last epoch, evaluations included: 6.3.2 "
+        "names no pause of the clock. VFLOPS = FLOPS × (quality / "
         f"target)^n{exponent}.{quality} A run that broke down or diverged has none; a dash is a missing score."
     )
 
@@ -243,7 +248,10 @@ def _result_table(evidence: Evidence) -> Table | None:
     rows: list[tuple[Value | None, ...]] = [
         tuple(cell(value) for value in row) for row in scores[list(shown)].itertuples(index=False, name=None)
     ]
-    interval = "Low and high bound the 95 % interval over all trials; variation is standard deviation / mean."
+    interval = (
+        f"All numbers of a row are of the trials counted. Low and high bound the {INTERVAL} trials; variation is "
+        "standard deviation / mean of all trials."
+    )
     return Table(
         title="Results by the procedure of section 6.3.2",
         columns=tuple(shown.values()),

@@ -53,7 +53,7 @@ def scale(ranks: int, batch: int, step_s: float, **changes: Any) -> dict[str, An
         "benchmark": "small", "variant": "fp32", "scale": f"n1x{ranks}", "nodes": 1, "ranks_per_node": ranks,
         "ranks": ranks, "workload": "cosmoflow", "precision": "fp32", "compression": "none", "accumulation": 1,
         "batchnorm_group": 1, "fusion_bytes": math.nan, "global_batch_samples": batch, "step_time_median_s": step_s,
-        "train_rate_mean_samples_per_s": batch / step_s, "baseline": "n1x1",
+        "train_rate_samples_per_s": batch / step_s, "baseline": "n1x1",
     }  # fmt: skip
     return {**row, **changes}
 

@@ -59,7 +59,7 @@ def test_other_scale_by_hand() -> None:
 
 def test_measured_rate_and_its_change() -> None:
     rows = studies.exact(1, 2)
-    rows[1]["train_rate_mean_samples_per_s"] *= 0.5
+    rows[1]["train_rate_samples_per_s"] *= 0.5
     row = only(predict(studies.tables(*rows), ranks=[4])["predictions"], question="scale")
     expected = studies.compute_s(4) + studies.exchange_s(4)
     assert row["rate_samples_per_s"] == pytest.approx(0.5 * 16 / expected, rel=CLOSE)
