@@ -7,12 +7,12 @@ from typing import Any
 import pandas as pd
 
 from hpcai.metrics.declared import DECLARED
-from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.statistics import interval_of
 from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
 from hpcai.metrics.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
-from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result, split_reasons
-from hpcai.mlperf_hpc.analysis.repeats import digest_runs
+from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.mlperf_hpc.analysis.repeats import digest_runs, say_repeat
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -193,7 +193,7 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
 
 def _remarks(row: Row) -> str:
     """Return what has to be said of a result with a score: that it was published before."""
-    return join_reasons([reason for reason in split_reasons([row["reason"]]) if reason.startswith(REPEATED)])
+    return say_repeat(str(row["same_runs_as"]))
 
 
 def _numbers(trials: Trials) -> dict[str, Any]:
