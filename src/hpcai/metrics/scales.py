@@ -140,6 +140,7 @@ def _staging_and_shares(complete: pd.DataFrame) -> dict[str, Any]:
         "epoch_mean_s": _mean(complete["epoch_s"]),
         "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
         "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
+        "staging_place": " and ".join(sorted(set(staged["staging_place"]) - {""})),
         "overhead_mean_s": _mean(complete["overhead_s"]),
         "step_time_median_s": median(complete["step_time_median_s"]),
         "peak_memory_max_bytes": float(complete["peak_memory_bytes"].max()) if len(complete) else float("nan"),
