@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
-from hpcai.errors import HpcaiError
+from hpcai.errors import HpcaiError, ResultsError
 from hpcai.files import write_asked_json
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
@@ -32,10 +32,9 @@ def main() -> int:
     """Run one command; return its status: 0, or 1 after one clear sentence; a verdict has more."""
     arguments = _parser().parse_args()
     status: int | None = 0
-    if getattr(arguments, "log", None):
-        arguments.log.parent.mkdir(parents=True, exist_ok=True)
-        logging.basicConfig(filename=arguments.log, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
     try:
+        if getattr(arguments, "log", None):
+            _log_to(arguments.log)
         status = arguments.run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
@@ -46,6 +45,16 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return error.status
     return status or 0
+
+
+def _log_to(path: Path) -> None:
+    # Messages that a full disk does not take are no errors of their own.
+    logging.raiseExceptions = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written ({error.strerror}); make room, or repair its folder") from error
 
 
 def _parser() -> argparse.ArgumentParser:

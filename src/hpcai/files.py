@@ -8,6 +8,9 @@ from pathlib import Path
 
 from hpcai.errors import ConfigError
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""A file system that is full, or of which a user has had their part."""
+PROBE_BYTES = 1 << 16
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What file systems answer that cannot sync a folder by itself."""
 
@@ -53,6 +56,18 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def why_full(folder: Path) -> str:
+    """Return why a folder takes no more data, such as No space left on device; blank if that is not the matter."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return str(error.strerror) if error.errno in NO_SPACE else ""
+    return ""
+
+
 def write_asked(path: Path, text: str) -> None:
     """Write a file that the user asked for, whole or not at all.
 
@@ -78,3 +93,15 @@ def write_asked_json(path: Path, values: object) -> None:
         If it cannot be written there.
     """
     write_asked(path, json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Return the type of the file system that a folder is on; blank if the kernel does not tell."""
+    try:
+        lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    above = {str(folder.resolve()), *(str(parent) for parent in folder.resolve().parents)}
+    # The longest mount point holds the folder; of equal ones the last is on top.
+    found = [(len(line[1]), number, line[2]) for number, line in enumerate(lines) if len(line) > 2 and line[1] in above]
+    return max(found)[2] if found else ""

@@ -17,6 +17,8 @@ def log_to(path: str | Path) -> None:
     :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+    # Messages that a full disk does not take are no errors of their own.
+    logging.raiseExceptions = False
     logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format=FORMAT, force=True)
     logging.captureWarnings(capture=True)
     terminal = logging.StreamHandler()

@@ -80,12 +80,14 @@ class EpochRecord(_Part):
 class StagingRecord(_Part):
     """Staging as a whole: bytes over all ranks, time of the slowest."""
 
-    place: Literal["node_local", "none"]
+    place: Literal["node_local", "shared", "none"] = Field(
+        description="shared: several nodes saw the same scratch folder, and each unpacked its part into it."
+    )
     partition: Literal["whole", "split"]
     on_clock: bool
     files: int = Field(ge=0)
     packed_bytes: int = Field(ge=0, description="Read from shared storage.")
-    content_bytes: int = Field(ge=0, description="Written to node-local storage.")
+    content_bytes: int = Field(ge=0, description="Written to the scratch folders.")
     staging_s: float = Field(ge=0)
     compression_ratio: float | None = Field(default=None, description="content_bytes / packed_bytes.")
 

@@ -12,6 +12,7 @@ import pandas as pd
 from hpcai.errors import RecordError
 from hpcai.metrics.joining import join_tables
 from hpcai.metrics.quietness import RunQuiet, quiet_columns
+from hpcai.metrics.roofs import NODE_LOCAL, SHARED
 from hpcai.metrics.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling import compute_scaling
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
@@ -208,7 +209,11 @@ _IDENTITY = (
 )  # fmt: skip
 _TARGET = ("quality_metric", "quality_unit", "quality_target", "parameters", "epochs")
 _VALIDITY = ("valid_for", "invalid_reasons", "flags")
-_RESOURCES = ("peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical")
+_RESOURCES = (
+    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place", "ranks_identical",
+)  # fmt: skip
+PLACES = {"node_local": NODE_LOCAL, "shared": SHARED}
+"""Places of staged data as tables name them, by those of the record."""
 _PROVENANCE = ("machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest")
 
 
@@ -280,6 +285,7 @@ def _resources(record: RunRecord) -> dict[str, Any]:
         "read_bytes": _number(sum(read or 0 for read in reads) if reads and None not in reads else None),
         "staging_packed_bytes": _number(staging.packed_bytes if staging else None),
         "staging_content_bytes": _number(staging.content_bytes if staging else None),
+        "staging_place": PLACES.get(staging.place, "") if staging else "",
         "ranks_identical": len({rank.weights_sha256 for rank in record.ranks}) == 1 if record.ranks else None,
     }
 

@@ -1,9 +1,9 @@
-"""Ranks that get a signal from outside while their run is under way."""
+"""What happens to ranks from outside while their run is under way: signals, and a disk that fills up."""
 
 import signal
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -47,4 +47,27 @@ def _hit(folder, sign, number, hit, finished):
                 ranks[-1].send_signal(number)
                 hit.append(ranks[-1].pid)
                 return
+        time.sleep(0.05)
+
+
+@contextmanager
+def filling_up(disk, folder, sign):
+    """Fill the file system of a folder up as soon as the file `sign` of the run in a folder is there."""
+    finished = threading.Event()
+    filler = threading.Thread(target=_fill_up, args=(disk, folder, sign, finished))
+    filler.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        filler.join()
+
+
+def _fill_up(disk, folder, sign, finished):
+    while not finished.is_set():
+        if any(file.stat().st_size for file in folder.glob(f"attempts/*/{sign}")):
+            with suppress(OSError), (disk / "filler").open("wb", buffering=0) as file:
+                while file.write(bytes(4096)) == 4096:
+                    pass
+            return
         time.sleep(0.05)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from end_to_end.hit_ranks import hitting_a_rank, ranks_of
+from end_to_end.hit_ranks import filling_up, hitting_a_rank, ranks_of
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.config.runs import PROFILES
@@ -21,7 +21,9 @@ HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]
 # A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
 LIMIT_S, STALL_S = 40, 20
+LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S}
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
+TMPFS = ["mount", "-t", "tmpfs"]
 
 
 def make_study(folder, benchmarks, rows, **study):
@@ -49,8 +51,7 @@ def campaign(tmp_path_factory):
         "endless": ENDLESS,
     }
     rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "hangs h 1 2", "endless e 1 2"]
-    limits = {"run_s": LIMIT_S, "stall_s": STALL_S}
-    project = make_study(folder, benchmarks, rows, limits=limits, time_staging=False)
+    project = make_study(folder, benchmarks, rows, limits=LIMITS, time_staging=False)
     runs = folder / "results/runs"
     with (
         hitting_a_rank(runs / "killed/k/n1x2/r1", "epochs.jsonl") as killed,
@@ -112,6 +113,7 @@ def test_killed_rank_ends_the_run_soon(campaign):
     kind, reason, record = outcome(campaign, "killed/k/n1x2")
     assert kind == "failed"
     assert "exit status" in reason
+    assert "rank 1: killed by signal 9" in reason
     assert record.wall_s < LIMIT_S
     assert record.epochs
     assert record.time_to_train_s is None
@@ -136,8 +138,8 @@ def test_nothing_is_left_behind(campaign):
     for path in campaign.directory.glob("results/runs/*/*/*/r1/record.json"):
         record = read_record(path)
         assert not ranks_of(record.attempt)
-        scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
-        assert not Path(scratch).exists()
+        scratch = Path(record.provenance.command[record.provenance.command.index("--scratch") + 1])
+        assert not list(scratch.parent.glob(f"{scratch.name}*"))
 
 
 def test_retry_keeps_the_failed_attempt(campaign):
@@ -153,8 +155,7 @@ def test_retry_keeps_the_failed_attempt(campaign):
 def test_scratch_too_small(tmp_path):
     small = tmp_path / "small"
     small.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small]
-    mounted = subprocess.run(mount, capture_output=True, check=False)
+    mounted = subprocess.run([*TMPFS, "-o", "size=64k", "tmpfs", small], capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip("mounting a small file system is not permitted here")
     try:
@@ -163,19 +164,44 @@ def test_scratch_too_small(tmp_path):
         project = make_study(folder, {"well": {}}, ["well w 1 2"])
         edit_yaml(folder / "config/machines/box.yaml", storage__node_local=str(small))
         done = project.snakemake("measure")
-        assert done.returncode == 0, done.stdout
-        kind, reason, record = outcome(project, "well/w/n1x2")
-        assert kind == "failed"
-        assert str(small) in reason
-        assert "free" in reason
-        assert record.training is None
+        # Found before any rank starts: nothing was measured, so that nothing is recorded.
+        assert done.returncode == 1
+        assert str(small) in done.stdout
+        assert "bytes free, expected at least" in done.stdout
+        run = folder / "results/runs/well/w/n1x2/r1"
+        assert not (run / "record.json").exists()
+        assert not list(run.glob("attempts/*/output.log"))
         assert not list(small.iterdir())
-        subprocess.run(["hpcai", "retry", "results/runs"], cwd=folder, capture_output=True, check=True)
+        subprocess.run(["mount", "-o", "remount,size=64m", small], check=True)
         assert project.snakemake("measure").returncode == 0
-        again = outcome(project, "well/w/n1x2")[2]
-        assert [earlier.attempt for earlier in again.earlier_attempts] == [record.attempt]
+        kind, _, record = outcome(project, "well/w/n1x2")
+        assert kind == "converged"
+        assert [earlier.outcome for earlier in record.earlier_attempts] == ["interrupted"]
+        assert not list(small.iterdir())
     finally:
         subprocess.run(["umount", small], check=True)
+
+
+def test_a_disk_that_fills_up_while_ranks_write_is_the_reason(tmp_path):
+    results = tmp_path / "study/results"
+    results.mkdir(parents=True)
+    if subprocess.run([*TMPFS, "-o", "size=8m", "tmpfs", results], capture_output=True, check=False).returncode:
+        pytest.skip("mounting a small file system is not permitted here")
+    try:
+        project = make_study(tmp_path / "study", {"endless": ENDLESS}, ["endless e 1 2"], limits=LIMITS)
+        run = results / "runs/endless/e/n1x2/r1"
+        with filling_up(results, run, "epochs.jsonl"):
+            done = project.snakemake("results/runs/endless/e/n1x2/r1/record.json")
+        (results / "filler").unlink()
+        assert done.returncode == 0, done.stdout
+        kind, reason, record = outcome(project, "endless/e/n1x2")
+        assert kind == "failed"
+        assert "No space left on device" in reason
+        assert record.epochs
+        assert not [one.path for one in record.artefacts if one.path == "reserve"]
+        assert "Traceback" not in done.stdout
+    finally:
+        subprocess.run(["umount", results], check=True)
 
 
 def test_damaged_data_stops_before_training(tmp_path):

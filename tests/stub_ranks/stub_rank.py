@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hpcai.data.pack import read_pack
 from hpcai.data.stage import preflight, stage_shards
-from hpcai.data.stage_folder import clean_stage
+from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.records import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
 from hpcai.training.first_rank import RANK_VARIABLES
 from hpcai.training.journal import Journal, ResourceSampler, Step
@@ -52,7 +52,7 @@ def run_rank(arguments, plan, placement, started_s):
     )
     write_json(own, arguments.raw / f"ranks/rank{rank}.json")
     if placement.local_rank == 0:
-        clean_stage(arguments.scratch)
+        clean_stage(own_stage(arguments.scratch))
     sign(meetings, rank)
     if rank == 0:
         wait_for_others(meetings, rank, ranks)
@@ -126,12 +126,12 @@ def stage(arguments, plan, placement, journal, meet):
     pack = read_pack(arguments.pack)
     nodes, partition = plan.point.nodes, plan.benchmark.staging.partition
     if placement.local_rank == 0:
-        preflight(pack, arguments.scratch, placement.node_index, nodes, partition)
+        preflight(pack, own_stage(arguments.scratch), placement.node_index, nodes, partition)
     meet()
     own = stage_shards(
         pack,
         arguments.pack.parent,
-        arguments.scratch,
+        own_stage(arguments.scratch),
         local_rank=placement.local_rank,
         local_size=plan.point.ranks_per_node,
         node_index=placement.node_index,
@@ -142,7 +142,7 @@ def stage(arguments, plan, placement, journal, meet):
     )
     meet()
     return StagingRecord(
-        place="node_local",
+        place="shared" if arguments.shared_scratch or is_shared(arguments.scratch) else "node_local",
         partition=partition,
         on_clock=plan.time_staging,
         files=own.files,

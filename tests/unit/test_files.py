@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from hpcai import files
-from hpcai.files import sync, write_atomically
+from hpcai.files import sync, why_full, write_atomically
 
 
 @pytest.fixture
@@ -61,3 +61,14 @@ def test_a_file_system_that_syncs_no_folders_is_no_error(tmp_path, monkeypatch):
     sync(tmp_path)
     with pytest.raises(OSError, match="Invalid"):
         sync(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("number", "full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EIO, False)])
+def test_a_full_disk_is_told_from_one_that_fails(tmp_path, monkeypatch, number, full):
+    def fsync(_):
+        raise OSError(number, os.strerror(number))
+
+    assert why_full(tmp_path) == ""
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    assert why_full(tmp_path) == (os.strerror(number) if full else "")
+    assert list(tmp_path.iterdir()) == []

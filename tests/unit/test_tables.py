@@ -271,3 +271,14 @@ def test_page_shows_every_row_and_says_what_was_not_measured(runs: pd.DataFrame)
     assert "prefers-color-scheme: dark" in page
     assert "nan" not in page.lower()
     assert "Nothing was measured" in to_html(runs.iloc[:0], "Runs")
+
+
+def test_the_place_stands_beside_the_rate_of_staging(tmp_path: Path) -> None:
+    records = [make_record(ranks_per_node=ranks) for ranks in (1, 2)]
+    staging = records[1].training.staging.model_copy(update={"place": "shared"})
+    training = records[1].training.model_copy(update={"staging": staging})
+    records[1] = records[1].model_copy(update={"training": training})
+    failed = make_record("failed", ranks_per_node=2, repetition=2)
+    runs = collect_runs(write_records([*records, failed], tmp_path))
+    assert list(runs["staging_place"]) == ["node-local", "shared", ""]
+    assert list(summarise_scales(runs)["staging_place"]) == ["node-local", "shared"]

@@ -10,6 +10,7 @@ from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import join_views
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
+from hpcai.data.stage_folder import every_stage
 from hpcai.errors import ParseError
 from hpcai.metrics.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
@@ -76,7 +77,7 @@ def _folders(profile: Profile) -> list[Data]:
         content_bytes = sum(member.content_bytes for member in packed.members("train"))
         return [
             Data("staging", folder, float(packed.packed_bytes), cache),
-            Data("training input", Path(options["--scratch"]), float(content_bytes), "warm"),
+            Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
         ]
     manifest = read_manifest(manifest_path)
     stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))

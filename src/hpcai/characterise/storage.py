@@ -20,6 +20,7 @@ import numpy as np
 from hpcai.characterise.agreement import further_rounds
 from hpcai.characterise.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
 from hpcai.config.machine import scratch_path
+from hpcai.files import file_system_of
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 
@@ -161,18 +162,6 @@ def usable_bytes(folder: Path, wanted_bytes: int) -> int:
         needed = say_bytes(least / FREE_SHARE)
         raise _NoStorageError(f"{say_bytes(free_bytes)} free, expected at least {needed}, so that a quarter will do")
     return usable
-
-
-def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """Return the type of the file system that a folder is on; blank if the kernel does not tell."""
-    try:
-        lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
-    except OSError:
-        return ""
-    above = {str(folder.resolve()), *(str(parent) for parent in folder.resolve().parents)}
-    # The longest mount point holds the folder; of equal ones the last is on top.
-    found = [(len(line[1]), number, line[2]) for number, line in enumerate(lines) if len(line) > 2 and line[1] in above]
-    return max(found)[2] if found else ""
 
 
 def _measure_files(test: _Test, folder: Path, content: memoryview, samples: list[Sample]) -> None:

@@ -1,6 +1,8 @@
 """One machine file describes one machine: nodes, devices, peaks with their source, links and storage."""
 
 import os
+import socket
+from collections.abc import Mapping
 from string import Template
 from typing import Annotated, Literal
 
@@ -63,7 +65,10 @@ class DeclaredPower(Settings):
 class Storage(Settings):
     """Where data lies."""
 
-    node_local: SafePath = Field(description="Scratch folder on each node, e.g. ${TMPDIR}.")
+    node_local: SafePath = Field(
+        description="Scratch folder on each node, e.g. ${TMPDIR}. Nodes that see the same one stage beside each other, "
+        "and the record says so."
+    )
     shared: Text = Field(default="", description="What the results and datasets lie on.")
 
 
@@ -206,3 +211,8 @@ def scratch_path(node_local: str) -> str:
     """
     known = {"TMPDIR": "/tmp", **os.environ, "UID": str(os.getuid())}  # noqa: S108  POSIX's default
     return Template(node_local).safe_substitute(known)
+
+
+def this_node(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the name of this node as Slurm knows it, as far as can be told."""
+    return environment.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]

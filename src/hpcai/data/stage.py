@@ -51,8 +51,16 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     partition
         ``whole``: every node holds everything; ``split``: each holds a part of its own.
     """
+    return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
+
+
+def _sorted_pieces(pack: PackManifest, split: Split) -> list[Piece]:
     pieces = [Piece(shard.file, member) for shard in pack.shards if shard.split == split for member in shard.members]
     pieces.sort(key=lambda piece: piece.member.name)
+    return pieces
+
+
+def _share(pieces: list[Piece], node_index: int, nodes: int, partition: Partition) -> list[Piece]:
     return pieces if partition == "whole" else pieces[node_index::nodes]
 
 
@@ -60,6 +68,32 @@ def _all_pieces(pack: PackManifest, node_index: int, nodes: int, partition: Part
     """Return what a node holds in the order in which it lies in the shards."""
     pieces = [piece for split in SPLITS for piece in node_pieces(pack, split, node_index, nodes, partition)]
     return sorted(pieces, key=lambda piece: (piece.shard, piece.member.offset))
+
+
+def room_bytes(pack: PackManifest, nodes: int, partition: Partition, block_bytes: int) -> list[int]:
+    """Return the free space that each node needs for what it holds, with a margin [byte].
+
+    Parameters
+    ----------
+    pack
+        The packed dataset.
+    nodes, partition
+        Number of nodes, and what each holds (:func:`node_pieces`).
+    block_bytes
+        What the file system gives away at once: each file takes a multiple of it.
+    """
+    by_split = [_sorted_pieces(pack, split) for split in SPLITS]
+    different = nodes if partition == "split" else 1
+    needed = [
+        _needed_bytes([piece for pieces in by_split for piece in _share(pieces, index, nodes, partition)], block_bytes)
+        for index in range(different)
+    ]
+    return needed * (nodes // different)
+
+
+def _needed_bytes(pieces: Sequence[Piece], block_bytes: int) -> int:
+    stored_bytes = sum(-(-piece.member.content_bytes // block_bytes) * block_bytes for piece in pieces)
+    return int(stored_bytes * (1 + SPACE_MARGIN)) + SPACE_MARGIN_BYTES
 
 
 def preflight(pack: PackManifest, target: Path, node_index: int, nodes: int, partition: Partition) -> None:
@@ -103,8 +137,7 @@ def _require_space(pieces: Sequence[Piece], target: Path) -> None:
             "correct storage.node_local of the machine file"
         ) from error
     block_bytes = space.f_frsize
-    stored_bytes = sum(-(-piece.member.content_bytes // block_bytes) * block_bytes for piece in pieces)
-    needed_bytes = int(stored_bytes * (1 + SPACE_MARGIN)) + SPACE_MARGIN_BYTES
+    needed_bytes = _needed_bytes(pieces, block_bytes)
     free_bytes = space.f_bavail * block_bytes
     if needed_bytes > free_bytes:
         raise StagingError(f"{target}: found {free_bytes} bytes free, expected at least {needed_bytes}; {REMEDY}")

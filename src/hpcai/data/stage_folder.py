@@ -9,7 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hpcai.config.benchmark import SPLITS
+from hpcai.config.machine import this_node
 from hpcai.errors import StagingError
+from hpcai.files import file_system_of
 
 MARKER = ".hpcai-stage"
 """File that says that a folder was made for staging, and may be removed with all that is in it.
@@ -17,9 +19,64 @@ MARKER = ".hpcai-stage"
 Who stages holds a shared lock on it. The kernel takes it away with the process, however that ends: a marker that nobody
 holds was left behind.
 """
+NODE_SIGN = "@"
+"""Between the name of an attempt and that of a node, in the names of their staging folders."""
+NETWORK = frozenset(
+    (
+        *("afs", "beegfs", "ceph", "cifs", "dvs", "fuse.ceph", "fuse.dfuse", "fuse.glusterfs", "fuse.sshfs", "gpfs"),
+        *("lustre", "nfs", "nfs4", "orangefs", "panfs", "pvfs2", "smb3", "wekafs"),
+    )
+)
+"""File systems on storage that nodes reach by a network, as /proc/mounts names them."""
 CLAIM_TRIES = 5
 _held: dict[Path, int] = {}
 """Descriptors of the markers that this process holds."""
+
+
+def own_stage(scratch: Path) -> Path:
+    """Return this node's own folder for what an attempt stages; nodes may see the same scratch folder.
+
+    Parameters
+    ----------
+    scratch
+        Folder of the attempt, as all its ranks are told it.
+    """
+    return _stage_of(scratch, this_node())
+
+
+def every_stage(scratch: Path) -> Path:
+    """Return the pattern of the folders that the nodes of an attempt stage to."""
+    return _stage_of(scratch, "*")
+
+
+def _stage_of(scratch: Path, node: str) -> Path:
+    return scratch.with_name(f"{scratch.name}{NODE_SIGN}{node}")
+
+
+def announce_stage(scratch: Path) -> None:
+    """Make this node's own folder for an attempt, so that nodes which share it can see that; who stages makes it anew.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    target = own_stage(scratch)
+    target.mkdir(parents=True, exist_ok=True)
+    (target / MARKER).touch()
+
+
+def nodes_here(scratch: Path) -> int:
+    """Return how many nodes of an attempt stage to where this one does: above 1 the folder is not local to a node.
+
+    To be asked when all of them have made their folders.
+    """
+    return sum(1 for _ in scratch.parent.glob(every_stage(scratch).name))
+
+
+def is_shared(scratch: Path) -> bool:
+    """Tell whether an attempt stages to what is not local to this node: other nodes do it there, or it is on a network."""
+    return nodes_here(scratch) > 1 or file_system_of(scratch.parent) in NETWORK
 
 
 def claim_stage(target: Path) -> None:
@@ -118,27 +175,30 @@ def _remove(target: Path) -> None:
 
 
 def sweep_stages(parent: Path) -> list[str]:
-    """Remove the staging folders in ``parent`` that processes of this user left behind; return their names.
+    """Remove what processes of this user left behind of their staging on this node; return the names of the attempts.
 
-    Folders that anybody holds, and folders that no staging made, are left as they are.
+    Folders in ``parent`` that anybody holds, that other nodes made, and that no staging made, are left as they are: who
+    holds a file on another node cannot be seen on every shared file system.
     """
     swept = []
-    for folder in _own_stages(parent):
+    ending = f"{NODE_SIGN}{this_node()}"
+    for folder in _own_stages(parent, ending):
         with _unheld(folder) as is_left_behind:
             if is_left_behind:
                 with suppress(StagingError):
                     clean_stage(folder)
-                    swept.append(folder.name)
+                    swept.append(folder.name.removesuffix(ending))
     return swept
 
 
-def _own_stages(parent: Path) -> list[Path]:
-    """Return the folders with a marker in ``parent`` that belong to this user."""
+def _own_stages(parent: Path, ending: str) -> list[Path]:
+    """Return the folders with a marker and this end of their names in ``parent`` that belong to this user."""
     found = []
     with suppress(FileNotFoundError, NotADirectoryError, PermissionError), os.scandir(parent) as entries:
         for entry in entries:
             with suppress(OSError):
-                marker = Path(entry.path, MARKER).lstat() if entry.is_dir(follow_symlinks=False) else None
+                is_own = entry.name.endswith(ending) and entry.is_dir(follow_symlinks=False)
+                marker = Path(entry.path, MARKER).lstat() if is_own else None
                 if marker and stat.S_ISREG(marker.st_mode) and marker.st_uid == os.geteuid():
                     found.append(Path(entry.path))
     return sorted(found)

@@ -1,6 +1,5 @@
 """Unpacks members of shards with several threads, and verifies each before it is written."""
 
-import errno
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from crc32c import crc32c
 from hpcai.data.member_codec import CodecError, MemberDecoder
 from hpcai.data.pack import PackedMember, PackManifest
 from hpcai.errors import StagingError
+from hpcai.files import NO_SPACE
 
 READ_AHEAD_BYTES = 64 << 20
 """The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""
@@ -25,7 +25,6 @@ BLOCK_BYTES = 256 << 10
 """A block stays in a core's own cache between reading, summing up and writing it."""
 _PROGRESS_S = 2.0
 REMEDY = "free some space, choose another storage.node_local, or use staging.partition: split"
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def staged_file(path: Path, size_bytes: int) -> Iterator[int]:
         finally:
             os.close(descriptor)
     except OSError as error:
-        if error.errno in _NO_SPACE:
+        if error.errno in NO_SPACE:
             raise StagingError(
                 f"{path}: the space ran out while staging ({error.strerror}), expected room for {size_bytes} bytes; "
                 f"{REMEDY}"

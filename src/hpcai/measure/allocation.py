@@ -1,7 +1,6 @@
 """The Slurm job that this process belongs to, and its nodes."""
 
 import os
-import socket
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,11 +38,6 @@ def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation |
     """
     job = environment.get("SLURM_JOB_ID")
     return _read_allocation(job) if job else None
-
-
-def this_node(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of this node as Slurm knows it, as far as can be told."""
-    return environment.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
 
 
 @cache

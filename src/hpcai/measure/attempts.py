@@ -38,6 +38,8 @@ from hpcai.weak_records import GROUP
 
 SUPERVISOR = "supervisor.json"
 """In each attempt: who watches or watched it."""
+RESERVE, RESERVE_BYTES = "reserve", 1 << 18
+"""In each attempt under way: space that is given back for its record or verdict, should the disk be full by then."""
 logger = logging.getLogger(__name__)
 
 
@@ -68,10 +70,17 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     _refuse_repeated_seed(folder, seeded)
     attempt = attempt_folder(folder, name)
     (attempt / "ranks").mkdir(parents=True)
+    # Random, because some file systems compress.
+    (attempt / RESERVE).write_bytes(os.urandom(RESERVE_BYTES))
     (attempt / SUPERVISOR).write_text(json.dumps(this_process().to_json()) + "\n")
     write_plan(seeded, attempt / "plan.json")
     (attempt / DIGEST).write_text(seeded.digest + "\n")
     return attempt, seeded
+
+
+def give_back_reserve(attempt: Path) -> None:
+    """Make room for what is still to be written of an attempt: no run shall lack its verdict because the disk is full."""
+    (attempt / RESERVE).unlink(missing_ok=True)
 
 
 def _withdraw(folder: Path) -> None:
@@ -211,6 +220,7 @@ def note_interruption(attempt: Path, reason: str, ended_utc: str | None) -> None
         return
     verdict = _interrupted(attempt, reason, ended_utc)
     try:
+        give_back_reserve(attempt)
         write_json(verdict, attempt / INTERRUPTED)
         sync(attempt / INTERRUPTED)
     except OSError as error:

@@ -76,11 +76,13 @@ def _places(environment: Mapping[str, str]) -> Iterator[Path]:
 def prepare_darshan(raw: Path, data: Sequence[Path]) -> None:
     """Write the configuration, which includes the data's folders only, and make the folders of the logs.
 
+    A star in the name of a folder stands for any part of it, such as the name of a node.
+
     Darshan puts a log below YEAR/MONTH/DAY of the process's start and does not make these folders.
     """
     # Darshan compares paths as they were opened, links and all, and takes a blank for the end of the pattern.
     named = dict.fromkeys(path for folder in data for path in (folder.absolute(), folder.resolve()))
-    folders = "|".join(re.escape(str(path)).replace("\\ ", ".") for path in named)
+    folders = "|".join(re.escape(str(path)).replace("\\ ", ".").replace(r"\*", "[^/]*") for path in named)
     (raw / "darshan.conf").write_text(f"{CONFIGURATION}NAME_INCLUDE ^({folders})/ POSIX,STDIO,DXT_POSIX\n")
     for days in (0, 1):
         day = time.localtime(time.time() + days * 86_400)

@@ -2,6 +2,9 @@
 
 import os
 import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 TAIL_BYTES = 1 << 20
@@ -9,31 +12,68 @@ TAIL_BYTES = 1 << 20
 _LABEL = r"^(?:\d+: |\[[^\]]*\]<\w+>:)?\s*"
 """What srun (--label) and horovodrun put before each line."""
 _SLURM = rf"{_LABEL}(?P<reason>(?:slurmstepd(?:-\S+)?|srun): error: "
+_OWN_ERROR = re.compile(r"hpcai\.errors\.\w+: (?P<reason>.*)")
+_ANY_ERROR = re.compile(rf"{_LABEL}(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$")
 REASONS = (
     re.compile(rf"{_SLURM}.*(?:oom[_-]kill|OOM Killed|Out Of Memory|[Ee]xceeded (?:\w+ )?memory limit).*)"),
     re.compile(rf"{_SLURM}Node failure on .*)"),
     re.compile(rf"{_SLURM}\*\*\* .* DUE TO .*?)(?: \*\*\*)?\s*$"),
-    re.compile(r"hpcai\.errors\.\w+: (?P<reason>.*)"),
+    _OWN_ERROR,
+    re.compile(rf"{_LABEL}(?P<reason>.*(?:No space left on device|Disk quota exceeded).*)$"),
     re.compile(r"^(?P<reason>.*noticed that process rank \d+ .* exited on signal .*)$"),
-    re.compile(rf"{_LABEL}(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$"),
+    _ANY_ERROR,
     re.compile(r"^(?P<reason>.*(?:signal|[Kk]illed|Segmentation|terminated|exit code).*)$"),
     re.compile(r"^(?P<reason>.*\S.*)$"),
 )
-"""What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a
-rank that a signal ended (mpirun); any error; a signal; the last words."""
-_OWN_ERROR = 3
+"""What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a full
+disk; a rank that a signal ended (mpirun); any error; a signal; the last words."""
 _NODE_LOST = re.compile(rf"{_SLURM}(?:Node failure on |\*\*\* .* DUE TO NODE FAILURE).*?)(?: \*\*\*)?\s*$")
 _TASKS_END = re.compile(r"^srun: error: \S+: tasks? [\d,-]+: (?P<how>.*)$")
 """How tasks ended, in the order in which they did (srun(1))."""
+_HOROVODRUN_ENDS = re.compile(
+    r"^.*Horovod detected that one or more processes exited .*\n+Process name: (?P<rank>\d+)\s*\nExit code: (?P<code>\d+)",
+    re.MULTILINE,
+)
+"""How horovodrun tells which rank ended first (horovod/runner/gloo_run.py); of ranks it names no error."""
+_SIGNALLED = 128
+"""A shell adds a signal's number to this (bash(1), EXIT STATUS), as does horovodrun."""
 _KILLED = re.compile(r"\b(?:[Ss]ignal 9|Killed|status code (?:137|-9)|[Ee]xit code: (?:137|-9))")
 _TOLD = re.compile(r"memory|oom|DUE TO|Node failure", re.IGNORECASE)
 _KILLED_STATUS = (-9, 137)
 KILLED = "killed by signal 9 (often: out of memory)"
 
 
+@dataclass(frozen=True)
+class _FirstEnd:
+    """Which rank ended first, and how, by horovodrun's word."""
+
+    rank: int
+    code: int
+
+    @property
+    def by_signal(self) -> str:
+        """The rank and the signal that ended it, in words; blank if it was none."""
+        number = self.code - _SIGNALLED
+        if number not in set(signal.Signals):
+            return ""
+        how = KILLED if number == signal.SIGKILL else f"ended by signal {number} ({signal.Signals(number).name})"
+        return f"rank {self.rank}: {how}"
+
+    def words(self, lines: Sequence[str]) -> str:
+        """Return how the rank ended, and its last words."""
+        own = [line.partition(":")[2].strip() for line in lines if line.startswith(self.label)]
+        last = next(filter(None, reversed(own)), "no output")
+        return f"rank {self.rank}: ended with status {self.code}: {last}"[:500]
+
+    @property
+    def label(self) -> str:
+        """What horovodrun puts before each of its lines."""
+        return f"[{self.rank}]<"
+
+
 def why(output: Path, exit_status: int) -> str:
     """Return the part of a launcher's output that tells best why it ended with this status."""
-    number, reason = _best(_tail(output).splitlines())
+    number, reason = _best(_tail(output))
     killed = _KILLED.search(reason) or (number == len(REASONS) - 1 and exit_status in _KILLED_STATUS)
     return f"{reason}: {KILLED}" if killed and not _TOLD.search(reason) else reason
 
@@ -45,20 +85,36 @@ def lost_node(output: Path) -> str:
     return match["reason"].strip()[:500] if match else ""
 
 
-def _best(lines: list[str]) -> tuple[int, str]:
+def _best(text: str) -> tuple[int, str]:
     """Return the place in REASONS of what tells best, and its words."""
+    told = _HOROVODRUN_ENDS.search(text)
+    first = _FirstEnd(int(told["rank"]), int(told["code"])) if told else None
+    # What the launcher says of its own end hides what the ranks have said before.
+    lines = (text[: told.start()] if told else text).splitlines()
     for number, pattern in enumerate(REASONS):
         # A task that was killed is why the others have lost it, unless it was killed because another one failed.
-        if number == _OWN_ERROR + 1 and (ended := _first_end_by_signal(lines)):
+        if number == REASONS.index(_OWN_ERROR) + 1 and (ended := _first_end_by_signal(lines, first)):
             return number, ended
-        match = next((found for line in reversed(lines) if (found := pattern.search(line))), None)
-        if match:
+        if match := _last(pattern, lines, first):
             return number, match["reason"].strip()[:500]
+        if pattern is _ANY_ERROR and first:
+            # What follows in this order would find the launcher's own words.
+            return number, first.words(lines)
     return len(REASONS) - 1, "no output"
 
 
-def _first_end_by_signal(lines: list[str]) -> str:
-    """Return srun's line on the tasks that ended first, if it was a signal that ended them; else blank."""
+def _last(pattern: re.Pattern[str], lines: Sequence[str], first: _FirstEnd | None) -> re.Match[str] | None:
+    """Return the last match of a pattern; of errors the one of the rank that ended first, which the others lost."""
+    if pattern is _ANY_ERROR and first:
+        own = [line for line in lines if line.startswith(first.label)]
+        lines = own if any(map(pattern.search, own)) else lines
+    return next((found for line in reversed(lines) if (found := pattern.search(line))), None)
+
+
+def _first_end_by_signal(lines: Sequence[str], told: _FirstEnd | None) -> str:
+    """Return the word on what ended first, if it was a signal that ended it; else blank."""
+    if told:
+        return told.by_signal
     first = next((line for line in lines if _TASKS_END.match(line.strip())), "").strip()
     return "" if not first or "Exited with exit code" in first or first.endswith("Terminated") else first[:500]
 

@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
 from hpcai.errors import LaunchError
-from hpcai.measure.allocation import Allocation, find_allocation, this_node
+from hpcai.measure.allocation import Allocation, find_allocation
 from hpcai.weak_records import NodeShare
 
 LAST_RANK_WAIT_S = 300

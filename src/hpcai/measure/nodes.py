@@ -12,16 +12,17 @@ import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hpcai.data.stage_folder import clean_stage, sweep_stages
+from hpcai.config.machine import this_node
+from hpcai.data.stage_folder import announce_stage, clean_stage, nodes_here, own_stage, sweep_stages
 from hpcai.errors import HpcaiError, StagingError
-from hpcai.measure.allocation import find_allocation, this_node
+from hpcai.measure.allocation import find_allocation
 from hpcai.measure.launcher import Ranks, hosts_of, step_command
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.slurm_job import down_nodes
@@ -46,7 +47,13 @@ class NodeFacts(BaseModel):
     cores: int = Field(ge=1, description="Cores that may be used.")
     memory_bytes: int = Field(ge=1, description="Main memory of the node.")
     page_cache: Literal["dropped", "not_permitted"] | None = Field(description="None: not asked for.")
-    free_bytes: int | None = Field(ge=0, description="Free space where scratch lies; None: it cannot be written.")
+    free_bytes: int | None = Field(
+        default=None, ge=0, description="Free space where scratch lies; None: it cannot be written."
+    )
+    block_bytes: int | None = Field(default=None, ge=1, description="What the file system there gives away at once.")
+    nodes_here: int = Field(
+        default=1, ge=1, description="Nodes of the run that see the same scratch folder, as far as this one saw by then."
+    )
     swept: int = Field(ge=0, description="Staging folders that broken runs had left behind and that were removed.")
     swept_names: tuple[str, ...] = Field(description="The first of them.")
     ended: tuple[int, ...] = Field(
@@ -66,6 +73,11 @@ class NodesReport(BaseModel):
     nodes: tuple[NodeFacts, ...] = Field(description="Those that answered, by name.")
     problem: str = Field(description="Why nodes did not answer; blank if all did.")
 
+    @property
+    def share_scratch(self) -> int:
+        """How many nodes at most see one scratch folder: the last that made its own folder there saw all of them."""
+        return max((facts.nodes_here for facts in self.nodes), default=1)
+
 
 _Answers = tuple[tuple[NodeFacts, ...], str, tuple[str, ...]]
 """Of a task: what nodes said, why some said nothing, and which of those that were asked."""
@@ -81,12 +93,14 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
     ranks
         Of the run, or of all instances of a weak-scaling group together.
     scratch
-        Folder that the run stages to; what broken runs left beside it is removed.
+        Folder of the run's scratch; what broken runs left beside it is removed. Where there are several nodes, each makes
+        its own for it there, so that nodes which see the same one can tell.
     files
         The data that the run reads, on storage that all nodes share.
     """
     listed = zlib.compress("\0".join(map(str, files)).encode())
-    nodes, problem, _ = _on_every_node(launcher, ranks, ["prepare", "--scratch", str(scratch)], listed, PREPARE_LIMIT_S)
+    task = ["prepare", "--scratch", str(scratch), *(["--announce"] if ranks.nodes > 1 else [])]
+    nodes, problem, _ = _on_every_node(launcher, ranks, task, listed, PREPARE_LIMIT_S)
     for facts in nodes:
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
@@ -101,8 +115,8 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
     return NodesReport(page_cache="dropped" if cold else "not_permitted", nodes=nodes, problem="")
 
 
-def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> tuple[str, ...]:
-    """End what still runs of an attempt on any node and remove its scratch folder there; never an error.
+def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str, *others: Path) -> tuple[str, ...]:
+    """End what still runs of an attempt on any node and remove its scratch folders there; never an error.
 
     What a node that is gone keeps is removed by the next run there.
 
@@ -111,7 +125,7 @@ def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str) -> tup
     tuple of str
         The nodes that did not answer, though they were asked.
     """
-    task = ["clean", "--scratch", str(scratch), "--attempt", attempt]
+    task = ["clean", "--scratch", *map(str, (scratch, *others)), "--attempt", attempt]
     nodes, problem, silent = _on_every_node(launcher, ranks, task, b"", CLEAN_LIMIT_S)
     for facts in nodes:
         if facts.problem:
@@ -192,7 +206,7 @@ def _do(task: list[str], listed: bytes) -> NodeFacts:
     if options.task == "clean":
         return _clean(options.scratch, options.attempt)
     files = [Path(name) for name in zlib.decompress(listed).decode().split("\0") if name]
-    return _prepare(options.scratch, files)
+    return _prepare(options.scratch[0], files, announce=options.announce)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -200,55 +214,62 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m hpcai.measure.nodes", description="One node before or after a run."
     )
     parser.add_argument("task", choices=("prepare", "clean"), help="prepare reads the data's files from standard input")
-    parser.add_argument("--scratch", type=Path, required=True, help="folder that the run stages to")
+    parser.add_argument("--scratch", type=Path, nargs="+", required=True, help="folder of the run's scratch")
+    parser.add_argument("--announce", action="store_true", help="tell other nodes that see the same scratch")
     parser.add_argument("--attempt", default="", help="for clean: what marks the processes of the run")
     return parser.parse_args(arguments)
 
 
-def _prepare(scratch: Path, files: Sequence[Path]) -> NodeFacts:
+def _prepare(scratch: Path, files: Sequence[Path], *, announce: bool) -> NodeFacts:
     # First: what runs here beside the next run is in its numbers.
     ended = end_orphans()
     swept = sweep_stages(scratch.parent)
     problems: list[str] = []
-    free_bytes: int | None = None
+    room: dict[str, int] = {}
     page_cache: Literal["dropped", "not_permitted"] = "not_permitted"
     try:
-        free_bytes = _free_bytes(scratch.parent)
+        room = _room(scratch, announce=announce)
     except OSError as error:
         problems.append(f"{scratch.parent}: cannot be written ({error.strerror}); correct storage.node_local")
     try:
         page_cache = drop_page_cache(files)
     except OSError as error:
         problems.append(f"{error.filename}: cannot be read ({error.strerror}), expected a file of the data")
-    return _facts(page_cache, free_bytes, swept, ended, "; ".join(problems))
+    return _facts(page_cache, room, swept, ended, "; ".join(problems))
 
 
-def _clean(scratch: Path, attempt: str) -> NodeFacts:
+def _clean(scratches: Sequence[Path], attempt: str) -> NodeFacts:
     problems: list[str] = []
     ended: list[int] = []
     try:
         ended = end_marked_processes(attempt)
     except psutil.Error as error:
         problems.append(f"processes of attempt {attempt} may be left: {error}")
-    try:
-        clean_stage(scratch)
-    except StagingError as error:
-        problems.append(str(error))
+    for scratch in scratches:
+        try:
+            clean_stage(own_stage(scratch))
+        except StagingError as error:
+            problems.append(str(error))
     return _facts(ended=ended, problem="; ".join(problems))
 
 
-def _free_bytes(folder: Path) -> int:
-    """Return the free space of a folder into which a file was just written."""
+def _room(scratch: Path, *, announce: bool) -> dict[str, int]:
+    """Return what is known of the folder for scratch, into which a file was just written."""
+    folder = scratch.parent
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(b"x")
         file.flush()
-    return psutil.disk_usage(str(folder)).free
+    if announce:
+        announce_stage(scratch)
+    space = os.statvfs(folder)
+    room = {"free_bytes": space.f_bavail * space.f_frsize, "block_bytes": space.f_frsize}
+    return room | {"nodes_here": nodes_here(scratch)} if announce else room
 
 
 def _facts(
     page_cache: Literal["dropped", "not_permitted"] | None = None,
-    free_bytes: int | None = None,
+    room: Mapping[str, int] | None = None,
     swept: Sequence[str] = (),
     ended: Sequence[int] = (),
     problem: str = "",
@@ -259,7 +280,7 @@ def _facts(
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=psutil.virtual_memory().total,
         page_cache=page_cache,
-        free_bytes=free_bytes,
+        **(room or {}),
         swept=len(swept),
         swept_names=tuple(swept[:MOST_NAMES]),
         ended=tuple(ended[:MOST_NAMES]),

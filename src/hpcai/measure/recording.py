@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from hpcai.config.runs import RunPlan
 from hpcai.disturbance import Disturbance, disturbance_of
 from hpcai.errors import RecordError
+from hpcai.files import why_full
+from hpcai.measure.attempts import give_back_reserve
 from hpcai.measure.last_words import why
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
@@ -61,6 +63,7 @@ def _join(plan: RunPlan, attempt: Path, ending: Ending, origin: Provenance, fact
     training, ranks, problem = _reports(plan, attempt, LATE_S if complete else 0.0)
     gather_rank_files(attempt)
     outcome, reason = _outcome(ending, training, problem, attempt / "output.log", plan)
+    give_back_reserve(attempt)
     if outcome in FINISHED and len({rank.weights_sha256 for rank in ranks}) > 1:
         outcome, reason = "failed", "the ranks ended with different weights: their results are not one training"
     return RunRecord(
@@ -124,10 +127,15 @@ def _await_files(names: Mapping[Path, Iterable[str]], wait_s: float) -> None:
 def _outcome(
     ending: Ending, training: TrainingReport | None, problem: str, output: Path, plan: RunPlan
 ) -> tuple[Outcome, str]:
+    # A launcher may hang where it cannot write what its ranks say, and ranks leave no word of their end.
+    full = why_full(output.parent) if ending.is_bad or training is None else ""
+    because = f"; {output.parent}: {full}: make room" if full else ""
     if ending.verdict == "timed_out":
-        return "timed_out", f"ended after its time limit of {plan.limits.run_s:g} s"
+        return "timed_out", f"ended after its time limit of {plan.limits.run_s:g} s{because}"
     if ending.verdict == "stalled":
-        return "failed", f"ended after {plan.limits.stall_s:g} s without a sign of life of rank 0"
+        return "failed", f"ended after {plan.limits.stall_s:g} s without a sign of life of rank 0{because}"
+    if full:
+        return "failed", f"{output.parent}: {full}, so that the ranks could not write what they found; make room"
     if ending.exit_status != 0:
         return "failed", f"the launcher ended with exit status {ending.exit_status}: {why(output, ending.exit_status)}"
     if training is None:

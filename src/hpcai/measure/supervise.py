@@ -14,6 +14,7 @@ from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
+from hpcai.data.stage_folder import every_stage
 from hpcai.errors import ResultsError, RunRefusedError
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
@@ -35,9 +36,10 @@ from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
 from hpcai.measure.last_words import lost_node
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
-from hpcai.measure.nodes import clean_nodes, prepare_nodes
+from hpcai.measure.nodes import NodesReport, clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
 from hpcai.measure.recording import record_attempt
+from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.records import Provenance, RunRecord, write_json
 
@@ -126,7 +128,8 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     LaunchError
         If the launcher, the machine's image or one of its modules is not there.
     DatasetError
-        If its data or shards are missing or damaged: no attempt of it counts, and no record is published.
+        If its data or shards are missing or damaged, or its nodes have no room for them: no attempt of it counts, and no
+        record is published.
     """
     plan = read_plan(inputs.plan)
     require_modules(plan.machine.modules)
@@ -225,11 +228,13 @@ def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, guard: 
             nodes = prepare_nodes(start.launcher, ranks, scratch, data_files(inputs, manifest, pack))
             page_cache = page_cache_of(plan, pack, nodes.page_cache)
             write_json(nodes, attempt / NODES)
+            require_room(plan, pack, [ranks], nodes, scratch.parent)
             instrument = start.instrument
             if plan.kind == "profiled":
                 write_json(instrument.facts, attempt / publish.TOOL)
-            instrument.before(attempt, [*folders, scratch])
+            instrument.before(attempt, [*folders, every_stage(scratch)])
             program = rank_program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
+            program += shared_scratch(nodes)
             inside = contained(instrument.wrap(program, attempt), plan.machine.software, [*folders, scratch.parent])
             command = launch_command(start.launcher, ranks, inside)
             environment = {ATTEMPT_VARIABLE: attempt.name, **instrument.variables(attempt)}
@@ -286,6 +291,11 @@ def data_folders(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) 
 def page_cache_of(plan: RunPlan, pack: PackManifest | None, dropped: PageCache) -> PageCache:
     """Return what dropping the data means for a run: what is staged before the clock starts is warm."""
     return "kept" if pack and not plan.time_staging else dropped
+
+
+def shared_scratch(nodes: NodesReport) -> list[str]:
+    """Return what ranks are told of scratch that nodes share; the ranks of one node alone could not find out."""
+    return ["--shared-scratch"] if nodes.share_scratch > 1 else []
 
 
 def rank_program(

@@ -32,6 +32,7 @@ from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
 from hpcai.measure.recording import disturbance_while_timed, record_attempt
+from hpcai.measure.room import require_room
 from hpcai.measure.supervise import (
     Guard,
     Inputs,
@@ -45,6 +46,7 @@ from hpcai.measure.supervise import (
     refuse_other_data,
     results_written,
     scratch_folder,
+    shared_scratch,
 )
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.measure.weak_group import SHARE, describe_group
@@ -142,20 +144,23 @@ def _measure_together(
     manifest, pack = read_data(inputs.manifest, inputs.pack)
     shares = share_machine(first, launcher)
     name = attempt_name()
+    scratch = scratch_folder(first, name)
     with kept([_attempt_of(plan, folder, name) for plan in plans], guard.signals):
         instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
         silent: list[str] = []
         with ExitStack() as cleaning:
             for instance in instances:
                 write_allocation(instance.attempt)
-                cleaning.callback(_clean, launcher, instance, silent)
+                cleaning.callback(_clean, launcher, instance, scratch, silent)
             cleaning.callback(guard.signals.hold_back)
             with machine_to_itself(partial(say, first)):
                 together = Ranks(group, sharing_of(first).nodes_needed, 1, 1)
-                nodes = prepare_nodes(launcher, together, instances[0].scratch, data_files(data, manifest, pack))
+                nodes = prepare_nodes(launcher, together, scratch, data_files(data, manifest, pack))
+                require_room(first, pack, [instance.ranks for instance in instances], nodes, scratch.parent)
                 page_cache = page_cache_of(first, pack, nodes.page_cache)
                 folders = data_folders(data, manifest, pack)
-                commands = [_command(instance, data, launcher, page_cache, folders) for instance in instances]
+                told = shared_scratch(nodes)
+                commands = [_command(instance, data, launcher, page_cache, folders, told) for instance in instances]
                 started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
                 endings = _watch_together(instances, commands, guard)
         guard.require_nodes(endings, silent)
@@ -189,9 +194,9 @@ def _without_companions(records: Sequence[RunRecord]) -> list[RunRecord]:
     return alone
 
 
-def _clean(launcher: str, instance: _Instance, silent: list[str]) -> None:
-    """Clean the nodes of an instance, and add those that do not answer."""
-    silent += clean_nodes(launcher, instance.ranks, instance.scratch, instance.attempt.name)
+def _clean(launcher: str, instance: _Instance, group: Path, silent: list[str]) -> None:
+    """Clean the nodes of an instance, also of what its group made there, and add those that do not answer."""
+    silent += clean_nodes(launcher, instance.ranks, instance.scratch, instance.attempt.name, group)
 
 
 def _attempt_of(plan: RunPlan, folder: Path, name: str) -> Path:
@@ -200,11 +205,11 @@ def _attempt_of(plan: RunPlan, folder: Path, name: str) -> Path:
 
 
 def _command(
-    instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache, folders: Sequence[Path]
+    instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache, folders: Sequence[Path], told: list[str]
 ) -> list[str]:
     """Return the command line of an instance, and write down what it has of the machine."""
     write_json(instance.share, instance.attempt / SHARE)
-    program = rank_program(data, instance.attempt, instance.scratch, page_cache, "none")
+    program = [*rank_program(data, instance.attempt, instance.scratch, page_cache, "none"), *told]
     inside = contained(program, instance.plan.machine.software, [*folders, instance.scratch.parent])
     return launch_command(launcher, instance.ranks, inside)
 

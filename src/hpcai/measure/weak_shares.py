@@ -2,11 +2,11 @@
 
 import os
 
-from hpcai.config.machine import Machine
+from hpcai.config.machine import Machine, this_node
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.errors import LaunchError
-from hpcai.measure.allocation import find_allocation, this_node
+from hpcai.measure.allocation import find_allocation
 from hpcai.weak_records import InstanceShare, NodeShare
 
 

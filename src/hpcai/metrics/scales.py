@@ -135,6 +135,7 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
         "epoch_mean_s": trials.mean("epoch_s"),
         "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
         "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
+        "staging_place": " and ".join(sorted(set(staged["staging_place"]) - {""})),
         "overhead_mean_s": trials.mean("overhead_s"),
         "step_time_median_s": trials.sample("step_time_median_s").value,
         "peak_memory_max_bytes": float(kept["peak_memory_bytes"].max()) if len(kept) else float("nan"),

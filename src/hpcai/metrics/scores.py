@@ -83,7 +83,7 @@ def score_run(record: RunRecord) -> RunScore:
     epoch_s = divide(train_s + evaluation_s, len(epochs))
     qualities = [epoch.quality for epoch in epochs if epoch.quality is not None and math.isfinite(epoch.quality)]
     best = max if report.higher_is_better else min
-    staged_s = staging.staging_s if staging.place == "node_local" else 0.0
+    staged_s = staging.staging_s if staging.place != "none" else 0.0
     return RunScore(
         time_to_train_s=number_or_nan(record.time_to_train_s),
         run_s=report.run_s,

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.metrics.roofs import SHARED
 from hpcai.metrics.statistics import INTERVAL
 from hpcai.metrics.trials import COMPLETE, name_statistics
 from hpcai.plots import theme
@@ -101,7 +102,7 @@ def plot_staging(runs: pd.DataFrame) -> Figure:
                 theme.set_title(axes, name)
         entries = {
             "read from shared\nstorage (packed)": theme.key_line("#0173b2", "o", ""),
-            "written to node-local\nstorage (unpacked)": theme.key_line("#de8f05", "s", ""),
+            "written to scratch\n(unpacked)": theme.key_line("#de8f05", "s", ""),
             "staging time over\nmean epoch time": theme.key_line("#029e73", "D", ""),
         }
         theme.add_legend(figure, entries)
@@ -111,8 +112,11 @@ def plot_staging(runs: pd.DataFrame) -> Figure:
 def _draw_staging(line: list[Axes], runs: pd.DataFrame) -> None:
     order = theme.scale_order(runs)
     counts = runs.groupby("scale").agg(n=("run_id", "size"), ranks=("ranks", "first"))
+    shared = runs.groupby("scale")["staging_place"].agg(lambda places: SHARED in set(places))
     ticks = [
-        f"{scale}\n{theme.count_word(int(counts['ranks'][scale]), 'rank')}\nn = {counts['n'][scale]}" for scale in order
+        f"{scale}\n{theme.count_word(int(counts['ranks'][scale]), 'rank')}\nn = {counts['n'][scale]}"
+        + ("\nscratch: shared" if shared[scale] else "")
+        for scale in order
     ]
     places = runs["scale"].map({scale: place for place, scale in enumerate(order)})
     spread = runs.groupby("scale").cumcount() / runs.groupby("scale")["run_id"].transform("size") * 0.16

@@ -27,7 +27,7 @@ UNITS = {
 NOT_MEASURED = "not measured"
 BLANK_SETTINGS = ("fusion_bytes", "cycle_time_s")
 """Columns of settings that may be left blank: then the default holds, and nothing was to be measured."""
-NAMING_COLUMNS = ("precision", "backend", "place", "setting", "threads", "method", "stage")
+NAMING_COLUMNS = ("precision", "backend", "place", "staging_place", "setting", "threads", "method", "stage")
 """Columns that say what was measured: blank where they do not apply, as the precision of a disk."""
 EXPLAINING_COLUMNS = ("reason", "reasons", "raw", "source", "note", "dropped")
 """Columns of texts that are blank where there is nothing to explain; so are those that such a word ends."""
@@ -37,7 +37,7 @@ RUN_COLUMNS = (
     "train_rate_samples_per_s", "evaluation_rate_samples_per_s",
     "step_time_median_s", "wall_s", "launch_s", "import_s", "init_s", "staging_s", "training_s", "evaluation_s",
     "rest_s", "overhead_s", "staging_read_rate_bytes_per_s", "staging_write_rate_bytes_per_s",
-    "staging_epoch_ratio", "staging_compression_ratio", "peak_memory_bytes", "ranks_identical", "quiet",
+    "staging_place", "staging_epoch_ratio", "staging_compression_ratio", "peak_memory_bytes", "ranks_identical", "quiet",
     "others_ratio", "steal_ratio", "disturbance_limit_ratio", "probe_before_flop_per_s", "probe_after_flop_per_s",
     "precision", "compression", "accumulation", "batchnorm_group", "fusion_bytes", "cycle_time_s",
     "global_batch_samples", "data_source", "seed", "earlier_attempts", "page_cache", "started_utc",
@@ -51,7 +51,8 @@ SCALE_COLUMNS = (
     "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
     "evaluation_rate_samples_per_s", "baseline", "time_to_train_speedup_ratio",
     "time_to_train_efficiency_ratio", "train_rate_speedup_ratio", "train_rate_efficiency_ratio", "staging_mean_s",
-    "staging_read_rate_bytes_per_s", "staging_epoch_ratio", "staging_compression_ratio", "overhead_mean_s",
+    "staging_read_rate_bytes_per_s", "staging_place", "staging_epoch_ratio", "staging_compression_ratio",
+    "overhead_mean_s",
     "peak_memory_max_bytes", "n_disturbed", "others_max_ratio", "steal_max_ratio",
     "n_not_converged", "n_diverged", "n_failed", "n_timed_out", "precision", "compression",
     "accumulation", "batchnorm_group", "fusion_bytes", "cycle_time_s", "global_batch_samples", "data_source",

@@ -119,7 +119,7 @@ STUDY_SECTIONS = (
     SectionSpec(
         "io",
         "I/O",
-        "Staging from shared to node-local storage, and what reading the training data takes.",
+        "Staging from shared storage to the nodes' scratch, and what reading the training data takes.",
         (
             FigureSpec("staging"),
             FigureSpec("io"),

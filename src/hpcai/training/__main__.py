@@ -18,7 +18,7 @@ import threading  # noqa: E402
 from pathlib import Path  # noqa: E402
 
 from hpcai.config.load import read_plan  # noqa: E402
-from hpcai.data.stage_folder import clean_stage  # noqa: E402
+from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402
 from hpcai.errors import HpcaiError  # noqa: E402
 from hpcai.records import Placement  # noqa: E402
 from hpcai.training.affinity import local_rank_of, pin_to_own_cores  # noqa: E402
@@ -32,7 +32,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--raw", type=Path, required=True, help="folder for what the ranks write")
     parser.add_argument("--manifest", type=Path, required=True, help="manifest.json of the dataset")
     parser.add_argument("--pack", type=Path, help="packed.json of the packed dataset, if it is to be staged")
-    parser.add_argument("--scratch", type=Path, required=True, help="node-local folder to stage to")
+    parser.add_argument("--scratch", type=Path, required=True, help="folder to stage to; each node adds its name")
+    parser.add_argument("--shared-scratch", action="store_true", help="nodes are known to see the same scratch folder")
     parser.add_argument("--page-cache", choices=("dropped", "not_permitted", "kept"), required=True)
     parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda"), default="none")
     return parser.parse_args(arguments)
@@ -43,7 +44,7 @@ def main() -> None:
     arguments = parse_arguments()
     plan = read_plan(arguments.plan)
     local_rank = local_rank_of(os.environ)
-    _clean_when_told_to_end(arguments.scratch, local_rank)
+    _clean_when_told_to_end(own_stage(arguments.scratch), local_rank)
     cores = pin_to_own_cores(local_rank, plan.machine.cores_per_rank)
     _import_tensorflow()
     from hpcai.training.rank import run_rank  # TensorFlow may start its threads only now
@@ -75,7 +76,7 @@ def _import_tensorflow() -> None:
         del sys.modules[name]
 
 
-def _clean_when_told_to_end(scratch: Path, local_rank: int) -> None:
+def _clean_when_told_to_end(stage: Path, local_rank: int) -> None:
     """Remove what was staged when the launcher ends this rank.
 
     The main thread may be waiting inside a gradient exchange, where no Python handler runs; so a thread of its own
@@ -88,7 +89,7 @@ def _clean_when_told_to_end(scratch: Path, local_rank: int) -> None:
         number = signal.sigwait(signals)
         try:
             if local_rank == 0:
-                clean_stage(scratch)
+                clean_stage(stage)
         except HpcaiError as error:  # another rank may still be writing; the supervisor cleans up once more
             print(f"scratch: {error}", file=sys.stderr)
         finally:

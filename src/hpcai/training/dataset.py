@@ -12,7 +12,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
-from hpcai.data.stage_folder import clean_stage
+from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.errors import ConfigError, DatasetError, StagingError
 from hpcai.records import StagingRecord
 from hpcai.training import collective
@@ -24,11 +24,13 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Sources:
-    """Where the dataset lies: its manifest, its packed form if there is one, and the node-local folder."""
+    """Where the dataset lies: its manifest, its packed form if there is one, and the scratch folder of the attempt."""
 
     manifest: Path
     pack: Path | None
     scratch: Path
+    shared_scratch: bool = False
+    """Whether it is known already that nodes see the same scratch folder."""
 
 
 class Dataset:
@@ -37,6 +39,7 @@ class Dataset:
     def __init__(self, plan: RunPlan, ranks: collective.Ranks, sources: Sources, threads: int) -> None:
         self._plan, self._ranks, self._sources, self.threads = plan, ranks, sources, threads
         self.staging_read_bytes, self.staging_s = 0, 0.0
+        self._stage = own_stage(sources.scratch)
         self._samples: dict[Split, Samples] = {}
         self._manifest = read_manifest(sources.manifest)
         self.is_staged = plan.benchmark.staging.place == "node_local"
@@ -92,7 +95,7 @@ class Dataset:
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         if self.is_staged:
             pieces = node_pieces(self._pack, split, ranks.node_index, ranks.nodes, partition)
-            return [(self._sources.scratch / piece.member.name, piece.member.record_offsets) for piece in pieces]
+            return [(self._stage / piece.member.name, piece.member.record_offsets) for piece in pieces]
         # A member that is not compressed lies in its shard as it is, and can be read there.
         pieces = node_pieces(self._pack, split, 0, 1, "whole")
         return [
@@ -119,13 +122,13 @@ class Dataset:
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
         pack = self._pack
         _together(lambda: self._preflight(pack), "staging_space")
-        own = _together(lambda: self._stage_own_part(pack, progress), "staging")
+        own, shared = _together(lambda: (self._stage_own_part(pack, progress), self._is_shared()), "staging")
         self.staging_read_bytes, self.staging_s = own.bytes_read, own.seconds
-        row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds])
+        row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds, shared])
         rows = collective.gather(row, "staging_totals")
         files, packed_bytes, content_bytes = (int(total) for total in rows[:, :3].sum(axis=0))
         return StagingRecord(
-            place="node_local",
+            place="shared" if rows[:, 4].any() else "node_local",
             partition=staging.partition,
             on_clock=on_clock,
             files=files,
@@ -135,18 +138,23 @@ class Dataset:
             compression_ratio=content_bytes / packed_bytes,
         )
 
+    def _is_shared(self) -> bool:
+        """Look once per node whether others stage to where it does; all have begun by now."""
+        sources = self._sources
+        return sources.shared_scratch or (self._ranks.local_rank == 0 and is_shared(sources.scratch))
+
     def _preflight(self, pack: PackManifest) -> None:
         """Check the space once per node."""
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         if ranks.local_rank == 0:
-            preflight(pack, self._sources.scratch, ranks.node_index, ranks.nodes, partition)
+            preflight(pack, self._stage, ranks.node_index, ranks.nodes, partition)
 
     def _stage_own_part(self, pack: PackManifest, progress: Callable[[], None]) -> StagingResult:
         ranks, partition = self._ranks, self._plan.benchmark.staging.partition
         return stage_shards(
             pack,
             self._pack_root,
-            self._sources.scratch,
+            self._stage,
             local_rank=ranks.local_rank,
             local_size=ranks.local_size,
             node_index=ranks.node_index,
@@ -167,7 +175,7 @@ class Dataset:
     def clean(self) -> None:
         """Remove what was staged on this node; the node's first rank does it."""
         if self.is_staged and self._ranks.local_rank == 0:
-            clean_stage(self._sources.scratch)
+            clean_stage(self._stage)
 
 
 def _together(action: Callable[[], Value], what: str) -> Value:

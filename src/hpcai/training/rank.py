@@ -43,7 +43,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device, "accelerator": accelerator}
     placement = placement.model_copy(update=found)
     (arguments.raw / "ranks").mkdir(exist_ok=True)
-    sources = Sources(arguments.manifest, arguments.pack, arguments.scratch)
+    sources = Sources(arguments.manifest, arguments.pack, arguments.scratch, arguments.shared_scratch)
     dataset = Dataset(plan, ranks, sources, placement.threads)
     outputs = Outputs(
         journal=Journal(arguments.raw, ranks.is_first),

@@ -10,7 +10,17 @@ from pathlib import Path
 import pytest
 
 from hpcai.data import stage_folder
-from hpcai.data.stage_folder import MARKER, claim_stage, clean_stage, sweep_stages
+from hpcai.data.stage_folder import (
+    MARKER,
+    NETWORK,
+    announce_stage,
+    claim_stage,
+    clean_stage,
+    is_shared,
+    nodes_here,
+    own_stage,
+    sweep_stages,
+)
 from hpcai.errors import StagingError
 
 HOLD = """
@@ -26,7 +36,7 @@ sys.stdin.read()
 @pytest.fixture
 def holder(tmp_path):
     """Another process that stages into a folder."""
-    folder = tmp_path / "held"
+    folder = own_stage(tmp_path / "held")
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -47,7 +57,7 @@ def leave_behind(folder: Path) -> Path:
 
 def test_what_a_killed_process_leaves_is_swept_and_what_a_live_one_holds_is_not(tmp_path, holder):
     process, folder = holder
-    leave_behind(tmp_path / "dead")
+    leave_behind(own_stage(tmp_path / "dead"))
     assert sweep_stages(tmp_path) == ["dead"]
     assert (folder / "train" / "sample").exists()
     process.kill()
@@ -67,15 +77,15 @@ def test_one_of_several_holders_is_enough(tmp_path, holder):
 
 
 def test_only_staging_folders_of_this_user_are_swept(tmp_path, monkeypatch):
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "chapter").touch()
+    own_stage(tmp_path / "thesis").mkdir()
+    (own_stage(tmp_path / "thesis") / "chapter").touch()
     outside = leave_behind(tmp_path / "elsewhere" / "stage")
-    (tmp_path / "link").symlink_to(outside)
-    (tmp_path / "file").touch()
-    (tmp_path / "trick").mkdir()
-    (tmp_path / "trick" / MARKER).symlink_to(outside / MARKER)
+    own_stage(tmp_path / "link").symlink_to(outside)
+    own_stage(tmp_path / "file").touch()
+    own_stage(tmp_path / "trick").mkdir()
+    (own_stage(tmp_path / "trick") / MARKER).symlink_to(outside / MARKER)
     assert sweep_stages(tmp_path) == []
-    mine = leave_behind(tmp_path / "mine")
+    mine = leave_behind(own_stage(tmp_path / "mine"))
     monkeypatch.setattr(os, "geteuid", lambda: mine.stat().st_uid + 1)
     assert sweep_stages(tmp_path) == []
     monkeypatch.undo()
@@ -92,7 +102,7 @@ def test_where_there_are_no_locks_nothing_is_swept(tmp_path, monkeypatch):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
     monkeypatch.setattr(stage_folder.fcntl, "flock", flock)
-    leave_behind(tmp_path / "dead")
+    leave_behind(own_stage(tmp_path / "dead"))
     assert sweep_stages(tmp_path) == []
     claim_stage(tmp_path / "new")
     clean_stage(tmp_path / "new")
@@ -109,11 +119,11 @@ def test_a_claim_survives_a_sweep_that_comes_first(tmp_path, monkeypatch):
         return real(descriptor, operation)
 
     monkeypatch.setattr(stage_folder.fcntl, "flock", flock)
-    claim_stage(tmp_path / "stage")
+    claim_stage(own_stage(tmp_path / "stage"))
     assert swept == ["soon", "stage"]
-    assert (tmp_path / "stage" / "train").is_dir()
+    assert (own_stage(tmp_path / "stage") / "train").is_dir()
     assert sweep_stages(tmp_path) == []
-    clean_stage(tmp_path / "stage")
+    clean_stage(own_stage(tmp_path / "stage"))
 
 
 def test_a_folder_that_is_removed_under_us(tmp_path):
@@ -133,3 +143,26 @@ def test_a_disk_that_fails_is_an_error_with_a_name(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "listdir", listdir)
     with pytest.raises(StagingError, match=r"stage: cannot be read \(Input/output error\)"):
         clean_stage(folder)
+
+
+def test_nodes_that_see_the_same_folder_stage_beside_each_other(tmp_path, monkeypatch):
+    """Each removes and sweeps what it made itself, whatever the others are doing there."""
+    scratch = tmp_path / "attempt"
+    for node in ("n1", "n2", "n3"):
+        monkeypatch.setenv("SLURMD_NODENAME", node)
+        announce_stage(scratch)
+    assert nodes_here(scratch) == 3
+    assert is_shared(scratch)
+    clean_stage(own_stage(scratch))
+    assert {path.name for path in tmp_path.iterdir()} == {"attempt@n1", "attempt@n2"}
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    assert sweep_stages(tmp_path) == ["attempt"]
+    assert {path.name for path in tmp_path.iterdir()} == {"attempt@n2"}
+    assert not is_shared(scratch)
+
+
+@pytest.mark.parametrize(("kind", "shared"), [("ext4", False), ("tmpfs", False), *((kind, True) for kind in sorted(NETWORK))])
+def test_what_is_reached_by_a_network_is_shared_also_by_one_node(tmp_path, monkeypatch, kind, shared):
+    monkeypatch.setattr(stage_folder, "file_system_of", lambda _: kind)
+    announce_stage(tmp_path / "attempt")
+    assert is_shared(tmp_path / "attempt") == shared

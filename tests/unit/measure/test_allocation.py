@@ -5,7 +5,8 @@ from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
 from hpcai.errors import LaunchError
 from hpcai.measure import allocation
-from hpcai.measure.allocation import find_allocation, this_node
+from hpcai.config.machine import this_node
+from hpcai.measure.allocation import find_allocation
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 

@@ -271,3 +271,17 @@ def test_an_instance_that_is_repeated_leaves_no_record_of_its_group(tmp_path):
     (tmp_path / GROUP).touch()
     open_attempt(folder, PLAN, "a2")
     assert [path.name for path in tmp_path.iterdir()] == ["i1"]
+
+
+def test_on_a_full_disk_a_verdict_takes_the_room_that_was_kept_for_it(folder, monkeypatch):
+    attempt, _ = open_attempt(folder, PLAN, "a1")
+    assert (attempt / module.RESERVE).stat().st_size == module.RESERVE_BYTES
+
+    def write(part, path):
+        if (path.parent / module.RESERVE).exists():
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_json(part, path)
+
+    monkeypatch.setattr(module, "write_json", write)
+    note_interruption(attempt, "given up: No space left on device", None)
+    assert read_part(Attempt, attempt / INTERRUPTED).reason == "given up: No space left on device"

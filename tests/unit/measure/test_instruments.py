@@ -9,6 +9,7 @@ import sys
 import pytest
 from unit.training.training_plans import make_plan
 
+from hpcai.data.stage_folder import every_stage
 from hpcai.measure import instruments
 from hpcai.measure.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
 from hpcai.measure.instruments import Instrument, Missing, find_instrument
@@ -105,12 +106,14 @@ def test_darshan_is_found_by_setting_module_or_path(tmp_path):
 def test_darshan_watches_the_data_and_nothing_else(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "data").symlink_to(tmp_path / "real")
-    prepare_darshan(tmp_path, [tmp_path / "data", tmp_path / "scratch+1", tmp_path / "with blank"])
+    scratch = every_stage(tmp_path / "scratch+1")
+    prepare_darshan(tmp_path, [tmp_path / "data", scratch, tmp_path / "with blank"])
     included = (tmp_path / "darshan.conf").read_text().splitlines()[-1]
     pattern = included.split(" ")[1]  # Darshan takes a blank for the end of the pattern
-    for opened in ("data/x", "real/x", "scratch+1/x", "with blank/x"):
+    for opened in ("data/x", "real/x", "scratch+1@n1/x", "scratch+1@n2/x", "with blank/x"):
         assert re.match(pattern, f"{tmp_path}/{opened}"), opened
     assert not re.match(pattern, f"{tmp_path}/other/x")
+    assert not re.match(pattern, f"{tmp_path}/scratch+1@n1")
     assert len(list((tmp_path / "darshan").glob("*/*/*"))) == 2
 
 

@@ -5,6 +5,15 @@ import pytest
 from hpcai.measure.last_words import KILLED, TAIL_BYTES, lost_node, why
 
 LOST = "3: horovod.common.exceptions.HorovodInternalError: Connection reset by peer"
+HOROVODRUN = """Traceback (most recent call last):
+  File "gloo_run.py", line 284, in launch_gloo
+    raise RuntimeError('Horovod detected that one or more processes exited with non-zero '
+RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to be \
+terminated. The first process to do so was:
+Process name: {rank}
+Exit code: {code}
+
+"""
 CASES = {
     "own error": (
         "[1]<stderr>:Traceback\n[1]<stderr>:hpcai.errors.StagingError: /scratch: found 3 bytes free\nexit code 1\n",
@@ -27,6 +36,42 @@ CASES = {
         "HorovodInternalError: broken pipe\n"
         "mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).\n",
         f"mpirun noticed that process rank 1 with PID 0 on node n2 exited on signal 9 (Killed).: {KILLED}",
+    ),
+    "rank that horovodrun saw killed": (
+        f"[0]<stdout>:epoch 1: loss 0.5\n{LOST.replace('3: ', '[0]<stderr>:')}\nProcess 1 exit with status code 137.\n"
+        f"Terminating remaining workers after failure of Process 1.\n{HOROVODRUN.format(rank=1, code=137)}",
+        f"rank 1: {KILLED}",
+    ),
+    "rank that horovodrun saw crash": (
+        f"[0]<stdout>:epoch 1: loss 0.5\n{HOROVODRUN.format(rank=0, code=139)}",
+        "rank 0: ended by signal 11 (SIGSEGV)",
+    ),
+    "error that horovodrun does not name": (
+        "[1]<stderr>:ValueError: shapes differ\n[0]<stderr>:horovod.common.exceptions.HorovodInternalError: reset\n"
+        f"{HOROVODRUN.format(rank=1, code=1)}",
+        "ValueError: shapes differ",
+    ),
+    "own error under horovodrun": (
+        f"[1]<stderr>:hpcai.errors.StagingError: /scratch: found 3 bytes free\n{HOROVODRUN.format(rank=0, code=137)}",
+        "/scratch: found 3 bytes free",
+    ),
+    "status without an error": (
+        f"[1]<stderr>:gives up\n[0]<stdout>:epoch 2\n{HOROVODRUN.format(rank=1, code=3)}",
+        "rank 1: ended with status 3: gives up",
+    ),
+    "full disk": (
+        "[0]<stderr>:OSError: [Errno 28] No space left on device: 'raw/steps.csv'\n"
+        f"[1]<stderr>:horovod.common.exceptions.HorovodInternalError: reset\n{HOROVODRUN.format(rank=0, code=1)}",
+        "OSError: [Errno 28] No space left on device: 'raw/steps.csv'",
+    ),
+    "full disk that TensorFlow met": (
+        f"1: tensorflow.python.framework.errors_impl.ResourceExhaustedError: /scratch/x; No space left on device\n{LOST}\n"
+        "srun: error: n1: task 1: Exited with exit code 1\n",
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError: /scratch/x; No space left on device",
+    ),
+    "quota": (
+        f"0: OSError: [Errno 122] Disk quota exceeded\n{LOST}\n",
+        "OSError: [Errno 122] Disk quota exceeded",
     ),
     "last words": ("chatter\nlast words\n", "last words"),
     "nothing": ("", "no output"),

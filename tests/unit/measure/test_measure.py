@@ -26,8 +26,9 @@ from hpcai.records import read_record, write_json
 
 RANK = """
 import pathlib, shutil, sys, time
+from hpcai.data.stage_folder import own_stage
 raw = pathlib.Path(sys.argv[sys.argv.index("--raw") + 1])
-scratch = pathlib.Path(sys.argv[sys.argv.index("--scratch") + 1])
+scratch = own_stage(pathlib.Path(sys.argv[sys.argv.index("--scratch") + 1]))
 scratch.mkdir(parents=True)
 (scratch / ".hpcai-stage").touch()
 print("ready", flush=True)

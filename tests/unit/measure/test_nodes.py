@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
-from hpcai.data.stage_folder import MARKER
+from hpcai.data.stage_folder import MARKER, own_stage
 from hpcai.measure import launcher, nodes
 from hpcai.measure.launcher import Ranks
 from hpcai.measure.nodes import NodeFacts, clean_nodes, prepare_nodes
@@ -59,7 +59,7 @@ def leave_behind(folder: Path) -> None:
 
 def test_one_node_is_prepared_in_this_process(tmp_path, monkeypatch):
     monkeypatch.setattr(nodes, "_run_step", None)
-    leave_behind(tmp_path / "scratch" / "old")
+    leave_behind(own_stage(tmp_path / "scratch" / "old"))
     report = prepare_nodes("horovodrun", HERE, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
     (facts,) = report.nodes
     assert report.page_cache == facts.page_cache
@@ -77,6 +77,12 @@ def test_all_nodes_of_a_job_are_prepared_by_one_step(tmp_path, monkeypatch):
     assert report.page_cache == ("dropped" if {f.page_cache for f in report.nodes} == {"dropped"} else "not_permitted")
     assert {facts.problem for facts in report.nodes} == {""}
     assert report.problem == ""
+    # All nodes of this step have one file system: the first is alone there, the last sees both.
+    assert [facts.nodes_here for facts in report.nodes] == [1, 2]
+    assert report.share_scratch == 2
+    assert {path.name for path in (tmp_path / "scratch").iterdir()} == {"new@n1", "new@n2"}
+    clean_nodes("srun", RANKS, tmp_path / "scratch" / "new", "attempt")
+    assert list((tmp_path / "scratch").iterdir()) == []
 
 
 @pytest.mark.usefixtures("step")
@@ -159,22 +165,25 @@ def test_without_slurm_no_node_is_accused(tmp_path):
 def test_what_is_left_of_a_run_is_ended_and_removed(tmp_path, monkeypatch, caplog):
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     scratch = tmp_path / "scratch" / "mine"
-    leave_behind(scratch)
+    left_behind = [scratch.with_name(f"mine@{node}") for node in ("n1", "n2")]
+    for folder in left_behind:
+        leave_behind(folder)
     left = subprocess.Popen(
         [sys.executable, "-c", "import time; time.sleep(600)"], env={**os.environ, ATTEMPT_VARIABLE: "attempt 1"}
     )
     monkeypatch.setattr(nodes, "CLEAN_LIMIT_S", 60.0)
     clean_nodes("srun", RANKS, scratch, "attempt 1")
     assert left.wait() == -9
-    assert not scratch.exists()
+    assert not any(folder.exists() for folder in left_behind)
     assert f"n1: ended processes ({left.pid},), which attempt attempt 1 had left" in caplog.text
 
 
 def test_a_foreign_folder_is_left_and_it_is_said(tmp_path, caplog):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "thesis").touch()
+    own = own_stage(tmp_path / "mine")
+    own.mkdir()
+    (own / "thesis").touch()
     clean_nodes("srun", HERE, tmp_path / "mine", "attempt")
-    assert (tmp_path / "mine" / "thesis").exists()
+    assert (own / "thesis").exists()
     assert "it is left as it is" in caplog.text
 
 

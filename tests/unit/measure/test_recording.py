@@ -8,6 +8,7 @@ from unit.record_factory import make_provenance, make_record
 
 from hpcai.errors import RecordError
 from hpcai.measure import recording
+from hpcai.measure.attempts import RESERVE
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
 from hpcai.records import write_json
@@ -90,3 +91,29 @@ def test_what_makes_no_record_is_one_sentence(attempt):
     ending = Ending(verdict="ended", exit_status=137, started_monotonic_s=0.0, wall_s=-1.0)
     with pytest.raises(RecordError, match=r"what was reported makes no record \(wall_s: Input should be"):
         record_attempt(RECORD.plan, attempt, ending, make_provenance(), FACTS)
+
+
+def test_a_full_disk_is_the_reason_whatever_the_output_ends_with(attempt, monkeypatch):
+    monkeypatch.setattr(recording, "LATE_S", 0.0)
+    monkeypatch.setattr(recording, "why_full", lambda _: "No space left on device")
+    (attempt / RESERVE).write_bytes(b"x")
+    for status in (1, 0):  # a rank ended, or wrote no report
+        record = record_of(attempt, exit_status=status)
+        assert record.outcome == "failed"
+        assert f"{attempt}: No space left on device" in record.reason
+        assert RESERVE not in [one.path for one in record.artefacts]
+
+
+def test_a_run_that_ended_well_is_well_on_a_disk_that_is_full_by_now(attempt, monkeypatch):
+    report(attempt, RECORD.ranks)
+    monkeypatch.setattr(recording, "why_full", lambda _: "No space left on device")
+    assert record_of(attempt).outcome == "converged"
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("timed_out", "timed_out"), ("stalled", "failed")])
+def test_a_launcher_that_hangs_on_a_full_disk_is_ended_and_the_disk_is_named(attempt, monkeypatch, verdict, outcome):
+    monkeypatch.setattr(recording, "why_full", lambda _: "Disk quota exceeded")
+    ending = Ending(verdict=verdict, exit_status=-15, started_monotonic_s=0.0, wall_s=RECORD.wall_s)
+    record = record_attempt(RECORD.plan, attempt, ending, make_provenance(), FACTS)
+    assert record.outcome == outcome
+    assert f"{attempt}: Disk quota exceeded" in record.reason

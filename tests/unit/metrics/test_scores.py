@@ -78,3 +78,10 @@ def test_error_must_be_positive_and_accuracy_may_be_higher() -> None:
     assert not reaches(None, 0.3, higher_is_better=True)
     assert reaches(0.3, 0.3, higher_is_better=False)
     assert reaches(0.9, 0.8, higher_is_better=True)
+
+
+def test_staging_to_a_folder_that_nodes_share_has_a_rate_as_well() -> None:
+    record = make_record()
+    staging = record.training.staging.model_copy(update={"place": "shared"})
+    shared = make_record(record={"training": record.training.model_copy(update={"staging": staging})})
+    assert score_run(shared) == score_run(record)

@@ -12,6 +12,7 @@ from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
+from hpcai.data.stage_folder import own_stage
 from hpcai.errors import DatasetError
 from hpcai.training.collective import Ranks
 from hpcai.training.dataset import Dataset, Sources
@@ -40,8 +41,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> list[Dataset]:
     found = []
     for node in range(NODES):
         scratch = folder / f"node{node}"
-        preflight(packed, scratch, node, NODES, "split")
-        stage_shards(packed, folder / "packed", scratch, 0, 1, node, NODES, "split", 1)
+        preflight(packed, own_stage(scratch), node, NODES, "split")
+        stage_shards(packed, folder / "packed", own_stage(scratch), 0, 1, node, NODES, "split", 1)
         sources = Sources(folder / "data/manifest.json", folder / "packed/packed.json", scratch)
         found.append(Dataset(plan, Ranks(node, NODES, 0, 1, node, NODES), sources, threads=1))
     return found

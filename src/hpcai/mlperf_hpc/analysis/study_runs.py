@@ -33,7 +33,8 @@ STUDY_RUN_COLUMNS = (
     "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
     "quality_metric", "quality_unit", "quality_target", "parameters", "epochs", "wall_s",
     *(field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind)),
-    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "ranks_identical",
+    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place",
+    "ranks_identical",
     "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
     "valid_for", "invalid_reasons", "flags", "dropped", "record_path",
 )  # fmt: skip
@@ -43,7 +44,7 @@ STUDY_EPOCH_COLUMNS = (
     "quality_metric", "quality_unit", "quality_target", *EpochRecord.model_fields, "train_rate_samples_per_s",
 )  # fmt: skip
 """The columns of :func:`hpcai.tables.collect_epochs`."""
-_TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest")
+_TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place")
 _FAILURES_NAMED = 3
 LARGEST_SEED = 2**62
 """More does not fit a column beside other whole numbers."""
