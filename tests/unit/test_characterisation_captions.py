@@ -38,8 +38,7 @@ WITHOUT_OVERLAP = ("messages",)
 
 def make_views(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
     """Return the views as the workflow summarises them for the report."""
-    names = ("communication", "phases", "kernels", "io", "links", "ceilings")
-    views = {name: as_view(name, []) for name in VIEWS} | {"advice": advise(*(tables[name] for name in names))} | tables
+    views = {name: as_view(name, []) for name in VIEWS} | {"advice": advise(tables)} | tables
     summary: dict[str, Any] = json.loads(summarise_views(views))
     return summary
 

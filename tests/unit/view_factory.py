@@ -97,8 +97,9 @@ def _communication(point: dict[str, Any]) -> list[dict[str, Any]]:
     share = 0.1 * point["ranks"]
     return [
         {
-            "steps": 20, "operations": 200, "batches": 60, "batch_bytes_mean": 4.0e4, "bytes_per_step": 1.2e5,
-            "negotiation_s": 0.286, "negotiation_share_ratio": 0.286, "transfer_s": 0.5 * share,
+            "steps": 20, "operations": 200, "batches": 60, "batch_bytes_mean": 4.0e4, "other_batches": 0,
+            "bytes_per_step": 1.2e5, "negotiation_s": 0.286, "negotiation_share_ratio": 0.286,
+            "transfer_s": 0.5 * share, "other_transfer_s": 0.0,
             "exchange_per_step_s": 0.05 * share, "algorithm_bandwidth_bytes_per_s": 6.3e7,
             "bus_bandwidth_bytes_per_s": 6.3e7, "overlap_ratio": 0.4 if point["ranks"] == 2 else np.nan,
             "step_time_s": 0.05, "communication_share_ratio": share, "slowest_rank": 1,

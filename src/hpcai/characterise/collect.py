@@ -73,13 +73,9 @@ def collect_views(profiles: Mapping[str, Sequence[pd.DataFrame]], measured: Meas
     views["characterisation"] = characterisation_view(views)
     views["inconsistencies"] = inconsistencies_view(views, measured.scales, measured.machine)
     kernels = views["kernels"].merge(measured.scales[[*POINT, "precision"]], on=POINT, how="left")
-    views |= {"advice": as_view("advice", _advise({**views, "kernels": kernels}))}
+    sound = views["ceilings"][views["ceilings"]["status"] != REFUSED]
+    views |= {"advice": as_view("advice", advise({**views, "kernels": kernels, "ceilings": sound}))}
     return views
-
-
-def _advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    sound = {**views, "ceilings": views["ceilings"][views["ceilings"]["status"] != REFUSED]}
-    return advise(*(sound[name] for name in ("communication", "phases", "kernels", "io", "links", "ceilings")))
 
 
 def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.DataFrame]]:

@@ -29,7 +29,7 @@ def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a row per benchmark and variant, at its largest scale: three bandwidths, each measured or with a reason.
 
     Memory: bytes to and from DRAM over the time of the kernels (hardware counters, at the smallest scale). Network:
-    bus bandwidth of the allreduce, total bytes over total time (Horovod's timeline). I/O: mean over the workers of
+    bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
     bytes over their own read time (Darshan), of data that did not lie in the page cache.
     """
     captures = views["captures"].sort_values("ranks", kind="stable")

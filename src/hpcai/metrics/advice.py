@@ -6,11 +6,19 @@ A rule whose inputs were not measured says nothing. All settings named are colum
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
-from hpcai.metrics.advice_exchange import Exchange, Finding, Row, advise_communication, number, or_not
+from hpcai.metrics.advice_exchange import (
+    Exchange,
+    Finding,
+    Row,
+    advise_communication,
+    find_disturbance,
+    number,
+    or_not,
+)
 from hpcai.metrics.roofs import SHARED, STAGING, fastest_read
 from hpcai.metrics.words import name_category, say_bytes, say_share, say_time
 
@@ -41,23 +49,18 @@ STORAGE_FULL = 0.7
 """Share of the measured rate of shared storage: what remains is less than the spread between readers."""
 
 
-def advise(
-    communication: pd.DataFrame,
-    phases: pd.DataFrame,
-    kernels: pd.DataFrame,
-    io: pd.DataFrame,
-    links: pd.DataFrame,
-    ceilings: pd.DataFrame,
-) -> pd.DataFrame:
+def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a sentence or two of advice per profiled run and topic, with the numbers they stand on.
+
+    Where others took too much of the machine during a capture, that is said first; of communication, which is waiting
+    for each other, nothing else.
 
     Parameters
     ----------
-    communication, phases, kernels, io
-        Views of the profiled runs. ``kernels`` may have a column ``precision``, that of the run; without it nothing is
-        said about other precisions.
-    links, ceilings
-        What the machine reaches. Any table may be empty: then nothing is said that needs it.
+    views
+        ``communication``, ``phases``, ``kernels``, ``io`` and ``captures`` of the profiled runs, and ``links`` and
+        ``ceilings``: what the machine reaches. ``kernels`` may have a column ``precision``, that of the run; without it
+        nothing is said about other precisions. Any table may be empty: then nothing is said that needs it.
 
     Returns
     -------
@@ -65,14 +68,31 @@ def advise(
         ``topic`` (communication, io or kernels), ``benchmark``, ``variant``, ``scale``, ``sentence``, ``evidence``.
     """
     rows: list[tuple[str, ...]] = []
-    for row in communication.to_dict("records"):
-        exchange = Exchange(row, _of_run(phases, row), _link_of(links, row))
+    links, captures, ceilings = views["links"], views["captures"], views["ceilings"]
+    for row, _ in _runs(views["communication"]):
+        capture = _capture_of(captures, row, "timeline")
+        exchange = Exchange(row, _of_run(views["phases"], row), _link_of(links, row), capture)
         rows += _take("communication", row, advise_communication(exchange))
-    for _, part in io.groupby("run_id", sort=False) if len(io) else ():
-        rows += _take("io", part.iloc[0].to_dict(), advise_io(part, fastest_read(ceilings, SHARED)))
-    for _, part in kernels.groupby("run_id", sort=False) if len(kernels) else ():
-        rows += _take("kernels", part.iloc[0].to_dict(), advise_kernels(part, ceilings))
+    for row, part in _runs(views["io"]):
+        disturbed = find_disturbance(_capture_of(captures, row, "io"))
+        rows += _take("io", row, (*disturbed, *advise_io(part, fastest_read(ceilings, SHARED))))
+    for row, part in _runs(views["kernels"]):
+        disturbed = find_disturbance(_capture_of(captures, row, "kernels"))
+        rows += _take("kernels", row, (*disturbed, *advise_kernels(part, ceilings)))
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _runs(view: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
+    """Yield the first row and all rows of each run."""
+    for _, part in view.groupby("run_id", sort=False) if len(view) else ():
+        yield part.iloc[0].to_dict(), part
+
+
+def _capture_of(captures: pd.DataFrame, row: Row, profile: str) -> Row:
+    """Return the row of the capture that a run's numbers are from; empty if there is none."""
+    own = _of_run(captures, row)
+    own = own[own["profile"] == profile] if len(own) else own
+    return own.iloc[0].to_dict() if len(own) else {}
 
 
 def _take(topic: str, row: Row, findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:

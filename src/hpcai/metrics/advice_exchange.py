@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.metrics.link import TRANSFER
+from hpcai.metrics.quietness import DISTURBED
 from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
 
 COMMUNICATION_SMALL = 0.05
@@ -22,7 +23,9 @@ paper tells the first to do better."""
 COPIES_LARGE = 0.20
 """Share of communication in copies of the fusion buffer: the same bound as for negotiation, both are overhead."""
 ONE_GROUP = 2
-"""Batches per step when all gradients travel as one group: they, and the loss."""
+"""Batches of gradients per step up to which they travel as one group: one larger than Horovod's buffer takes two."""
+SMALL_LARGE = 0.20
+"""Share of the transfers in messages that are far smaller than those of the gradients: the same bound as for copies."""
 STRAGGLER_EXCESS = 0.4
 """How far one rank is last beyond its even share: 0 = as often as others, 1 = always; 70 % of two, 48 % of eight."""
 CHANCE_SMALL = 0.01
@@ -55,11 +58,14 @@ class Exchange:
     phases: pd.DataFrame
     link: pd.DataFrame
     """The measured allreduce of as many ranks in the same scope; empty where there is none."""
+    capture: Row
+    """Of the timeline: what others took of the machine meanwhile; empty where that is not known."""
 
     @property
     def batches(self) -> float:
-        """Batches per step."""
-        return number(self.row, "batches") / (number(self.row, "steps") or math.nan)
+        """Batches of gradients per step."""
+        others = np.nan_to_num(number(self.row, "other_batches"))
+        return float(number(self.row, "batches") - others) / (number(self.row, "steps") or math.nan)
 
     @property
     def grouped(self) -> bool:
@@ -93,16 +99,33 @@ def number(row: Row, name: str) -> float:
     return math.nan if value is None or value is pd.NA or isinstance(value, str) else float(value)
 
 
+def find_disturbance(capture: Row) -> Iterator[Finding]:
+    """Yield what comes before all other advice: that others took too much of the machine during a capture."""
+    if capture.get("quiet") != DISTURBED:
+        return
+    others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
+    yield Finding(
+        "The machine was disturbed during this capture: other processes, external profilers among them, took "
+        f"{say_share(others)} of the cores of a node, a hypervisor {say_share(steal)}. Capture again on a quiet "
+        "machine before anything is changed.",
+        f"quiet = {DISTURBED}, others_ratio = {or_not(others)}, steal_ratio = {or_not(steal)}",
+    )
+
+
 def advise_communication(exchange: Exchange) -> Iterator[Finding]:
     """Yield what the communication of one run asks for, the most important first."""
     row = exchange.row
+    disturbed = [*find_disturbance(exchange.capture)]
+    if disturbed:  # a rank that others keep from its core keeps all ranks waiting
+        yield from disturbed
+        return
     share, overlap = number(row, "communication_share_ratio"), number(row, "overlap_ratio")
     evidence = f"communication_share_ratio = {or_not(share)}, overlap_ratio = {or_not(overlap)}"
     if share < COMMUNICATION_SMALL:
         yield Finding(f"Nothing to gain: communication is {say_share(share)} of the step.", evidence)
         return
     rules: tuple[Callable[[Exchange], Iterator[Finding]], ...] = (
-        _find_straggler, _find_negotiation, _find_latency, _find_held_up, _find_copies, _find_volume,
+        _find_straggler, _find_negotiation, _find_small, _find_latency, _find_held_up, _find_copies, _find_volume,
     )  # fmt: skip
     if overlap >= HIDDEN:
         rules = (_find_straggler, _find_negotiation)  # faster transfers would not make the step shorter
@@ -161,11 +184,19 @@ def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
     if exchange.grouped:
         text = (
             f"{head}, although the gradients travel in {_say_batches(exchange.batches)} per step: the ranks wait for "
-            "each other, so even out their work and their input; larger messages would not help."
+            f"each other. {_say_others(exchange.capture)}; larger messages would not help."
         )
     else:
         text = f"{head}: fewer, larger tensors; {_say_fusion(exchange)}."
     yield Finding(text, evidence)
+
+
+def _say_others(capture: Row) -> str:
+    """Return what to look at where ranks wait for each other: the processor accounting comes first."""
+    others = number(capture, "others_ratio")
+    if math.isnan(others):
+        return "Look first at what other processes take of their cores, which was not measured, then at their own work"
+    return f"Other processes took only {say_share(others)} of the cores, so even out the ranks' work and their input"
 
 
 def _say_fusion(exchange: Exchange) -> str:
@@ -178,6 +209,24 @@ def _say_fusion(exchange: Exchange) -> str:
         tries.append(f"cycle_time_s {say_time(2 * cycle)} (twice the present one)")
     blank = "leave fusion_bytes blank, so that all gradients travel as one group"
     return f"{blank}, or try {' and '.join(tries)}" if tries else blank
+
+
+def _find_small(exchange: Exchange) -> Iterator[Finding]:
+    """Say that what travels beside most of the gradients takes its time, however small it is."""
+    count, whole, small = (number(exchange.row, name) for name in ("other_batches", "transfer_s", "other_transfer_s"))
+    share = small / (whole or math.nan)
+    if not (count > 0 and share >= SMALL_LARGE):
+        return
+    each = f"{count / number(exchange.row, 'steps'):.2g} per step"
+    cure = (
+        "each waits for all its ranks; with batchnorm_group every normalisation sends some"
+        if exchange.grouped
+        else _say_fusion(exchange)
+    )
+    yield Finding(
+        f"Messages of other sizes than most gradients, {each}, take {say_share(share)} of the transfers: {cure}.",
+        f"other_batches = {count:.0f}, other_transfer_s = {small:.3g}, transfer_s = {whole:.3g}",
+    )
 
 
 def _find_latency(exchange: Exchange) -> Iterator[Finding]:

@@ -21,6 +21,9 @@ LIBRARIES = ("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_", "MLSL_")
 ALLREDUCE = "_ALLREDUCE"
 PHASES = ("phase", "spans", "total_s", "mean_s", "median_s", "share_ratio", "excluded_spans")
 MESSAGES = ("activity", "start_s", "bytes", "tensors", "duration_s", "algorithm_bandwidth_bytes_per_s")
+CLASS_GAP = 10.0
+"""Neighbouring sizes that are more than this factor apart part the messages of a run into classes: gradients are kilo-
+to megabytes, and what else a step exchanges (losses, counts, statistics of a layer) is far smaller."""
 _MICROSECONDS = 1e6
 _NAN = math.nan
 _NOTHING = pd.Series([], index=np.array([], np.int64), dtype=np.int64)
@@ -199,10 +202,42 @@ def _message_table(activity: str, rows: Intervals, doubtful: pd.DataFrame | None
     return pd.DataFrame(dict(zip(MESSAGES, columns, strict=True)), copy=False)
 
 
-def algorithm_bandwidth(messages: pd.DataFrame) -> float:
-    """Return bytes of all messages over their time [byte/s]; NaN without a message of known size.
+def size_classes(messages: pd.DataFrame) -> NDArray[np.int64]:
+    """Return the class of size of each message, from 0 for the smallest; -1 if the size is unknown.
 
-    Total over total, not the mean of the messages' rates: scalars, such as averaged metrics, weigh as their bytes do.
+    Sorted by size, a message begins a class if it is more than `CLASS_GAP` times as large as the one before.
+
+    Parameters
+    ----------
+    messages
+        As `merge_batches` returns them.
+    """
+    sizes = messages["bytes"].to_numpy(float)
+    known = np.unique(sizes[sizes > 0])
+    firsts = known[1:][known[1:] > CLASS_GAP * known[:-1]]
+    return np.where(np.isnan(sizes), -1, np.searchsorted(firsts, sizes, side="right"))
+
+
+def main_messages(messages: pd.DataFrame) -> Flags:
+    """Return which messages carry the exchange: those of the class of sizes that moves the most bytes.
+
+    The time of a message of a few bytes is that of a round trip, or of waiting, and says nothing about a bandwidth.
+
+    Parameters
+    ----------
+    messages
+        As `merge_batches` returns them.
+    """
+    classes = size_classes(messages)
+    moved = messages["bytes"].groupby(classes).sum().drop(-1, errors="ignore")
+    none: Flags = np.zeros(len(messages), np.bool_)
+    return classes == moved.idxmax() if len(moved) else none
+
+
+def algorithm_bandwidth(messages: pd.DataFrame) -> float:
+    """Return bytes of messages over their time [byte/s]; NaN without a message of known size.
+
+    Total over total, not the mean of the messages' rates: they should be of one class of size, see `main_messages`.
 
     Parameters
     ----------

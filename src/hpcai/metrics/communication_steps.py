@@ -109,9 +109,10 @@ def communication_summary(
     least one tensor was negotiated, was transferred by an allreduce, or was negotiated or in an operation; what of a
     negotiation lies before the first step is no time of a step. The share of negotiation is that of the summed spans,
     whole ones (Table 12). The slowest rank is that of negotiations that begin within the steps. Where the steps are not
-    known they are found, and the first one, which sets everything up, is left out. The effective bandwidth is that of
-    the allreduce messages, total bytes over total time; ``step_time_s`` is the mean, of which
-    ``communication_share_ratio`` is a share.
+    known they are found, and the first one, which sets everything up, is left out. Mean size and bandwidth, total bytes
+    over total time, are those of the messages that carry the exchange (`communication.main_messages`); all others count
+    in ``other_batches`` and ``other_transfer_s``, and like them in ``batches``, ``transfer_s`` and ``bytes_per_step``.
+    ``step_time_s`` is the mean, of which ``communication_share_ratio`` is a share.
 
     Parameters
     ----------
@@ -127,23 +128,16 @@ def communication_summary(
     negotiations, operations = parts.is_negotiation(spans["activity"]), parts.is_operation(spans["activity"])
     steps = len(windows)
     exchange_s = covered_length(*_intervals(windows), *_intervals(spans[negotiations | operations]))
-    algorithm = parts.algorithm_bandwidth(messages)
     cycle_s = parts.cycle_time(cycles)
     begun = spans["start_s"] >= windows["start_s"].min() if steps else True
     slowest = slowest_rank(ready, spans[negotiations & begun], conditions.ranks, cycle_s)
-    whole_sizes = bool(len(messages)) and bool(messages["bytes"].notna().all())
     return {
         "steps": steps,
         "operations": int(operations.sum()),
-        "batches": len(messages),
-        "batch_bytes_mean": float(messages["bytes"].mean()) if len(messages) else _NAN,
-        "bytes_per_step": float(messages["bytes"].sum()) / steps if steps and whole_sizes else _NAN,
+        **_message_columns(messages, steps, conditions.ranks),
         "negotiation_s": _covered(spans[negotiations], windows),
         "negotiation_share_ratio": parts.negotiation_share(phases),
-        "transfer_s": float(messages["duration_s"].sum()) if len(messages) else _NAN,
         "exchange_per_step_s": exchange_s / steps if steps else _NAN,
-        "algorithm_bandwidth_bytes_per_s": algorithm,
-        "bus_bandwidth_bytes_per_s": parts.bus_bandwidth(algorithm, conditions.ranks),
         "overlap_ratio": parts.overlap_ratio(messages, conditions.computation),
         "step_time_s": float(windows["duration_s"].mean()) if steps else _NAN,
         "communication_share_ratio": parts.share_of(exchange_s, float(windows["duration_s"].sum())),
@@ -153,6 +147,24 @@ def communication_summary(
         "cycle_time_s": cycle_s,
         "coverage_ratio": conditions.coverage_ratio,
         "reasons": "; ".join(conditions.reasons),
+    }
+
+
+def _message_columns(messages: pd.DataFrame, steps: int, ranks: int) -> dict[str, object]:
+    """Return what the messages of some steps amount to, those that carry the exchange apart from the others."""
+    carries = parts.main_messages(messages)
+    main, others = messages[carries], messages[~carries & messages["bytes"].notna()]
+    algorithm = parts.algorithm_bandwidth(main)
+    whole_sizes = bool(len(messages)) and bool(messages["bytes"].notna().all())
+    return {
+        "batches": len(messages),
+        "batch_bytes_mean": float(main["bytes"].mean()) if len(main) else _NAN,
+        "other_batches": len(others),
+        "bytes_per_step": float(messages["bytes"].sum()) / steps if steps and whole_sizes else _NAN,
+        "transfer_s": float(messages["duration_s"].sum()) if len(messages) else _NAN,
+        "other_transfer_s": float(others["duration_s"].sum()) if len(messages) else _NAN,
+        "algorithm_bandwidth_bytes_per_s": algorithm,
+        "bus_bandwidth_bytes_per_s": parts.bus_bandwidth(algorithm, ranks),
     }
 
 

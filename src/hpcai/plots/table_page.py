@@ -102,7 +102,8 @@ CHARACTERISATION_COLUMNS = {
     "communication": (
         *POINT_COLUMNS, "step_time_s", "exchange_per_step_s", "communication_share_ratio", "overlap_ratio",
         "negotiation_s", "negotiation_share_ratio", "transfer_s", "algorithm_bandwidth_bytes_per_s",
-        "bus_bandwidth_bytes_per_s", "bytes_per_step", "batch_bytes_mean", "batches", "operations", "steps",
+        "bus_bandwidth_bytes_per_s", "bytes_per_step", "batch_bytes_mean", "batches", "other_batches",
+        "other_transfer_s", "operations", "steps",
         "slowest_rank", "slowest_rank_last_ratio", "slowest_rank_negotiations", "cycle_time_s", "coverage_ratio",
         "reasons", "source", "overlap_source",
     ),

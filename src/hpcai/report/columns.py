@@ -159,6 +159,7 @@ PHASES = plain(
 COMMUNICATION = (
     *plain(POINT, "communication_share_ratio", "step_time_s", "exchange_per_step_s", "overlap_ratio"),
     *plain("negotiation_share_ratio", "bytes_per_step", "batch_bytes_mean", "batches", "bus_bandwidth_bytes_per_s"),
+    *plain("transfer_s", "other_batches", "other_transfer_s"),
     *plain("slowest_rank", "slowest_rank_last_ratio", "steps", "coverage_ratio", "reasons", "source"),
 )  # fmt: skip
 LINK_FITS = plain(

@@ -88,9 +88,9 @@ def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
 
 
 def mean_of_gradients(
-    gradients: Sequence[tf.Tensor], loss: tf.Tensor, compression: Compression, *, grouped: bool
+    gradients: Sequence[tf.Tensor], numbers: tf.Tensor, compression: Compression, *, grouped: bool
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return the gradients and the loss averaged over all ranks; used inside the compiled step.
+    """Return the gradients, and numbers such as the loss, averaged over all ranks; used inside the compiled step.
 
     A single rank has nothing to exchange (as in Horovod's own DistributedGradientTape).
 
@@ -98,25 +98,63 @@ def mean_of_gradients(
     ----------
     gradients
         This rank's gradients; each rank's batch has the same number of samples.
-    loss
-        This rank's loss, a float32 scalar. Every rank sees the same mean, and so takes the same decisions.
+    numbers : (k,)
+        This rank's loss and what else is averaged with it, float32. Every rank sees the same means, and so takes the
+        same decisions.
     compression
-        ``fp16``: gradients travel in half precision; the loss never does, because it may exceed that range.
+        ``fp16``: gradients travel in half precision; the numbers keep all their bits, because they may exceed that
+        range.
     grouped
-        All at once and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
+        All in one message and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
     """
     if hvd.size() == 1:
-        return list(gradients), loss
-    sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
+        return list(gradients), numbers
     if grouped and compression == "none":
-        *means, mean_loss = hvd.grouped_allreduce([*sent, loss], op=hvd.Average, name="gradients")
-        return means, mean_loss
+        *means, mean_numbers = hvd.grouped_allreduce([*gradients, numbers], op=hvd.Average, name="gradients")
+        return means, mean_numbers
+    sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
     if grouped:
-        means = hvd.grouped_allreduce(sent, op=hvd.Average, name="gradients")
-    else:
-        means = [hvd.allreduce(one, op=hvd.Average, name=f"gradient.{number}") for number, one in enumerate(sent)]
-    mean_loss = hvd.allreduce(loss, op=hvd.Average, name="loss")
-    return [tf.cast(mean, gradient.dtype) for mean, gradient in zip(means, gradients, strict=True)], mean_loss
+        # A message has one type (Horovod fuses no others), and a second one costs a round trip.
+        own = in_own_slot(numbers, hvd.rank(), hvd.size())
+        # No mean: the division would round the slots.
+        *sums, slots = hvd.grouped_allreduce([*sent, own], op=hvd.Sum, name="gradients")
+        return [total / hvd.size() for total in _like(gradients, sums)], mean_of_slots(slots)
+    means = [hvd.allreduce(one, op=hvd.Average, name=f"gradient.{number}") for number, one in enumerate(sent)]
+    return _like(gradients, means), hvd.allreduce(numbers, op=hvd.Average, name="numbers")
+
+
+def _like(gradients: Sequence[tf.Tensor], exchanged: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Return what was exchanged in the precision of the gradients."""
+    return [tf.cast(one, gradient.dtype) for one, gradient in zip(exchanged, gradients, strict=True)]
+
+
+def in_own_slot(numbers: tf.Tensor, rank: int, size: int) -> tf.Tensor:
+    """Return what a rank adds to a sum in half precision that tells the numbers of all ranks to the last bit.
+
+    Each rank has a slot of its own, to which the others add zeros. There the bytes of its numbers travel, of which
+    each, 0 to 255, is exact in half precision: 8 bytes for each rank and number.
+
+    Parameters
+    ----------
+    numbers : (k,)
+        float32, whatever their values.
+    rank, size
+        Place of this rank among all.
+
+    Returns
+    -------
+    (size, k, 4)
+        float16.
+    """
+    digits = tf.cast(tf.bitcast(numbers, tf.uint8), tf.float16)
+    return tf.pad(digits[tf.newaxis], [[rank, size - rank - 1], [0, 0], [0, 0]])
+
+
+def mean_of_slots(slots: tf.Tensor) -> tf.Tensor:
+    """Return the mean numbers (k,) over all ranks from the sum of what each gave by `in_own_slot`."""
+    numbers = tf.bitcast(tf.cast(slots, tf.uint8), tf.float32)
+    # In double precision: the order in which a processor adds makes no difference between ranks.
+    return tf.cast(tf.reduce_mean(tf.cast(numbers, tf.float64), axis=0), tf.float32)
 
 
 def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
@@ -132,21 +170,6 @@ def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
     if hvd.size() == 1 or not _group:
         return values
     return hvd.allreduce(values, op=hvd.Average, name=f"group.{name}", process_set=_group[0])
-
-
-def mean_over_ranks(value: tf.Tensor, name: str) -> tf.Tensor:
-    """Return the mean of a number over all ranks; used inside the compiled step, no gradient flows through it.
-
-    Parameters
-    ----------
-    value
-        This rank's number, a scalar.
-    name
-        Name of the exchange, unique among those of a step.
-    """
-    if not hvd.is_initialized() or hvd.size() == 1:
-        return value
-    return tf.stop_gradient(hvd.allreduce(value, op=hvd.Average, name=name))
 
 
 def average_variables(variables: Sequence[tf.Variable]) -> None:

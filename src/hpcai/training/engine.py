@@ -86,9 +86,10 @@ class Engine:
         return optimizer
 
     def _zeros(self) -> list[tf.Variable]:
-        """Return sums over micro-batches: of each gradient, and of the loss."""
+        """Return sums over micro-batches: of each gradient, and of the numbers of `_gradients`."""
         shapes = [variable.shape for variable in self.model.trainable_variables]
-        return [tf.Variable(tf.zeros(shape), trainable=False) for shape in (*shapes, ())]
+        numbers = (2 if self._workload.weighted else 1,)
+        return [tf.Variable(tf.zeros(shape), trainable=False) for shape in (*shapes, numbers)]
 
     @property
     def parameters(self) -> int:
@@ -112,31 +113,38 @@ class Engine:
         return self._evaluate_compiled(batch[:-1], batch[-1])
 
     def _gradients(self, batch: Batch) -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Return this rank's gradients of one micro-batch, scaled if the optimizer scales the loss, and its loss."""
+        """Return this rank's gradients of one micro-batch, scaled if the optimizer scales the loss, and its numbers.
+
+        These are its loss and, if the workload has weights, its weight.
+        """
         seed = tf.random.experimental.stateless_fold_in(self._seed, self._micro_step)
         self._micro_step.assign_add(1)
         variables = [variable.value for variable in self.model.trainable_variables]
         with tf.GradientTape() as tape:
             loss = self._workload.loss(self.model, batch, seed)
             scaled = self.optimizer.scale_loss(loss) if self._point.precision == "fp16" else loss
-        return tape.gradient(scaled, variables), loss
+        numbers = [loss, self._workload.weight(batch)] if self._workload.weighted else [loss]
+        return tape.gradient(scaled, variables), tf.stack(numbers)
 
     def _accumulate(self, batch: Batch) -> None:
-        gradients, loss = self._gradients(batch)
-        for total, part in zip(self._sums, (*gradients, loss), strict=True):
+        gradients, numbers = self._gradients(batch)
+        for total, part in zip(self._sums, (*gradients, numbers), strict=True):
             total.assign_add(part / self._point.accumulation)
 
     def _train(self, batch: Batch) -> tf.Tensor:
-        gradients, loss = self._gradients(batch)
+        gradients, numbers = self._gradients(batch)
         if self._sums:
-            parts = zip(self._sums, (*gradients, loss), strict=True)
-            *gradients, loss = [total + part / self._point.accumulation for total, part in parts]
+            parts = zip(self._sums, (*gradients, numbers), strict=True)
+            *gradients, numbers = [total + part / self._point.accumulation for total, part in parts]
             for total in self._sums:
                 total.assign(tf.zeros_like(total))
         grouped = self._point.fusion_bytes is None
-        means, mean_loss = collective.mean_of_gradients(gradients, loss, self._point.compression, grouped=grouped)
+        means, numbers = collective.mean_of_gradients(gradients, numbers, self._point.compression, grouped=grouped)
+        if self._workload.weighted:
+            weight = tf.where(numbers[1] > 0, numbers[1], 1.0)  # none: warming up on zeros
+            means, numbers = [mean / weight for mean in means], numbers / weight
         self.optimizer.apply(means, self.model.trainable_variables)
-        return mean_loss
+        return numbers[0]
 
     def _evaluate(self, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         return self._workload.evaluate(self.model, batch, weights)

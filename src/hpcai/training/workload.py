@@ -50,6 +50,8 @@ class Workload(ABC, Generic[Settings]):
         Numbers about the training data from the manifest, by name; see `hpcai.data.module.DataModule.statistics`.
     """
 
+    weighted: ClassVar[bool] = False
+    """Whether a step's loss is the sum of the micro-batches' losses over the sum of their `weight`; else their mean."""
     moving_statistics: ClassVar[Literal["first", "mean"]] = "first"
     """Whose moving statistics an evaluation uses: rank 0's, or the mean over the ranks."""
     mlperf_name: ClassVar[str]
@@ -116,9 +118,18 @@ class Workload(ABC, Generic[Settings]):
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:
         """Return the loss to minimise over one micro-batch, a float32 scalar: a mean, so that ranks can be averaged.
 
-        Runs inside the compiled step, under the gradient tape. ``seed``, shape (2,) int32, is another for each step
-        and rank, for random choices by ``tf.random.stateless_*``.
+        A `weighted` workload returns that mean times the `weight`. Runs inside the compiled step, under the gradient
+        tape. ``seed``, shape (2,) int32, is another for each step and rank, for random choices by
+        ``tf.random.stateless_*``.
         """
+
+    def weight(self, batch: Batch) -> tf.Tensor:  # noqa: ARG002
+        """Return what a micro-batch of a `weighted` workload counts for, a float32 scalar that is not negative.
+
+        Losses and weights are summed over the micro-batches of all ranks, and gradients with them in the same
+        exchange. They should be near 1: gradients in half precision have little range.
+        """
+        return tf.ones(())
 
     @abstractmethod
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:

@@ -14,13 +14,13 @@ from hpcai.metrics.advice import advise
 from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
 
 NONE = pd.DataFrame()
+NAMES = ("communication", "phases", "kernels", "io", "links", "ceilings", "captures")
 QUIET: dict[str, Any] = {"communication_share_ratio": 0.15, "steps": 10, "batches": 100, "operations": 1000}
 
 
 def sentences(**tables: pd.DataFrame) -> list[str]:
     """Return what is said about these tables; the others are empty."""
-    names = ("communication", "phases", "kernels", "io", "links", "ceilings")
-    return advise(*(tables.get(name, NONE) for name in names))["sentence"].tolist()
+    return advise({name: tables.get(name, NONE) for name in NAMES})["sentence"].tolist()
 
 
 def communication(ranks: int = 2, **values: Any) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def io(**values: Any) -> pd.DataFrame:
 
 def test_columns_and_evidence() -> None:
     tables = make_tables(3)
-    advice = advise(*(tables[name] for name in ("communication", "phases", "kernels", "io", "links", "ceilings")))
+    advice = advise(tables)
     assert tuple(advice.columns) == ADVICE_COLUMNS
     assert set(advice["topic"]) == {"communication", "io", "kernels"}
     assert advice.groupby(["topic", "benchmark", "variant", "scale"]).size().max() <= 2
@@ -50,8 +50,8 @@ def test_columns_and_evidence() -> None:
 
 def test_nothing_measured_gives_no_advice() -> None:
     assert sentences() == []
-    empty = {name: pd.DataFrame(columns=list(columns)) for name, columns in COLUMNS.items() if name != "captures"}
-    assert sentences(**{name: empty[name] for name in ("communication", "phases", "kernels", "io", "links")}) == []
+    empty = {name: pd.DataFrame(columns=list(columns)) for name, columns in COLUMNS.items()}
+    assert sentences(**{name: empty[name] for name in NAMES if name != "ceilings"}) == []
     blank = {name: make_rows(name) for name in ("communication", "phases", "io")}
     assert sentences(**blank, kernels=make_rows("kernels", category="other")) == []
 
@@ -83,6 +83,52 @@ def test_one_group_waits_for_ranks_and_not_for_messages() -> None:
     (words,) = sentences(communication=communication(negotiation_share_ratio=0.5, batches=20))
     assert "the ranks wait for each other" in words
     assert "fusion_bytes" not in words
+
+
+def capture(profile: str, **values: Any) -> pd.DataFrame:
+    return make_rows("captures", profile=profile, status="measured", **values)
+
+
+DISTURBED: dict[str, Any] = {"quiet": "disturbed", "others_ratio": 0.31, "steal_ratio": 0.02}
+
+
+def test_a_disturbed_machine_comes_before_the_runs_own_work_and_input() -> None:
+    table = communication(negotiation_share_ratio=0.5, batches=20, slowest_rank=1, slowest_rank_last_ratio=1.0)
+    table["slowest_rank_negotiations"] = 100
+    (words,) = sentences(communication=table, captures=capture("timeline", **DISTURBED))
+    assert "disturbed" in words
+    assert "31 %" in words
+    assert "input" not in words
+    assert "straggler" not in words
+    # Another profile of the same point is another run.
+    assert len(sentences(communication=table, captures=capture("kernels", **DISTURBED))) == 2
+
+
+def test_negotiation_on_a_quiet_machine_is_a_matter_of_the_run() -> None:
+    table = communication(negotiation_share_ratio=0.5, batches=20)
+    quiet = {"quiet": "quiet", "others_ratio": 0.012, "steal_ratio": 0.0}
+    (words,) = sentences(communication=table, captures=capture("timeline", **quiet))
+    assert "took only 1 % of the cores, so even out the ranks' work and their input" in words
+    (words,) = sentences(communication=table, captures=capture("timeline", quiet="not measured"))
+    assert "not measured" in words
+    assert "input" not in words
+
+
+def test_input_and_kernels_of_a_disturbed_capture_begin_with_it() -> None:
+    words = sentences(io=io(io_epoch_s=13.0, epoch_s=10.0), captures=capture("io", **DISTURBED))
+    assert ["disturbed" in one for one in words] == [True, False]
+    words = sentences(kernels=kernels({"convolution": 0.7, "other": 0.3}), captures=capture("kernels", **DISTURBED))
+    assert ["disturbed" in one for one in words] == [True, False]
+
+
+def test_small_messages_beside_the_gradients_are_told_apart() -> None:
+    small: dict[str, Any] = {"batches": 20, "other_batches": 10, "transfer_s": 1.0, "bytes_per_step": 3e7}
+    (words,) = sentences(communication=communication(**small, other_transfer_s=0.8))
+    assert "1 per step, take 80 % of the transfers" in words
+    assert "batchnorm_group" in words
+    assert sentences(communication=communication(**small, other_transfer_s=0.1)) == []
+    (words,) = sentences(communication=communication(**{**small, "batches": 100}, other_transfer_s=0.8))
+    assert "fusion_bytes" in words
 
 
 @pytest.mark.parametrize(

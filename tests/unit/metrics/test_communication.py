@@ -14,10 +14,12 @@ from hpcai.metrics.communication import (
     algorithm_bandwidth,
     bus_bandwidth,
     cycle_time,
+    main_messages,
     merge_batches,
     negotiation_share,
     overlap_ratio,
     phase_table,
+    size_classes,
 )
 from hpcai.metrics.communication_steps import communication_summary, find_steps, spans_of_steps, step_lanes
 from hpcai.parsers.horovod.timeline import read_timeline_tables
@@ -229,6 +231,64 @@ def test_summary_of_known_steps():
     assert row["negotiation_share_ratio"] == pytest.approx(0.5)
     assert row["bus_bandwidth_bytes_per_s"] == pytest.approx(1000 / 53e-6 * 1.5)
     assert row["reasons"] == "cut"
+
+
+def step_with_a_loss(count=3, step_us=20_000):
+    """Gradients of 261 kB in 1.2 ms, and a loss of 4 bytes that travels alone and waits for 6.25 ms."""
+    rows = []
+    for at in range(0, count * step_us, step_us):
+        for tensor, start, duration, size in (("gradients", 1000, 1203, 261_000.0), ("loss", 3000, 6254, 4.0)):
+            rows += [
+                (tensor, "NEGOTIATE_ALLREDUCE", at + start - 500, 400, np.nan),
+                (tensor, "ALLREDUCE", at + start, duration, size),
+                (tensor, "GLOO_ALLREDUCE", at + start, duration, size),
+            ]
+    return table(rows)
+
+
+def test_a_loss_of_4_bytes_does_not_dilute_the_bandwidth_of_the_gradients():
+    found = step_with_a_loss()
+    known = pd.DataFrame({"start_s": np.arange(3) * 0.02, "duration_s": 0.02})
+    row = communication_summary(found, no_ready(), no_cycles(), Conditions(2, windows=known))
+    assert algorithm_bandwidth(merge_batches(found)) == pytest.approx(0.035e9, rel=1e-2)  # all over all
+    assert row["algorithm_bandwidth_bytes_per_s"] == pytest.approx(0.217e9, rel=1e-3)
+    assert row["bus_bandwidth_bytes_per_s"] == row["algorithm_bandwidth_bytes_per_s"]
+    assert row["batch_bytes_mean"] == 261_000
+    assert (row["batches"], row["other_batches"]) == (6, 3)
+    assert row["other_transfer_s"] == pytest.approx(3 * 6.254e-3)
+    assert row["transfer_s"] == pytest.approx(3 * (6.254e-3 + 1.203e-3))
+    assert row["bytes_per_step"] == 261_004
+
+
+def sized(*sizes):
+    return pd.DataFrame({"bytes": np.array(sizes, float), "duration_s": 1e-3})
+
+
+@pytest.mark.parametrize(
+    ("sizes", "classes", "main"),
+    [
+        ([], [], []),
+        ([4.0], [0], [True]),
+        ([np.nan], [-1], [False]),
+        ([0.0, 0.0], [0, 0], [True, True]),
+        ([100.0, 4.0, 1000.0, np.nan], [1, 0, 1, -1], [True, False, True, False]),
+        ([1e6, 2e6, 1.9e7, 4.0, 512.0], [2, 2, 2, 0, 1], [True, True, True, False, False]),
+        # Many of one size may carry more than a single large one.
+        ([*[1000.0] * 50, 20_000.0], [*[0] * 50, 1], [*[True] * 50, False]),
+    ],
+)
+def test_messages_are_told_apart_by_size(sizes, classes, main):
+    assert size_classes(sized(*sizes)).tolist() == classes
+    assert main_messages(sized(*sizes)).tolist() == main
+
+
+@given(st.lists(st.integers(1, 10**9), min_size=1, max_size=30))
+def test_no_message_of_a_class_is_near_another_class(sizes):
+    classes = size_classes(sized(*sizes))
+    order = np.argsort(sizes, kind="stable")
+    ordered, members = np.array(sizes, float)[order], classes[order]
+    apart = ordered[1:] > communication.CLASS_GAP * ordered[:-1]
+    np.testing.assert_array_equal(np.diff(members), apart.astype(int))
 
 
 def test_steps_are_found_by_repeated_names():

@@ -65,6 +65,19 @@ class Line(Workload[Any]):
     factor = 1.0
 
 
+class Weighted(Line):
+    """Micro-batches count by the sum of their targets, which here are numbers of parts."""
+
+    weighted: ClassVar[bool] = True
+
+    def weight(self, batch: tuple[tf.Tensor, ...]) -> tf.Tensor:
+        return tf.reduce_sum(batch[1])
+
+    def loss(self, model: keras.Model, batch: tuple[tf.Tensor, ...], seed: tf.Tensor) -> tf.Tensor:
+        nothing = 0.0 * tf.reduce_sum(model(batch[0], training=True))
+        return self.weight(batch) * (tf.reduce_sum(model.layers[-2].kernel.value) + nothing)
+
+
 def engine_of(workload: type[Workload[Any]] = Line, **point: object) -> Engine:
     return Engine(workload(make_plan(point={"global_batch": 4, **point})), SEEDS)
 
@@ -91,6 +104,20 @@ def test_micro_batches_make_the_step_of_the_whole_batch(single_rank: None) -> No
         assert float(one) == pytest.approx(float(two), rel=1e-5)
     for first, second in zip(whole.model.weights, parts.model.weights, strict=True):
         np.testing.assert_allclose(first.numpy(), second.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_step_is_normalised_by_the_weights_of_all_its_micro_batches(single_rank: None) -> None:
+    engine = engine_of(Weighted, accumulation=2)
+    engine.warm_up()
+    kernel = next(weight for weight in engine.model.trainable_weights if weight.name == "kernel")
+    engine.set_learning_rate(0.5)
+    inputs = random_batch()[0]
+    batches = [(inputs[:2], tf.constant([1.0, 2.0])), (inputs[2:], tf.constant([0.0, 5.0]))]
+    assert float(engine.train(batches)) == pytest.approx(2.0)  # the sum of two ones, whatever the weights
+    np.testing.assert_allclose(kernel.numpy(), 1 - 0.5, rtol=1e-6)  # the gradient is one as well
+    none = [(inputs[:2], tf.zeros(2)), (inputs[2:], tf.zeros(2))]
+    assert float(engine.train(none)) == 0
+    np.testing.assert_allclose(kernel.numpy(), 1 - 0.5, rtol=1e-6)
 
 
 def test_warm_up_with_micro_batches_leaves_no_trace(single_rank: None) -> None:

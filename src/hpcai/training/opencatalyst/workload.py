@@ -1,5 +1,6 @@
 """OpenCatalyst: DimeNet++ predicts the forces on the atoms of catalysts (MLPerf HPC reference, open_catalyst/)."""
 
+import math
 from typing import Any, ClassVar
 
 import keras
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 
 from hpcai.config.opencatalyst import OpenCatalystBenchmark
 from hpcai.errors import DatasetError
-from hpcai.training import collective
 from hpcai.training.opencatalyst.graphs import Graphs, Room, join_graphs, parse_graph
 from hpcai.training.opencatalyst.model import DimeNetPlusPlus
 from hpcai.training.opencatalyst.optimizer import TorchAdamW
@@ -27,6 +27,7 @@ EPSILON = 1e-8
 class OpenCatalyst(Workload[OpenCatalystBenchmark]):
     """DimeNet++ at the size that its benchmark file says."""
 
+    weighted: ClassVar[bool] = True
     mlperf_name: ClassVar[str] = "oc20"
     quality_metric: ClassVar[str] = "force_mean_absolute_error"
     quality_unit: ClassVar[str] = "eV/Å"
@@ -92,18 +93,25 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         return float(recipe.base_learning_rate * recipe.decay_factor**reached)
 
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
-        """Return the coefficient x sum of |errors| of the free atoms' force components / number of free atoms.
+        """Return the coefficient x sum of |errors| of the free atoms' force components x what an atom counts for.
 
-        The number is the mean one of the ranks, as in the reference, so that the mean of the ranks' losses is the sum
-        over all their atoms divided by all of these (ocpmodels/trainers/mlperf_forces_trainer.py). With several
-        micro-batches in a step each is normalised for itself. The reference's term for the energy has the
-        coefficient 0 and is left out.
+        Summed and divided by the sum of the weights it is the loss per free atom of the whole global batch, as in the
+        reference, which sums the atoms over its ranks (ocpmodels/trainers/mlperf_forces_trainer.py). The reference's
+        term for the energy has the coefficient 0 and is left out.
         """
         graphs = Graphs(*batch)
         forces = model.forces(graphs.positions, graphs.structure)
         errors = tf.reduce_sum(tf.abs(forces - graphs.forces / self.force_unit), axis=1)
-        free = collective.mean_over_ranks(tf.reduce_sum(graphs.free), "free_atoms")
-        return self.benchmark.recipe.force_coefficient * tf.reduce_sum(errors * graphs.free) / tf.maximum(free, 1)
+        return self.benchmark.recipe.force_coefficient * self._atom * tf.reduce_sum(errors * graphs.free)
+
+    def weight(self, batch: Batch) -> tf.Tensor:
+        """Return the number of free atoms x what each counts for."""
+        return self._atom * tf.reduce_sum(Graphs(*batch).free)
+
+    @property
+    def _atom(self) -> float:
+        """What an atom counts for: about 1 / room for atoms, but a power of two, with which nothing is rounded."""
+        return 2.0 ** -round(math.log2(self._room(self.plan.micro_batch).atoms))
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         """Return one row: samples, sum of |errors| over the components of all free atoms (eV/A), their number."""

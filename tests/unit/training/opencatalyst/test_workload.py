@@ -31,6 +31,13 @@ class Still:
         return tf.fill(tf.shape(positions), self.value)
 
 
+class Descent(OpenCatalyst):
+    """Takes steps that are the gradients."""
+
+    def build_optimizer(self) -> keras.optimizers.Optimizer:
+        return keras.optimizers.SGD(0.0)
+
+
 def batches_of(workload: OpenCatalyst, *graphs: Graph) -> list[tuple[tuple[tf.Tensor, ...], tf.Tensor]]:
     records = tf.data.Dataset.from_tensor_slices([graph.example() for graph in graphs])
     parsed = records.map(lambda record: workload.parse(record, None))
@@ -47,7 +54,9 @@ def test_loss_is_the_sum_over_components_per_free_atom_in_units_of_the_deviation
     ((batch, _),) = batches_of(workload, *graphs)
     errors = np.abs(0.25 - free_forces(*graphs) / 0.5)
     expected = 50 * errors.sum() / (3 + 4)
-    assert float(workload.loss(Still(0.25), batch, NO_SEED)) == pytest.approx(expected, rel=1e-5)
+    weight = float(workload.weight(batch))
+    assert float(workload.loss(Still(0.25), batch, NO_SEED)) / weight == pytest.approx(expected, rel=1e-5)
+    assert 0.25 < weight <= 1  # gradients and their sums stay in the range of half precision
 
 
 def test_quality_of_uneven_batches_is_the_plain_mean_over_free_components() -> None:
@@ -166,6 +175,30 @@ def test_steps_of_the_engine_lower_the_loss_and_warm_up_leaves_no_trace(single_r
     rows = engine.evaluate((*batch, weights)).numpy()
     # The loss sums three components, the quality is their mean.
     assert workload.quality(rows) == pytest.approx(losses[-1] / 150, rel=0.3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_micro_batches_count_by_their_atoms(single_rank: None, precision: str) -> None:
+    """A step of graphs one by one is the step of both at once, though they have 3 and 1 free atoms."""
+    found = []
+    for count in (1, 2):
+        workload = Descent(make_plan(point={"accumulation": count, "precision": precision}))
+        engine = Engine(workload, SEEDS)
+        engine.warm_up()
+        engine.set_learning_rate(1.0)
+        before = [one.numpy() for one in engine.model.weights]
+        batches, gradients = [batch for batch, _ in batches_of(workload, make_graph(4), make_graph(2))], [np.zeros(1)]
+        for _ in range(20):  # a loss scale that was too large leaves steps out
+            if any(one.any() for one in gradients):
+                break
+            loss = float(engine.train(batches))
+            gradients = [old - one.numpy() for old, one in zip(before, engine.model.weights, strict=True)]
+        found.append((loss, gradients))
+    tolerance = 1e-4 if precision == "fp32" else 0.1
+    assert found[0][0] == pytest.approx(found[1][0], rel=tolerance)
+    assert any(one.any() for one in found[0][1])
+    for one, other in zip(found[0][1], found[1][1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.abs(one).max() + 1e-6)
 
 
 @pytest.mark.slow

@@ -1,0 +1,48 @@
+"""Numbers that travel in half precision to the last bit."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hpcai.training.collective import in_own_slot, mean_of_slots
+
+NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
+FLUSHED = float(np.finfo(np.float32).tiny)
+"""TensorFlow rounds what is smaller to 0."""
+
+
+def exchanged(ranks: np.ndarray) -> Any:
+    """Return the mean over ranks (n, k), of which each gives its slots to a sum in half precision."""
+    parts = [in_own_slot(tf.constant(own), rank, len(ranks)) for rank, own in enumerate(ranks)]
+    assert {part.dtype for part in parts} == {tf.float16}
+    return mean_of_slots(tf.add_n(parts)).numpy()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 5).flatmap(lambda count: st.lists(st.tuples(NUMBERS, NUMBERS), min_size=count, max_size=count)))
+def test_every_finite_number_arrives_exactly(rows: list[tuple[float, float]]) -> None:
+    ranks = np.array(rows, np.float32)
+    expected = ranks.astype(np.float64).mean(axis=0).astype(np.float32)
+    np.testing.assert_allclose(exchanged(ranks), expected, rtol=0, atol=FLUSHED)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "expected"),
+    [
+        ([[3.4e38], [3.4e38]], 3.4e38),
+        ([[2e-38], [2e-38]], 2e-38),
+        ([[-7.0], [np.inf]], np.inf),
+        ([[1.0], [np.nan]], np.nan),
+    ],
+)
+def test_a_loss_beyond_half_precision_keeps_its_value(ranks: list[list[float]], expected: float) -> None:
+    np.testing.assert_array_equal(exchanged(np.array(ranks, np.float32)), np.float32(expected))
+
+
+def test_more_ranks_than_half_precision_counts_are_told_apart() -> None:
+    ranks = np.random.default_rng(5).normal(size=(3000, 1)).astype(np.float32)
+    assert exchanged(ranks) == ranks.astype(np.float64).mean().astype(np.float32)
