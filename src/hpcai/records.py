@@ -19,6 +19,7 @@ from hpcai.errors import ParseError, RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
 from hpcai.sealed import Unsealed, seal, unseal
+from hpcai.stalls import Stalls
 
 RECORD = "record.json"
 RAW = "raw"
@@ -105,6 +106,10 @@ class TrainingReport(_Part):
     import_s: float = Field(ge=0, description="Start of the interpreter's main module to init_start.")
     started_monotonic_s: float = Field(description="Monotonic clock at the start of rank 0's main module.")
     run_s: float = Field(ge=0, description="run_start to run_stop.")
+    longest_gap_s: float | None = Field(
+        default=None, ge=0, description="Longest time between two signs of life of rank 0 from run_start to run_stop."
+    )
+    stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
     staging: StagingRecord
     epochs: tuple[EpochRecord, ...]
 
@@ -225,6 +230,11 @@ class RunRecord(_Part):
     def is_disturbed(self) -> bool:
         """Whether others took more of a node than the study's limit while the run was timed."""
         return is_disturbed(self.disturbance, self.plan.limits.disturbance)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the times hold a pause: a step or an evaluation far longer than those beside it."""
+        return bool(self.training and self.training.stalls and self.training.stalls.count)
 
     @property
     def time_to_train_s(self) -> float | None:
