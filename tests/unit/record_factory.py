@@ -26,6 +26,7 @@ from hpcai.records import (
     write_json,
 )
 from hpcai.rules.judge import judge
+from hpcai.stalls import Stalls
 
 TRAIN_SAMPLES = 256
 EPOCHS = 12
@@ -227,6 +228,8 @@ def make_training(plan: RunPlan, outcome: Any, epochs: tuple[EpochRecord, ...]) 
         import_s=5.0,
         started_monotonic_s=100.0,
         run_s=inside + staging.staging_s + 0.5,
+        longest_gap_s=0.25,
+        stalls=Stalls(count=0),
         staging=staging,
         epochs=epochs,
     )

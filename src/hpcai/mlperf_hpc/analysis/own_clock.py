@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from hpcai.mlperf_hpc.analysis.run_quantities import quantities_of
 from hpcai.mlperf_hpc.analysis.weak_pruning import time_to_train_all
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
-from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair
+from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Span
 from hpcai.records import FINISHED, RunRecord, TrainingReport
 from hpcai.weak_records import WeakGroup
 
@@ -46,9 +47,9 @@ class _Part(NamedTuple):
 def timed_by_record(run: LoggedRun, record: RunRecord) -> LoggedRun:
     """Return a run of a log; without its times if one of them is not that of its record.
 
-    Compared are the whole run, initialisation, staging, each epoch and each evaluation, that is all that tables of
-    rounds compute times from. A part may differ by `ALLOWED_S` and `ALLOWED_RATIO`, and by what the run spent beside
-    its parts: a line of the log that a file system holds up is such time.
+    Compared are the whole run, initialisation, staging, each epoch, each evaluation and what is left, that is all that
+    tables of rounds compute times from. A part may differ by `ALLOWED_S` and `ALLOWED_RATIO`, and by what the run spent
+    beside its parts: a line of the log that a file system holds up is such time.
     """
     differing = [part for part in _parts(run, record) if part.differs]
     if not differing:
@@ -81,22 +82,31 @@ def judge_clock(verdict: LogVerdict, run: LoggedRun) -> LogVerdict:
 
 
 def _parts(run: LoggedRun, record: RunRecord) -> Iterator[_Part]:
-    training, epochs = record.training, record.epochs
-    beside_s = 0.0
+    training, beside_s = record.training, 0.0
     if training is not None:
+        beside_s = _beside_s(record, training)
         if record.outcome in FINISHED or run.run is not None:
-            yield _Part("run_start to run_stop", math.nan if run.run is None else run.run.duration_s, training.run_s)
+            yield _Part("run_start to run_stop", _duration_s(run.run), training.run_s)
+            # Parts that a step shifted against each other cover less; what one of them holds besides, others cannot.
+            covered_s = max(quantities_of(run).extra_s, beside_s)
+            yield _Part("time beside epochs, evaluations and staging", covered_s, beside_s)
         if run.init_s is not None:
             yield _Part("init_start to init_stop", run.init_s, training.init_s)
-        beside_s = _beside_s(record, training)
         if run.staging is not None:
             slack_s = beside_s if training.staging.on_clock else _around_s(record, training)
             yield _Part("staging", run.staging.duration_s, training.staging.staging_s, slack_s)
-    for span, epoch in zip(run.epochs, epochs, strict=False):  # a run that broke down may have logged one more
-        yield _Part(f"epoch {epoch.epoch}", span.duration_s, epoch.train_s + (epoch.evaluation_s or 0.0), beside_s)
-    evaluated = [epoch for epoch in epochs if epoch.evaluation_s is not None]
-    for span, epoch in zip(run.evaluations, evaluated, strict=False):
-        yield _Part(f"evaluation of epoch {epoch.epoch}", span.duration_s, epoch.evaluation_s or 0.0)
+    logged = {span.epoch: span for span in run.epochs}
+    evaluations = {span.epoch: span for span in run.evaluations}
+    for epoch in record.epochs:
+        measured_s = epoch.train_s + (epoch.evaluation_s or 0.0)
+        yield _Part(f"epoch {epoch.epoch}", _duration_s(logged.get(epoch.epoch)), measured_s, beside_s)
+        if epoch.evaluation_s is not None:
+            evaluated_s = _duration_s(evaluations.get(epoch.epoch))
+            yield _Part(f"evaluation of epoch {epoch.epoch}", evaluated_s, epoch.evaluation_s)
+
+
+def _duration_s(span: Span | None) -> float:
+    return math.nan if span is None else span.duration_s
 
 
 def _beside_s(record: RunRecord, training: TrainingReport) -> float:
