@@ -1,8 +1,9 @@
 """A rank without TensorFlow and Horovod: it obeys its plan, stages and writes what a rank writes, and learns nothing.
 
-An epoch takes `EPOCH_S` and no evaluation. The ranks wait for each other after each, as ranks that exchange gradients do: what one of
-them suffers, all suffer. The error after epoch n is 1/n; at an absurd learning rate the loss is no number. A rank keeps
-one MiB for each of the model's `base_filters`. Variants named `real...` are trained for real.
+An epoch takes `EPOCH_S`, its evaluation no time. The ranks wait for each other after each, as ranks that exchange
+gradients do: what one of them suffers, all suffer. The error after epoch n is 1/n; at an absurd learning rate the loss
+is no number. A rank keeps one MiB for each of the model's `base_filters`. Variants named `real...` are trained for
+real.
 """
 
 import hashlib

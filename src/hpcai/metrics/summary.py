@@ -191,7 +191,8 @@ def _stalled(runs: pd.DataFrame) -> str:
     stalled = runs[runs["stalls"] > 0].sort_values("stall_max_s", ascending=False)
     if stalled.empty:
         return ""
-    named = [f"{row.run_id} ({say_stall(row.stall_max_s, row.stall_beside_s)})" for row in stalled.itertuples()]
+    rows = stalled.to_dict("records")
+    named = [f"{row['run_id']} ({say_stall(row['stall_max_s'], row['stall_beside_s'])})" for row in rows]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
     return f"; the times of {len(named)} hold a pause: {', '.join(named[:_NAMED])}{more}"
 

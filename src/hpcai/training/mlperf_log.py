@@ -76,7 +76,7 @@ class MlperfLog:
         self._write(self._log.end, constants.RUN_STOP, metadata={constants.STATUS: status})
 
     def _write(
-        self, log: Callable[..., None], key: str, value: Any = None, metadata: dict[str, Any] | None = None
+        self, log: Callable[..., None], key: str, value: object = None, metadata: dict[str, Any] | None = None
     ) -> None:
         log(key, value, metadata=metadata, time_ms=stamp_ms())
 

@@ -77,9 +77,8 @@ def test_a_stepped_wall_clock_changes_no_duration(
     time.sleep(0.05)
     log.end_run(success=True)
     took_s = time.monotonic() - before_s
-    start, stop = (
-        json.loads(line.removeprefix(":::MLLOG "))["time_ms"] for line in (tmp_path / "mllog.txt").read_text().splitlines()
-    )
+    lines = (tmp_path / "mllog.txt").read_text().splitlines()
+    start, stop = (json.loads(line.removeprefix(":::MLLOG "))["time_ms"] for line in lines)
     assert 0.05 <= (stop - start + 1) / 1000 <= took_s + 0.05
 
 

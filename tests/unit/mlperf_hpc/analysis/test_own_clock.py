@@ -126,7 +126,8 @@ def test_whatever_the_clock_did_times_that_stay_are_right(steps: list[tuple[int,
 
 def test_a_step_while_the_run_initialises_or_stages_before_its_clock() -> None:
     events = make_events()
-    assert "init_start to init_stop: 25 s by the log, 20 s" in check(events, (place_of(events, "init_stop"), 5.0)).untimed
+    run = check(events, (place_of(events, "init_stop"), 5.0))
+    assert "init_start to init_stop: 25 s by the log, 20 s" in run.untimed
     moved = [place_of(events, key) for key in ("staging_start", "staging_stop", "run_start")]
     early = [*events[: moved[2]], *events[moved[0] : moved[1] + 1], dict(events[moved[2]]), *events[moved[1] + 1 :]]
     early[moved[2] + 2]["time_ms"] = events[moved[1]]["time_ms"]
@@ -214,7 +215,7 @@ def test_a_step_between_the_starts_of_instances_leaves_no_time_for_all(tmp_path:
     (row,) = weak_table([checked], {}).to_dict("records")
     assert pd.isna(row["time_to_train_all_s"])
     assert row["counted_instances"] == 0
-    assert run_table([checked])["complies"].eq(False).all()  # noqa: FBT003
+    assert run_table([checked])["complies"].eq(False).all()
     unknown = known.model_copy(update={"time_to_train_all_monotonic_s": None})
     (row,) = weak_table([own_round([], [group._replace(group=unknown)])], {}).to_dict("records")
     assert row["time_to_train_all_s"] > 0

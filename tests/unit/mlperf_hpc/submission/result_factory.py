@@ -69,7 +69,7 @@ def _epochs_like(training: TrainingReport, times_s: Sequence[float], evaluation_
 
 
 def write_run(folder: Path, record: RunRecord, log: str, *, measured: str = "") -> Path:
-    """Write a run as the workflow leaves it; its record has the times of its log, or of another one if that is given."""
+    """Write a run as the workflow leaves it; its record has the times of its log, or of another one."""
     record = timed_like(record, measured or log)
     (folder / "raw").mkdir(parents=True)
     (folder / "raw/mllog.txt").write_text(log)
