@@ -19,6 +19,7 @@ from hpcai.errors import ParseError, RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
 from hpcai.sealed import Unsealed, seal, unseal
+from hpcai.stalls import Stalls
 
 RECORD = "record.json"
 RAW = "raw"
@@ -110,6 +111,10 @@ class TrainingReport(_Part):
     step_time_median_s: float | None = Field(
         default=None, ge=0, description="Median of all steps of all epochs; None: not recorded (earlier versions)."
     )
+    longest_gap_s: float | None = Field(
+        default=None, ge=0, description="Longest time between two signs of life of rank 0 from run_start to run_stop."
+    )
+    stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
     staging: StagingRecord
     epochs: tuple[EpochRecord, ...]
 
@@ -230,6 +235,11 @@ class RunRecord(_Part):
     def is_disturbed(self) -> bool:
         """Whether others took more of a node than the study's limit while the run was timed."""
         return is_disturbed(self.disturbance, self.plan.limits.disturbance)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the times hold a pause: a step or an evaluation far longer than those beside it."""
+        return bool(self.training and self.training.stalls and self.training.stalls.count)
 
     @property
     def time_to_train_s(self) -> float | None:

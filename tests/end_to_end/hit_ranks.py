@@ -24,13 +24,13 @@ def _is_rank(process, attempt):
 
 
 @contextmanager
-def hitting_a_rank(folder, sign, number=signal.SIGKILL):
+def hitting_a_rank(folder, sign, number=signal.SIGKILL, resumed_after_s=None):
     """Send a signal to the last rank of the run in a folder as soon as the file `sign` is there, however late.
 
-    Yields the process ids of what was hit: one, once it has happened.
+    Yields the process ids of what was hit: one, once it has happened. What was stopped can go on after a while.
     """
     hit, finished = [], threading.Event()
-    hitter = threading.Thread(target=_hit, args=(folder, sign, number, hit, finished))
+    hitter = threading.Thread(target=_hit, args=(folder, sign, number, hit, finished, resumed_after_s))
     hitter.start()
     try:
         yield hit
@@ -39,12 +39,15 @@ def hitting_a_rank(folder, sign, number=signal.SIGKILL):
         hitter.join()
 
 
-def _hit(folder, sign, number, hit, finished):
+def _hit(folder, sign, number, hit, finished, resumed_after_s):
     while not (hit or finished.is_set()):
         for file in folder.glob(f"attempts/*/{sign}"):
             ranks = ranks_of(file.parent.name)
             if file.stat().st_size and ranks:
                 ranks[-1].send_signal(number)
+                if resumed_after_s is not None:
+                    time.sleep(resumed_after_s)
+                    ranks[-1].resume()
                 hit.append(ranks[-1].pid)
                 return
         time.sleep(0.05)

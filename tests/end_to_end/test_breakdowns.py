@@ -22,6 +22,7 @@ CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for pr
 # A hanging rank has to be found before the limit strikes, also where other work makes the start slow.
 LIMIT_S, STALL_S = 40, 20
 LIMITS = {"run_s": LIMIT_S, "stall_s": STALL_S}
+PAUSE_S = 3.0
 ENDLESS = {"recipe__max_epochs": 10_000, "target__value": 1e-9}
 TMPFS = ["mount", "-t", "tmpfs"]
 
@@ -41,26 +42,29 @@ def make_study(folder, benchmarks, rows, **study):
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory):
-    """A run that diverges, one with a killed rank, one with a hanging rank, an endless one, and one that is well."""
+    """A run that diverges, one with a killed rank, one with a hanging rank, one whose rank pauses, and more."""
     folder = tmp_path_factory.mktemp("breakdowns")
     benchmarks = {
         "well": {},
         "diverges": {"recipe__base_learning_rate": 1e12, "recipe__warmup_epochs": 0},
         "killed": ENDLESS,
         "hangs": ENDLESS,
+        "pauses": {"recipe__max_epochs": 50, "target__value": 0.1},
         "endless": ENDLESS,
     }
-    rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "hangs h 1 2", "endless e 1 2"]
+    rows = ["well w 1 2", "diverges d 1 1", "killed k 1 2", "hangs h 1 2", "pauses p 1 2", "endless e 1 2"]
     project = make_study(folder, benchmarks, rows, limits=LIMITS, time_staging=False)
     runs = folder / "results/runs"
     with (
         hitting_a_rank(runs / "killed/k/n1x2/r1", "epochs.jsonl") as killed,
         hitting_a_rank(runs / "hangs/h/n1x2/r1", "epochs.jsonl", signal.SIGSTOP) as stopped,
+        hitting_a_rank(runs / "pauses/p/n1x2/r1", "epochs.jsonl", signal.SIGSTOP, PAUSE_S) as paused,
     ):
         done = project.snakemake("measure", *CAPTURES)
     assert done.returncode == 0, done.stdout
     assert killed, "no rank was there to be killed"
     assert stopped, "no rank was there to be stopped"
+    assert paused, "no rank was there to be stopped for a while"
     # A report of what is there: of the machine and of the runs that are well, other studies tell the same.
     done = project.snakemake("report", config=["measure=false"])
     assert done.returncode == 0, done.stdout
@@ -79,6 +83,7 @@ def test_campaign_finishes_and_shows_all_runs(campaign):
         "diverges": "diverged",
         "killed": "failed",
         "hangs": "failed",
+        "pauses": "converged",
         "endless": "timed_out",
     }
     assert runs["time_to_train_s"].notna().to_dict() == {
@@ -86,6 +91,7 @@ def test_campaign_finishes_and_shows_all_runs(campaign):
         "diverges": False,
         "killed": False,
         "hangs": False,
+        "pauses": True,
         "endless": False,
     }
     html = (campaign.directory / "results/report.html").read_text()
@@ -124,6 +130,25 @@ def test_a_hanging_rank_ends_the_run_in_a_bounded_time(campaign):
     assert kind == "failed"
     assert f"{STALL_S} s without a sign of life" in reason
     assert record.wall_s < LIMIT_S + 5
+
+
+def test_a_pause_is_told_beside_the_time_that_holds_it(campaign):
+    _, _, record = outcome(campaign, "pauses/p/n1x2")
+    report = record.training
+    assert report.stalls.count >= 1
+    assert PAUSE_S <= report.stalls.longest_s < report.run_s
+    assert report.stalls.beside_s < report.stalls.longest_s / 5
+    # The epochs' sign of life comes after their steps.
+    assert report.longest_gap_s >= report.stalls.longest_s
+    tables = campaign.directory / "results/tables"
+    runs = pd.read_csv(tables / "runs.csv").set_index("benchmark")
+    assert runs.loc["pauses", "stalls"] == report.stalls.count
+    assert runs.loc["well", "stalls"] == 0
+    assert runs.loc[["hangs", "endless"], "stalls"].isna().all()
+    assert pd.read_csv(tables / "scales.csv").set_index("benchmark").loc["pauses", "n_stalled"] == 1
+    html = (campaign.directory / "results/report.html").read_text()
+    assert "stalled 1/1: " in html
+    assert "hold a pause: pauses/p/n1x2/r1" in html
 
 
 def test_time_limit(campaign):

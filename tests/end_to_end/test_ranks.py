@@ -140,6 +140,13 @@ def test_reports_agree_with_each_other(two_ranks: Run) -> None:
     times = [epoch.train_s + (epoch.evaluation_s or 0) for epoch in report.epochs]
     assert sum(times) <= report.run_s <= two_ranks.wall_s
     assert report.import_s + report.init_s + report.run_s <= two_ranks.wall_s
+    # Of the clock of a run: what is looked at behind it, as the machine's speed, is in neither.
+    stamps = {line["key"]: line["time_ms"] for line in two_ranks.log}
+    assert (stamps["run_stop"] - stamps["run_start"]) / 1000 == pytest.approx(report.run_s, abs=0.08)
+    assert report.stalls is not None
+    assert report.longest_gap_s is not None
+    longest_s = max(epoch.step_time_max_s or math.inf for epoch in report.epochs)
+    assert longest_s - 0.05 <= report.longest_gap_s <= report.run_s
     placements = [two_ranks.rank(number).placement for number in (0, 1)]
     assert [placement.local_rank for placement in placements] == [0, 1]
     if len(os.sched_getaffinity(0)) > 1:

@@ -1,8 +1,9 @@
 """A rank without TensorFlow and Horovod: it obeys its plan, stages and writes what a rank writes, and learns nothing.
 
-An epoch takes `EPOCH_S`. The ranks wait for each other after each, as ranks that exchange gradients do: what one of
-them suffers, all suffer. The error after epoch n is 1/n; at an absurd learning rate the loss is no number. A rank keeps
-one MiB for each of the model's `base_filters`. Variants named `real...` are trained for real.
+An epoch takes `EPOCH_S`, its evaluation no time. The ranks wait for each other after each, as ranks that exchange
+gradients do: what one of them suffers, all suffer. The error after epoch n is 1/n; at an absurd learning rate the loss
+is no number. A rank keeps one MiB for each of the model's `base_filters`. Variants named `real...` are trained for
+real.
 """
 
 import hashlib
@@ -14,11 +15,13 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from hpcai.data.pack import read_pack
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.records import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
+from hpcai.stalls import find_stalls
 from hpcai.training.first_rank import RANK_VARIABLES
 from hpcai.training.journal import Journal, ResourceSampler, Step
 from hpcai.training.mlperf_log import MlperfLog
@@ -73,10 +76,11 @@ def run_training(arguments, plan, placement, started_s, meet):
     meet()
     log.settings(plan, (plan.benchmark.data.train_samples, plan.benchmark.data.validation_samples), {})
     log.stop("init_stop")
-    run_start_s = time.monotonic()
+    run_start_s = journal.begin_timing()
     log.start("run_start")
     staging = stage(arguments, plan, placement, journal, meet)
-    epochs, verdict = train(plan, journal, log, meet)
+    epochs, steps_s, verdict = train(plan, journal, log, meet)
+    run_s = time.monotonic() - run_start_s
     log.end_run(verdict.outcome == "converged")
     return TrainingReport(
         outcome=verdict.outcome,
@@ -89,8 +93,10 @@ def run_training(arguments, plan, placement, started_s, meet):
         init_s=run_start_s - init_start_s,
         import_s=init_start_s - started_s,
         started_monotonic_s=started_s,
-        run_s=time.monotonic() - run_start_s,
-        step_time_median_s=EPOCH_S / plan.epoch_steps,
+        run_s=run_s,
+        step_time_median_s=median(steps_s),
+        longest_gap_s=journal.longest_gap_s,
+        stalls=find_stalls(steps_s),
         staging=staging,
         epochs=epochs,
     )
@@ -153,39 +159,53 @@ def stage(arguments, plan, placement, journal, meet):
 
 
 def train(plan, journal, log, meet):
-    """Take the epochs of a plan; return them and how the training ended."""
+    """Take the epochs of a plan; return them, the times of all steps, and how the training ended."""
     recipe = plan.benchmark.recipe
     goal = Goal(METRIC, plan.benchmark.target.value, False, recipe.max_epochs, plan.max_steps)
     diverges = recipe.base_learning_rate > HIGHEST_RATE
     loss = math.nan if diverges else 1.0
-    epochs, verdict = [], None
+    epochs, steps_s, verdict = [], [], None
     while verdict is None:
         number = len(epochs) + 1
         quality = None if diverges else 1 / number
         log.start("epoch_start", number)
-        step = Step(time.monotonic(), EPOCH_S / plan.epoch_steps, loss)
-        time.sleep(EPOCH_S)
-        meet()
-        epochs.append(epoch_record(plan, number, loss, quality))
-        journal.add_epoch(epochs[-1], [step] * plan.epoch_steps)
+        steps = take_steps(plan, loss, meet)
+        log.start("eval_start", number)
+        log.stop("eval_stop", number)
         if quality:
             log.quality("eval_error", quality, number)
         log.stop("epoch_stop", number)
+        epochs.append(epoch_record(plan, number, steps, quality))
+        journal.add_epoch(epochs[-1], steps)
+        steps_s += [step.step_time_s for step in steps]
         journal.say(f"epoch {number}: loss {loss}")
         verdict = judge(goal, Progress(number, number * plan.epoch_steps, loss, quality))
-    return tuple(epochs), verdict
+    return tuple(epochs), steps_s, verdict
 
 
-def epoch_record(plan, number, loss, quality):
+def take_steps(plan, loss, meet):
+    """Take the steps of an epoch; the last one ends when all ranks have taken theirs."""
+    steps = []
+    for number in range(1, plan.epoch_steps + 1):
+        start_s = time.monotonic()
+        time.sleep(EPOCH_S / plan.epoch_steps)
+        if number == plan.epoch_steps:
+            meet()
+        steps.append(Step(start_s, time.monotonic() - start_s, loss))
+    return steps
+
+
+def epoch_record(plan, number, steps, quality):
+    times_s = [step.step_time_s for step in steps]
     return EpochRecord(
         epoch=number,
         steps=plan.epoch_steps,
         samples=plan.epoch_steps * plan.global_batch,
-        train_s=EPOCH_S,
+        train_s=sum(times_s),
         evaluation_s=0.0,
         evaluation_samples=plan.benchmark.data.validation_samples,
         learning_rate=plan.benchmark.recipe.base_learning_rate,
-        train_loss=loss,
+        train_loss=steps[-1].train_loss,
         quality=quality,
-        step_time_median_s=EPOCH_S / plan.epoch_steps,
+        step_time_median_s=median(times_s),
     )

@@ -26,6 +26,7 @@ from hpcai.records import (
     write_json,
 )
 from hpcai.rules.judge import judge
+from hpcai.stalls import Stalls
 
 TRAIN_SAMPLES = 256
 EPOCHS = 12
@@ -228,6 +229,8 @@ def make_training(plan: RunPlan, outcome: Any, epochs: tuple[EpochRecord, ...]) 
         started_monotonic_s=100.0,
         run_s=inside + staging.staging_s + 0.5,
         step_time_median_s=epochs[-1].step_time_median_s,
+        longest_gap_s=0.25,
+        stalls=Stalls(count=0),
         staging=staging,
         epochs=epochs,
     )

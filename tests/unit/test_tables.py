@@ -33,7 +33,7 @@ UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
 WITHOUT_UNIT = {
     "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
     "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
-    "train_loss", "quality", "accumulation", "batchnorm_group", "n_valid", "n", "n_found",
+    "train_loss", "quality", "accumulation", "batchnorm_group", "n_valid", "n", "n_found", "stalls",
 }  # fmt: skip
 
 

@@ -8,15 +8,25 @@ import threading
 
 
 def look_again_only_if_held_back():
-    """Let Snakemake look at the ready jobs when a job ends, and otherwise only when its limit of job starts was met."""
+    """Let Snakemake look at the ready jobs when jobs end, and otherwise only when its limit of job starts was met."""
     scheduler = workflow.scheduler
     limiter = scheduler.job_rate_limiter
     if limiter is None:
         return
     timer = None
 
+    def look_once_for_all_that_ended():
+        # Each look takes in all jobs that have ended; without this, each of them has a look of its own, so that those of
+        # thousands of short jobs go on beside the first timed run.
+        waiting = 0
+        while scheduler._open_jobs.acquire(blocking=False):
+            waiting += 1
+        if waiting:
+            scheduler._open_jobs.release()
+
     def look_again(delay_s):
         nonlocal timer
+        look_once_for_all_that_ended()
         if limiter.get_free_jobs() == 0 and not (timer and timer.is_alive()):
             timer = threading.Timer(delay_s, scheduler._open_jobs.release)
             timer.daemon = True

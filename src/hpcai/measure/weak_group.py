@@ -114,8 +114,8 @@ def _shares(given: InstanceShare, record: RunRecord) -> tuple[NodeShare, ...]:
 def _run_span(raw: Path, record: RunRecord) -> tuple[float | None, float | None]:
     """Return run_start and run_stop on the monotonic clock [s].
 
-    The log's start, which the wall clock stamped, is moved to the monotonic clock by the pair of readings that rank 0
-    took a moment before; the length of the run was measured with the monotonic clock.
+    The log's start is moved to the monotonic clock by the pair of readings that all its stamps count from; the length
+    of the run was measured with the monotonic clock.
     """
     try:
         clocks = json.loads((raw / "clocks.json").read_text())

@@ -19,7 +19,7 @@ KEYS = ("benchmark", "variant", "scale")
 CONTENTION_COLUMNS = (
     *KEYS, "nodes", "ranks", "instances", "together_rate_samples_per_s", "alone_rate_samples_per_s",
     "contention_ratio", "distributed_variant", "distributed_scale", "distributed_ratio", "communication_ratio",
-    "n_disturbed", "method", "reason", "source",
+    "n_disturbed", "n_stalled", "method", "reason", "source",
 )  # fmt: skip
 METHOD = "measured: mean rate of the instances at once, over the rate of the same point alone in the table of scales"
 
@@ -51,6 +51,8 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
     identity = {"benchmark": point.benchmark, "variant": point.variant, "scale": point.scale}
     row: dict[str, Any] = {**identity, "nodes": point.nodes, "ranks": point.ranks, "instances": instances}
     row |= {"n_disturbed": sum(record.is_disturbed for record in records), "method": METHOD, "source": path}
+    watched = all(record.training and record.training.stalls for record in records)
+    row["n_stalled"] = sum(record.is_stalled for record in records) if watched else math.nan
     if any(record.outcome not in FINISHED for record in records):
         return row | {"reason": "an instance broke down, so that the others did not train beside it all the time"}
     together = math.fsum(score_run(record).train_rate_samples_per_s for record in records) / instances

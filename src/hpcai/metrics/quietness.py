@@ -1,10 +1,12 @@
-"""Whether a machine was quiet while something was timed: what others took of it, in the words of the tables."""
+"""Whether a machine was quiet while something was timed: what others took of it, and pauses, in the words of tables."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hpcai.disturbance import Disturbance, Tolerance, is_disturbed, worst
+from hpcai.metrics.cells import number_or_nan
 from hpcai.records import RunRecord
+from hpcai.stalls import say_stall
 
 DISTURBED, QUIET, UNKNOWN = "disturbed", "quiet", "not measured"
 
@@ -37,11 +39,20 @@ class RunQuiet(Quiet):
         Above this share a run is disturbed (study key ``limits.disturbance.others_ratio``).
     probe_before_flop_per_s, probe_after_flop_per_s
         Rate of a short matrix product of the slowest rank, before and after.
+    longest_gap_s
+        Longest time between two signs of life of rank 0 from run_start to run_stop.
+    stalls, stall_max_s, stall_beside_s
+        How many steps and evaluations stalled (:mod:`hpcai.stalls`), the longest of them, and the median of those
+        beside it; the times are NaN where none stalled.
     """
 
     disturbance_limit_ratio: float
     probe_before_flop_per_s: float
     probe_after_flop_per_s: float
+    longest_gap_s: float
+    stalls: float
+    stall_max_s: float
+    stall_beside_s: float
 
 
 def judge_quiet(nodes: Iterable[Disturbance], tolerance: Tolerance) -> Quiet:
@@ -58,6 +69,7 @@ def quiet_columns(record: RunRecord) -> RunQuiet:
     tolerance = record.plan.limits.disturbance
     found, nan = judge_quiet(record.disturbance, tolerance), float("nan")
     probes = [rank.quietness for rank in record.ranks if rank.quietness]
+    stalls = record.training.stalls if record.training else None
     return RunQuiet(
         quiet=found.quiet,
         others_ratio=found.others_ratio,
@@ -65,4 +77,16 @@ def quiet_columns(record: RunRecord) -> RunQuiet:
         disturbance_limit_ratio=tolerance.others_ratio,
         probe_before_flop_per_s=min((probe.probe_before_flop_per_s for probe in probes), default=nan),
         probe_after_flop_per_s=min((probe.probe_after_flop_per_s for probe in probes), default=nan),
+        longest_gap_s=number_or_nan(record.training.longest_gap_s if record.training else None),
+        stalls=float(stalls.count) if stalls else nan,
+        stall_max_s=number_or_nan(stalls.longest_s if stalls else None),
+        stall_beside_s=number_or_nan(stalls.beside_s if stalls else None),
     )
+
+
+def stall_remark(record: RunRecord) -> str:
+    """Return what stands beside the times of a run that hold a pause; blank if none does, or nobody knows."""
+    if not record.is_stalled:
+        return ""
+    found = quiet_columns(record)
+    return f"stalled: {say_stall(found.stall_max_s, found.stall_beside_s)}"

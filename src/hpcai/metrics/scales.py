@@ -145,12 +145,17 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of the runs that the row rests on were disturbed, and by how much at most."""
+    """Return how many of the runs that the row rests on were disturbed or stalled, and by how much at most."""
     known = kept[kept["quiet"] != UNKNOWN]
+    watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
+    longest = stalled.nlargest(1, "stall_max_s")
     return {
         "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),
         "others_max_ratio": float(known["others_ratio"].max()),
         "steal_max_ratio": float(known["steal_ratio"].max()),
+        "n_stalled": float(len(stalled)) if len(watched) else float("nan"),
+        "stall_max_s": _mean(longest["stall_max_s"]),
+        "stall_beside_s": _mean(longest["stall_beside_s"]),
     }
 
 

@@ -12,8 +12,11 @@ from hpcai.metrics.statistics import INTERVAL, LEVEL
 from hpcai.metrics.validity import label_result, split_reasons
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
+from hpcai.stalls import say_stall
 
 NOTHING = "no run has been recorded yet"
+_NAMED = 3
+"""So many runs are named in a sentence; the table has all."""
 
 
 def summarise_study(
@@ -180,7 +183,18 @@ def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts:
     n_ok = int((runs["outcome"] == "converged").sum())
     too_few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
     few = f"; too few runs at {len(too_few)} of {len(results)} scales" if too_few else ""
-    return f"{n_ok} of {len(runs)} runs converged{few}; {_notice(verdicts)}"
+    return f"{n_ok} of {len(runs)} runs converged{few}{_stalled(runs)}; {_notice(verdicts)}"
+
+
+def _stalled(runs: pd.DataFrame) -> str:
+    """Name the runs whose times hold a pause: they count, but a reader has to know."""
+    stalled = runs[runs["stalls"] > 0].sort_values("stall_max_s", ascending=False)
+    if stalled.empty:
+        return ""
+    rows = stalled.to_dict("records")
+    named = [f"{row['run_id']} ({say_stall(row['stall_max_s'], row['stall_beside_s'])})" for row in rows]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"; the times of {len(named)} hold a pause: {', '.join(named[:_NAMED])}{more}"
 
 
 def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from hpcai.report.material import Material
+from hpcai.stalls import say_stall
 
 KEYS = ["benchmark", "variant", "scale"]
 TAKEN = (
@@ -42,7 +43,8 @@ def make_answer(material: Material) -> pd.DataFrame:
     answer = scales.assign(
         converged=[f"{row.n_ok}/{row.n}" for row in scales.itertuples()],
         base_note=[_say_base(row) for row in scales.to_dict("records")],
-        disturbed_note=[_say_disturbed(row) for row in scales.to_dict("records")],
+        stalled_note=[_say_stalled(row) for row in scales.to_dict("records")],
+        machine_note=[_say_machine(row) for row in scales.to_dict("records")],
         valid=[_say_valid(row) for row in scales.to_dict("records")],
         runs_folder=[f"results/runs/{row.benchmark}/{row.variant}/{row.scale}" for row in scales.itertuples()],
     )
@@ -111,10 +113,19 @@ def _say_base(row: Mapping[Any, Any]) -> str:
     return "is the base" if row["scale"] == row["baseline"] else f"base\u00a0{row['baseline']}"
 
 
-def _say_disturbed(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean were disturbed; blank if none was, or nobody knows."""
+def _say_machine(row: Mapping[Any, Any]) -> str:
+    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or nobody knows."""
     count = row.get("n_disturbed", math.nan)
-    return f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
+    disturbed = f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
+    return ", ".join(filter(None, [disturbed, _say_stalled(row)]))
+
+
+def _say_stalled(row: Mapping[Any, Any]) -> str:
+    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or nobody knows."""
+    count = row.get("n_stalled", math.nan)
+    if not count > 0:
+        return ""
+    return f"stalled {count:.0f}/{row['rate_n']}: {say_stall(row['stall_max_s'], row['stall_beside_s'])}"
 
 
 def _say_valid(row: Mapping[Any, Any]) -> str:

@@ -20,8 +20,8 @@ def plain(*keys: str) -> tuple[Column, ...]:
 
 
 ANSWER = (
-    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), Column("statistic"), TIME_TO_TRAIN,
-    replace(THROUGHPUT, note="disturbed_note"),
+    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), Column("statistic"),
+    replace(TIME_TO_TRAIN, note="stalled_note"), replace(THROUGHPUT, note="machine_note"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "score_n", "score_reason"),
     Column(
         "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "score_n", "score_reason",
@@ -57,7 +57,7 @@ SCALES = (
     *plain("time_to_train_score_method", "time_to_train_score_note", "time_to_train_variation_ratio"),
     *plain("epochs_to_target_median", "statistic"), THROUGHPUT,
     *plain("step_time_median_s", "staging_mean_s", "overhead_mean_s", "peak_memory_max_bytes"),
-    *plain("n_disturbed", "others_max_ratio", "steal_max_ratio"),
+    *plain("n_disturbed", "others_max_ratio", "steal_max_ratio", "n_stalled", "stall_max_s", "stall_beside_s"),
     *plain("n_ok", "n", "verdict", "valid_for", "global_batch_samples", "precision", "compression"),
 )  # fmt: skip
 EFFICIENCY = (
@@ -129,7 +129,7 @@ CONTENTION = (
     *plain(POINT, "instances"), Column("contention_ratio", reason="reason"),
     *plain("together_rate_samples_per_s", "alone_rate_samples_per_s", "distributed_variant", "distributed_scale"),
     Column("distributed_ratio", reason="reason"), Column("communication_ratio", reason="reason"),
-    *plain("n_disturbed", "reason", "method", "source"),
+    *plain("n_disturbed", "n_stalled", "reason", "method", "source"),
 )  # fmt: skip
 SCALING_FITS = (
     *plain("benchmark", "variant", "law", "chosen", "regime", "n", "scales"),
@@ -200,6 +200,7 @@ RUNS = (
     *plain("train_rate_samples_per_s", "step_time_median_s", "wall_s", "staging_s", "evaluation_s", "overhead_s"),
     *plain("quiet", "others_ratio", "steal_ratio", "disturbance_limit_ratio"),
     *plain("probe_before_flop_per_s", "probe_after_flop_per_s"),
+    *plain("longest_gap_s", "stalls", "stall_max_s", "stall_beside_s"),
     *plain("peak_memory_bytes", "ranks_identical", "page_cache", "valid_for"),
 )  # fmt: skip
 ROUND_ORIGINS = plain(

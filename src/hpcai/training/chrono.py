@@ -5,11 +5,36 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 
 
 def monotonic_s() -> float:
     """Return the monotonic clock [s]; ranks and supervisor of one node share it."""
     return time.monotonic()
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Both clocks at one moment: the monotonic one, and the wall clock [s since the Unix epoch]."""
+
+    monotonic_s: float
+    wall_s: float
+
+
+@cache
+def clocks() -> Clocks:
+    """Return both clocks at the moment at which this process asked first."""
+    return Clocks(monotonic_s(), time.time())
+
+
+def stamp_ms() -> int:
+    """Return a time stamp [ms since the Unix epoch] whose differences are those of the monotonic clock.
+
+    It is the wall clock of :func:`clocks` and the monotonic time since: a wall clock that is stepped meanwhile, by hand
+    or by a daemon, changes no duration.
+    """
+    start = clocks()
+    return int((start.wall_s + monotonic_s() - start.monotonic_s) * 1000)
 
 
 @dataclass

@@ -3,9 +3,8 @@
 import csv
 import json
 import threading
-import time
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,7 +12,7 @@ from typing import Self
 import psutil
 
 from hpcai.records import EpochRecord
-from hpcai.training.chrono import monotonic_s
+from hpcai.training.chrono import clocks, monotonic_s
 
 BEAT_S = 2.0
 SAMPLE_S = 0.5
@@ -29,17 +28,25 @@ class Step:
 
 
 class Journal:
-    """Heartbeat, steps and epochs of rank 0; on other ranks it writes nothing."""
+    """Heartbeat, steps and epochs of rank 0; on other ranks it writes nothing.
+
+    ``longest_gap_s`` is the longest time between two signs of life since :meth:`begin_timing` [s].
+    """
 
     def __init__(self, raw: Path, active: bool) -> None:
         self._raw, self._active, self._beat_s = raw, active, float("-inf")
+        self.begin_timing()
         if active:
             with (raw / "steps.csv").open("w", newline="") as stream:
                 csv.writer(stream).writerow(["epoch", "step", "start_s", "step_time_s", "train_loss"])
             (raw / "epochs.jsonl").touch()
-            # Profilers stamp with the wall clock, steps are stamped with the monotonic one: read both at one moment.
-            clocks = {"monotonic_s": monotonic_s(), "wall_s": time.time()}
-            (raw / "clocks.json").write_text(json.dumps(clocks) + "\n")
+            # Profilers stamp with the wall clock, steps are stamped with the monotonic one: this joins both.
+            (raw / "clocks.json").write_text(json.dumps(asdict(clocks())) + "\n")
+
+    def begin_timing(self) -> float:
+        """Return the monotonic clock [s]; the longest time without a sign of life counts from now on."""
+        self._alive_s, self.longest_gap_s = monotonic_s(), 0.0
+        return self._alive_s
 
     def beat(self, *, now: bool = True) -> None:
         """Show a sign of life; with ``now=False`` at most every few seconds.
@@ -47,6 +54,7 @@ class Journal:
         Called by what works, never by a thread of its own: a training that hangs must fall silent.
         """
         time_s = monotonic_s()
+        self._alive_s, self.longest_gap_s = time_s, max(self.longest_gap_s, time_s - self._alive_s)
         if self._active and (now or time_s - self._beat_s > BEAT_S):
             (self._raw / "heartbeat").touch()
             self._beat_s = time_s

@@ -1,6 +1,7 @@
 """The training loop, written once for all benchmarks: init, staging, epochs of training and evaluation, stop."""
 
 import gc
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -15,6 +16,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.disturbance import Quietness, look, use_since
 from hpcai.errors import DatasetError, TrainingError
 from hpcai.records import EpochRecord, StagingRecord, TrainingReport
+from hpcai.stalls import find_stalls
 from hpcai.training import collective
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.dataset import Dataset
@@ -54,6 +56,7 @@ class Training:
         self._plan: RunPlan = workload.plan
         self._chrono = Chrono()
         self._steps = 0
+        self._step_times_s = array("d")
         plan, benchmark = self._plan, self._plan.benchmark
         self._goal = Goal(
             metric=workload.quality_metric,
@@ -81,11 +84,11 @@ class Training:
         collective.barrier()
         probe_before = self._probe()
         staging, run_start_s = self._start_run()
-        epochs, step_times_s, verdict = self._train_epochs()
-        run_s = monotonic_s() - run_start_s
+        epochs, verdict = self._train_epochs()
+        run_s, longest_gap_s = monotonic_s() - run_start_s, self._journal.longest_gap_s
+        self._log.end_run(verdict.outcome == "converged")  # what follows is no part of the run
         use, probe_after = use_since(self._first_look), self._probe()
         quietness = Quietness(use=use, probe_before_flop_per_s=probe_before, probe_after_flop_per_s=probe_after)
-        self._log.end_run(verdict.outcome == "converged")
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
         digest = self._require_equal_ranks()
         report = TrainingReport(
@@ -101,7 +104,9 @@ class Training:
             import_s=imported_s,
             started_monotonic_s=start.monotonic_s,
             run_s=run_s,
-            step_time_median_s=float(np.median(step_times_s)),
+            step_time_median_s=float(np.median(self._step_times_s)),
+            longest_gap_s=longest_gap_s,
+            stalls=find_stalls(self._step_times_s, evaluation_times(epochs)),
             staging=staging,
             epochs=tuple(epochs),
         )
@@ -141,13 +146,13 @@ class Training:
         """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
         self._first_look = look()
         collective.barrier()
-        run_start_s = monotonic_s()
+        run_start_s = self._journal.begin_timing()
         if self._plan.time_staging:
             self._log.start(constants.RUN_START)
         staging = self._stage()
         if not self._plan.time_staging:
             self._first_look = look()
-            run_start_s = monotonic_s()
+            run_start_s = self._journal.begin_timing()
             self._log.start(constants.RUN_START)
         self._dataset.require_files()
         return staging, run_start_s
@@ -163,11 +168,10 @@ class Training:
         self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")
         return staging
 
-    def _train_epochs(self) -> tuple[list[EpochRecord], list[float], Verdict]:
-        """Return the epochs, the times of all their steps [s], and how the training ended."""
+    def _train_epochs(self) -> tuple[list[EpochRecord], Verdict]:
+        """Return the epochs, and how the training ended."""
         batches = checked(iter(self._train_data), "training")
         records: list[EpochRecord] = []
-        step_times_s: list[float] = []
         verdict = None
         while verdict is None:
             epoch = len(records) + 1
@@ -175,11 +179,11 @@ class Training:
             record, steps, verdict = self._epoch(epoch, batches)
             self._log.stop(constants.EPOCH_STOP, epoch)
             records.append(record)
-            step_times_s += [step.step_time_s for step in steps]
             self._journal.add_epoch(record, steps)
+            self._step_times_s.extend(step.step_time_s for step in steps)
             quality = "" if record.quality is None else f", {self._goal.metric} {record.quality:.5f}"
             self._journal.say(f"epoch {epoch}: loss {record.train_loss:.5f}{quality}, {record.train_s:.2f} s")
-        return records, step_times_s, verdict
+        return records, verdict
 
     def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
         """Train and evaluate one epoch; one that ends the run early is not evaluated."""
@@ -276,6 +280,11 @@ def require_equal(digests: NDArray[np.generic]) -> None:
             f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
             "the gradient exchange or a device does not work as it should, so this run counts for nothing"
         )
+
+
+def evaluation_times(epochs: Sequence[EpochRecord]) -> list[float]:
+    """Return the times of the evaluations that there were [s]."""
+    return [epoch.evaluation_s for epoch in epochs if epoch.evaluation_s is not None]
 
 
 def epoch_record(epoch: int, rate: float, steps: Sequence[Step], train_s: float, global_batch: int) -> EpochRecord:

@@ -37,6 +37,7 @@ from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
+from hpcai.stalls import Stalls
 
 SOURCES = Path(__file__).parents[3] / "reports"
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> .. raw:: html :math:`1` a_ [1]_ {{ 7 * 7 }} Ünï #1) - x"
@@ -169,6 +170,18 @@ def test_page_tells_the_answer(tmp_path: Path) -> None:
         "2026-01-02 03:01 to 03:05 UTC", "A machine for tests",
     ):  # fmt: skip
         assert sentence in words
+
+
+def test_page_says_beside_a_time_that_it_holds_a_pause(tmp_path: Path) -> None:
+    first, *others = make_study(ranks=(1,))
+    assert first.training is not None
+    stalls = Stalls(count=1, longest_s=20.1, beside_s=0.02)
+    paused = first.model_copy(update={"training": first.training.model_copy(update={"stalls": stalls})})
+    page = make_page(tmp_path, [paused, *others])
+    answer = page[page.index('id="answer"') :]
+    words = read_words("<main>" + answer[: answer.index("</table>")])
+    assert words.count("stalled 1/4: 20.1 s for what takes 0.02 s beside it") == 2
+    assert "the times of 1 hold a pause: cosmoflow_tiny/fp32/n1x1/r1" in read_words(page)
 
 
 def test_page_names_the_suite_of_each_benchmark(tmp_path: Path) -> None:

@@ -41,6 +41,18 @@ def test_other_ranks_write_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_longest_time_without_a_sign_of_life_counts_from_the_start_of_the_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_s = iter([0.0, 100.0, 101.0, 121.5, 122.0])
+    monkeypatch.setattr("hpcai.training.journal.monotonic_s", lambda: next(times_s))
+    journal = Journal(tmp_path, active=False)
+    assert journal.begin_timing() == 100.0
+    for _ in range(3):
+        journal.beat(now=False)
+    assert journal.longest_gap_s == 20.5
+
+
 def test_resources_are_sampled_with_the_monotonic_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hpcai.training.journal.SAMPLE_S", 0.02)
     with ResourceSampler(tmp_path / "resources.csv"):

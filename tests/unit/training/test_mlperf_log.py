@@ -2,12 +2,15 @@
 
 import json
 import math
+import time
 from pathlib import Path
 
 import pytest
 from unit.training.training_plans import make_plan
 
+from hpcai.training import chrono
 from hpcai.training.cosmoflow import CosmoFlow
+from hpcai.training.journal import Journal
 from hpcai.training.mlperf_log import MlperfLog
 
 
@@ -61,3 +64,28 @@ def test_what_is_no_number_is_not_logged(tmp_path: Path, quality: float) -> None
 def test_other_ranks_log_nothing(tmp_path: Path) -> None:
     MlperfLog(tmp_path / "mllog.txt", active=False).start("init_start")
     assert not (tmp_path / "mllog.txt").exists()
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0, 5.0])
+def test_a_stepped_wall_clock_changes_no_duration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_s: float
+) -> None:
+    log = MlperfLog(tmp_path / "mllog.txt", active=True)
+    log.start("run_start")
+    before_s, now_s = time.monotonic(), time.time()
+    monkeypatch.setattr("time.time", lambda: now_s + step_s)
+    time.sleep(0.05)
+    log.end_run(success=True)
+    took_s = time.monotonic() - before_s
+    lines = (tmp_path / "mllog.txt").read_text().splitlines()
+    start, stop = (json.loads(line.removeprefix(":::MLLOG "))["time_ms"] for line in lines)
+    assert 0.05 <= (stop - start + 1) / 1000 <= took_s + 0.05
+
+
+def test_stamps_are_those_of_the_wall_clock_at_the_start(tmp_path: Path) -> None:
+    chrono.clocks.cache_clear()
+    Journal(tmp_path, active=True)
+    read = json.loads((tmp_path / "clocks.json").read_text())
+    assert read["wall_s"] == pytest.approx(time.time(), abs=5)
+    between_s = time.monotonic() - read["monotonic_s"]
+    assert chrono.stamp_ms() / 1000 == pytest.approx(read["wall_s"] + between_s, abs=0.01)

@@ -13,7 +13,7 @@ FEWEST_RUNS = 3
 def claims_success(run: LoggedRun) -> bool:
     """Return whether a run is good by ``rule=status`` (mlperf_logs.md 5).
 
-    It has ``run_start`` and ``run_stop``, and its status is ``success`` or missing.
+    It has ``run_start`` and ``run_stop``, with times that count, and its status is ``success`` or missing.
     """
     return run.run is not None and run.claim in ("success", "missing")
 

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcai.errors import RecordError
-from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_TARGET, QUALITY
+from hpcai.metrics.quietness import stall_remark
+from hpcai.mlperf_hpc.analysis.own_clock import judge_clock, timed_by_group, timed_by_record
+from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, OWN_TARGET, QUALITY
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.choose import Choice
 from hpcai.mlperf_hpc.compliance.log_check import check_log
@@ -108,7 +110,8 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
 
     A submission is a benchmark file at one scale in one variant; its system carries the machine's name with these,
     because two of them are never the same result. Where the target is not the official one it goes with each run, so
-    that runs on small data are told from official ones. Method: measured.
+    that runs on small data are told from official ones. A log whose times are not those of its record does not comply,
+    and none of its times counts. Method: measured.
 
     Parameters
     ----------
@@ -132,7 +135,12 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
     submissions = [_submit(study, group) for group in groups.values() if any(run.log for run in group)]
     submissions += [_submit_group(study, group) for group in weak if any(run.log for run in group.runs)]
     submissions.sort(key=lambda one: (one.benchmark, one.org, one.system_name))
-    verdicts = {run.source: check_log(run.log, rule_set, source=run.source) for run in runs if run.log}
+    logged = {run.source: run for one in submissions for run in (*one.runs, *one.pruned)}
+    verdicts = {
+        run.source: judge_clock(check_log(run.log, rule_set, source=run.source), logged[run.source])
+        for run in runs
+        if run.log
+    }
     made = Round(
         name=study,
         source="runs",
@@ -176,6 +184,7 @@ def _submit(study: str, group: Sequence[OwnRun]) -> Submission:
 def _submit_group(study: str, own: OwnGroup) -> Submission:
     """One weak-scaling group; its system is what all its instances had together."""
     alone = _submit(study, own.runs)
+    logged = timed_by_group(alone.runs, own.group)
     point, whole = own.runs[0].record.plan.point, own.group.whole_extent
     machine = own.runs[0].record.plan.machine.name
     name = f"{machine}_{point.benchmark}_{point.variant}_{own.group.instances}x{point.scale}"
@@ -193,16 +202,16 @@ def _submit_group(study: str, own: OwnGroup) -> Submission:
         alone,
         system_name=name,
         scaling="weak",
-        runs=tuple(run for run in alone.runs if run.number in counted),
-        pruned=tuple(run for run in alone.runs if run.number not in counted),
+        runs=tuple(run for run in logged if run.number in counted),
+        pruned=tuple(run for run in logged if run.number not in counted),
         system=system,
     )
 
 
 def _logged(record: RunRecord, log: Mllog, source: str) -> LoggedRun:
-    run = read_run(log, source, record.plan.repetition)
+    run = timed_by_record(read_run(log, source, record.plan.repetition), record)
     target = record.plan.benchmark.target.value
-    settings: dict[str, object] = {**run.settings, OWN_DATA: record.data_source}
+    settings: dict[str, object] = {**run.settings, OWN_DATA: record.data_source, OWN_STALL: stall_remark(record)}
     if run.benchmark not in QUALITY or target != QUALITY[run.benchmark].target:
         settings[OWN_TARGET] = target
     return replace(run, settings=settings)

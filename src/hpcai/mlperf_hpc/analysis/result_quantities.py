@@ -215,7 +215,7 @@ def _why_none_kept(runs: pd.DataFrame, kept: pd.DataFrame) -> list[str]:
     if len(runs) < FEWEST_RUNS:
         return [f"no means: {len(runs)} runs leave none between the fastest and the slowest"]
     failed = len(runs) - int(runs["good_by_status"].sum())
-    return [f"no means: {failed} of {len(runs)} runs claim no success, at most one may be dropped"]
+    return [f"no means: {failed} of {len(runs)} runs claim no success or have no time, at most one may be dropped"]
 
 
 def _folder(runs: pd.DataFrame) -> str:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, LoggedRun, Span
 
@@ -73,6 +74,8 @@ def quantities_of(run: LoggedRun) -> RunQuantities:
     """Compute all quantities of one run."""
     reasons: list[str] = []
     train_samples = _setting(run, "train_samples", reasons)
+    if run.untimed:
+        return _untimed(run, train_samples, reasons)
     evaluation_samples = _setting(run, "eval_samples", reasons)
     epochs = _count_epochs(run, train_samples, reasons)
     epochs_s = _covered_s(run.epochs, "epoch", reasons)
@@ -101,6 +104,13 @@ def quantities_of(run: LoggedRun) -> RunQuantities:
         combined_rate_samples_per_s=divide(epochs * train_samples + evaluations * evaluation_samples, epochs_s),
         reasons=tuple(reasons),
     )
+
+
+def _untimed(run: LoggedRun, train_samples: float, reasons: list[str]) -> RunQuantities:
+    """Return how many epochs and evaluations a run had whose times do not count, and nothing else."""
+    nothing: dict[str, Any] = {one.name: NAN for one in fields(RunQuantities)}
+    counts = {"epochs": _count_epochs(run, train_samples, reasons), "evaluations": len(run.evaluations)}
+    return RunQuantities(**{**nothing, **counts, "reasons": (run.untimed, *reasons)})
 
 
 def divide(amount: float, by: float) -> float:

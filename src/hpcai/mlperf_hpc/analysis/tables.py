@@ -13,7 +13,7 @@ from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches
 from hpcai.mlperf_hpc.analysis.repeats import find_repeats, say_repeat
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons, summarise_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_of
-from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, QUALITY, target_of
+from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, QUALITY, target_of
 from hpcai.mlperf_hpc.analysis.weak_scales import WeakScales, counted_instances, read_scales
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
@@ -135,8 +135,10 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
 
 
 def _own_reasons(run: LoggedRun) -> list[str]:
-    """Say of an own run on generated data that it is none by the rules, wherever it stands beside published ones."""
-    return ["generated data: not a valid MLPerf HPC result"] if run.settings.get(OWN_DATA) == "generated" else []
+    """Say of an own run on generated data that it is none by the rules, and of one with a pause that it has one."""
+    generated = run.settings.get(OWN_DATA) == "generated"
+    of_data = ["generated data: not a valid MLPerf HPC result"] if generated else []
+    return [*of_data, str(run.settings.get(OWN_STALL, ""))]
 
 
 def _quality(benchmark: str, run: LoggedRun) -> Row:

@@ -20,6 +20,8 @@ OWN_TARGET = "own_quality_target"
 """Setting of a run whose benchmark has a target of its own, no official one: runs on small, generated data."""
 OWN_DATA = "own_data_source"
 """Setting of an own run: where its data come from."""
+OWN_STALL = "own_stall"
+"""Setting of an own run: the remark that its times hold a pause; blank if none does."""
 
 
 class Quality(NamedTuple):

@@ -103,6 +103,8 @@ class LoggedRun:
         What was irregular.
     logged_ms
         Time of the first event [ms since the Unix epoch]; None without one that has a time.
+    untimed
+        Why no time of the run counts, and ``run`` is None although it may have come to its end; blank if they do.
     """
 
     source: str
@@ -126,6 +128,7 @@ class LoggedRun:
     quality_key: str
     repairs: tuple[Repair, ...]
     logged_ms: float | None = None
+    untimed: str = ""
 
     def number_of(self, key: str) -> float | None:
         """Return a logged setting as a number; None where it is missing or no number."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.submission.model import SUITE, Problem, Result, Submission, SubmittedRun, SubmittedSystem
 from hpcai.mlperf_hpc.submission.tree import result_folder
 from hpcai.rules.table import rules_of
@@ -22,6 +23,7 @@ def check_runs(submission: Submission) -> Iterator[Problem]:
             if result.note and len(result.runs) >= result.by_rule:
                 yield Problem("warning", "runs", place, result.note)
             yield from _lost_logs((*result.runs, *result.pruned), place)
+            yield from _odd_times((*result.runs, *result.pruned), place)
             yield from _say_rules(result, place)
             yield from _other_words(submission, result, place)
             if not _is_strong(result) and result.benchmark not in strong:
@@ -49,6 +51,16 @@ def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
         if run.log is None:
             message = f"{run.source} left no log ({run.record.outcome.replace('_', ' ')}: {run.record.reason})"
             yield Problem("failure", "logs", place, message)
+
+
+def _odd_times(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
+    """Yield the runs whose times do not count, because their logs are not timed as their records, or hold a pause."""
+    for run in runs:
+        if run.logged and run.logged.untimed:
+            message = f"{run.source}: {run.logged.untimed}; the run counts as one that failed"
+            yield Problem("failure", "logs", place, message)
+        if remark := stall_remark(run.record):
+            yield Problem("warning", "runs", place, f"{run.source} {remark}")
 
 
 def broken_rules(result: Result) -> dict[str, list[Finding]]:

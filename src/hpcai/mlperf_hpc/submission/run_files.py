@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcai.errors import ConfigError, ParseError, RecordError
+from hpcai.mlperf_hpc.analysis.own_clock import timed_by_record
 from hpcai.mlperf_hpc.analysis.own_runs import read_own_log
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.mlperf_hpc.submission.model import SubmittedRun
@@ -13,7 +14,7 @@ LOG = "mllog.txt"
 
 
 def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> SubmittedRun:
-    """Return a run with its log, if it left one.
+    """Return a run with its log, if it left one; without its times if the log's are not those of the record.
 
     Parameters
     ----------
@@ -32,7 +33,7 @@ def read_submitted_run(results: Path, folder: Path, record: RunRecord) -> Submit
     source, log, number = folder.relative_to(results).as_posix(), folder / "raw" / LOG, int(folder.name[1:])
     try:
         content = read_own_log(record, log)
-        logged = read_run(content, f"{source}/raw/{LOG}", number) if content else None
+        logged = timed_by_record(read_run(content, f"{source}/raw/{LOG}", number), record) if content else None
     except ParseError as error:
         raise RecordError(f"{error}; put the run aside with `hpcai discard {folder}`") from error
     return SubmittedRun(record, source, number, log if content else None, logged)

@@ -1,9 +1,11 @@
 """Finds the weak-scaling groups of a results folder: instances that ran beside each other, pruned ones apart."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from hpcai.errors import ConfigError
+from hpcai.mlperf_hpc.analysis.own_clock import timed_by_group
 from hpcai.mlperf_hpc.submission.model import (
     BENCHMARKS,
     SUITE,
@@ -38,7 +40,7 @@ def weak_systems(request: Request, skipped: list[str]) -> Iterator[SubmittedSyst
         if record.plan.benchmark.suite != SUITE or not is_asked(request, record):
             skipped.append(f"weak/{group.group}: not asked for, or of another suite")
             continue
-        result = _result(group, runs)
+        result = _result(group, _timed_together(group, runs))
         point = record.plan.point
         base = request.system or record.plan.machine.name
         name = safe_name(f"{base}_{group.instances}x{point.scale}_{point.variant}")
@@ -50,6 +52,11 @@ def weak_systems(request: Request, skipped: list[str]) -> Iterator[SubmittedSyst
 def _instance(results: Path, folder: Path, number: int) -> SubmittedRun:
     own = folder / f"i{number}"
     return read_submitted_run(results, own, read_record(own / "record.json"))
+
+
+def _timed_together(group: WeakGroup, runs: Sequence[SubmittedRun]) -> list[SubmittedRun]:
+    timed = {run.number: run for run in timed_by_group([run.logged for run in runs if run.logged], group)}
+    return [replace(run, logged=timed.get(run.number)) for run in runs]
 
 
 def _result(group: WeakGroup, runs: list[SubmittedRun]) -> Result:

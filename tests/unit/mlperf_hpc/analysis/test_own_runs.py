@@ -4,7 +4,14 @@ import pandas as pd
 import pytest
 from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission
 from unit.mlperf_hpc.log_factory import log_text
-from unit.mlperf_hpc.submission.result_factory import INSTANCES, PRUNED, make_own_record, write_group, write_run
+from unit.mlperf_hpc.submission.result_factory import (
+    INSTANCES,
+    PRUNED,
+    make_own_record,
+    timed_like,
+    write_group,
+    write_run,
+)
 from unit.record_factory import (
     make_benchmark,
     make_machine,
@@ -22,7 +29,7 @@ from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records import FINISHED
+from hpcai.records import FINISHED, write_json
 from hpcai.weak_records import GROUP
 
 TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
@@ -47,6 +54,7 @@ def write_study(folder, records, logged: float | None = None) -> list:
             )
             (path.parent / "raw").mkdir(exist_ok=True)
             (path.parent / "raw/mllog.txt").write_text(text)
+            write_json(timed_like(record, text), path)
     return paths
 
 

@@ -12,7 +12,9 @@ from unit.record_factory import make_official_plan, make_provenance, make_record
 
 from hpcai.config.benchmark import Target
 from hpcai.config.study import Submission
-from hpcai.records import Artefact, RunRecord, write_json
+from hpcai.mlperf_hpc.rounds.runs import read_run
+from hpcai.parsers.mllog import parse_mllog
+from hpcai.records import Artefact, EpochRecord, RunRecord, TrainingReport, write_json
 from hpcai.rules.verdict import Verdict
 from hpcai.weak_records import GROUP, Extent, Instance, NodeShare, WeakGroup
 
@@ -39,8 +41,36 @@ def make_own_record(
     return make_record(record=fields, repetition=number, **arguments)
 
 
-def write_run(folder: Path, record: RunRecord, log: str) -> Path:
-    """Write a run as the workflow leaves it."""
+def timed_like(record: RunRecord, log: str) -> RunRecord:
+    """Return a record whose times are those of a log, as those of a run are; one that broke down stays as it is."""
+    logged, training = read_run(parse_mllog(log.encode(), "log"), "log", 1), record.training
+    if training is None or logged.run is None:
+        return record
+    staging_s = logged.staging.duration_s if logged.staging else 0.0
+    changes = {
+        "init_s": logged.init_s,
+        "run_s": logged.run.duration_s,
+        "staging": training.staging.model_copy(update={"staging_s": staging_s}),
+        "epochs": _epochs_like(training, [one.duration_s for one in logged.epochs], logged.evaluations[0].duration_s),
+    }
+    around_s = training.import_s + logged.init_s + (record.launch_s or 0.0) + 3.0
+    update = {"training": training.model_copy(update=changes), "wall_s": logged.run.duration_s + around_s}
+    return record.model_copy(update=update)
+
+
+def _epochs_like(training: TrainingReport, times_s: Sequence[float], evaluation_s: float) -> tuple[EpochRecord, ...]:
+    """Return as many epochs as there are times, of which the last one ends as that of the training."""
+    own = training.epochs
+    chosen = [own[min(place, len(own) - 1)] for place in range(len(times_s) - 1)] + [own[-1]]
+    return tuple(
+        epoch.model_copy(update={"epoch": number, "train_s": time_s - evaluation_s, "evaluation_s": evaluation_s})
+        for number, (epoch, time_s) in enumerate(zip(chosen, times_s, strict=True), start=1)
+    )
+
+
+def write_run(folder: Path, record: RunRecord, log: str, *, measured: str = "") -> Path:
+    """Write a run as the workflow leaves it; its record has the times of its log, or of another one."""
+    record = timed_like(record, measured or log)
     (folder / "raw").mkdir(parents=True)
     (folder / "raw/mllog.txt").write_text(log)
     digest = hashlib.sha256(log.encode()).hexdigest()
@@ -75,19 +105,21 @@ def write_group(results, benchmark="oc20"):
         record = make_own_record(benchmark, number, kind="weak", instances=INSTANCES)
         missed = number == PRUNED
         log = {"scores": [0.5] * 26, "status": "aborted"} if missed else {}
-        write_run(folder / f"i{number}", record, log_text(benchmark, org=ORG, seed=number, epochs=26, **log))
+        text = log_text(benchmark, org=ORG, seed=number, epochs=26, **log)
+        write_run(folder / f"i{number}", record, text)
+        run_s = timed_like(record, text).training.run_s
         instances.append(
             Instance(
                 number=number, run_id=record.run_id, attempt=record.attempt, seed=number, outcome=record.outcome,
                 reason="", pruned="not_converged" if missed else None, pruned_reason="it missed" if missed else "",
-                shares=(NodeShare(host="node0", cores=(number,)),), run_start_monotonic_s=0, run_stop_monotonic_s=1,
+                shares=(NodeShare(host="node0", cores=(number,)),), run_start_monotonic_s=0, run_stop_monotonic_s=run_s,
             )
         )  # fmt: skip
     extent = Extent(nodes=1, ranks=1, accelerators=0)
     group = WeakGroup(
         group="opencatalyst/fp32/n1x1", benchmark="opencatalyst", variant="fp32", scale="n1x1", attempt="a",
         started_utc="2026-01-01T00:00:00Z", instances=INSTANCES, counted=INSTANCES - 1, instance_extent=extent,
-        whole_extent=extent, time_to_train_all_monotonic_s=1.0, results=tuple(instances),
+        whole_extent=extent, time_to_train_all_monotonic_s=run_s, results=tuple(instances),
     )  # fmt: skip
     write_json(group, folder / GROUP)
     return folder

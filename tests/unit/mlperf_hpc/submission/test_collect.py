@@ -15,6 +15,7 @@ from hpcai.errors import ConfigError, RecordError
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
 from hpcai.mlperf_hpc.submission.own_checks import check_runs
+from hpcai.stalls import Stalls
 
 
 @pytest.fixture
@@ -72,6 +73,34 @@ def test_a_window_with_two_runs_that_missed_the_target_is_infinitely_slow(reques
     (result,) = collect(request_of()).systems[0].results
     # Of two windows the slower one, which is no valid result: the whole set is none (MLPerf Training rules, Scoring).
     assert [run.number for run in result.runs] == [1, 2, 3, 4, 5]
+
+
+def test_a_run_whose_clock_was_stepped_counts_as_failed_and_is_named(request_of, tmp_path):
+    """Of two windows of five the one with both such runs is no valid result; by its log it would be the fastest."""
+    for number in range(1, 7):
+        record = make_own_record("oc20", number)
+        log = log_text("oc20", seed=number)
+        faster = log_text("oc20", seed=number, epoch_s=90.0) if number < 3 else log
+        write_run(tmp_path / "results/runs" / record.run_id, record, faster, measured=log)
+    submission = collect(request_of())
+    (result,) = submission.systems[0].results
+    assert [run.number for run in result.runs] == [1, 2, 3, 4, 5]
+    problems = list(check_runs(submission))
+    named = [problem.message for problem in problems if "by the monotonic clock" in problem.message]
+    assert [message.partition(":")[0] for message in named] == [f"runs/opencatalyst/fp32/n1x1/r{n}" for n in (1, 2)]
+    assert {problem.severity for problem in problems if problem.message in named} == {"failure"}
+
+
+def test_a_run_that_holds_a_pause_is_named(request_of, tmp_path):
+    write_runs(tmp_path / "results", "oc20", numbers=(1, 2, 3, 4))
+    whole = make_own_record("oc20", 5)
+    stalls = Stalls(count=2, longest_s=20.1, beside_s=0.5)
+    paused = whole.model_copy(update={"training": whole.training.model_copy(update={"stalls": stalls})})
+    write_run(tmp_path / "results/runs" / whole.run_id, paused, log_text("oc20", seed=5))
+    found = [problem for problem in check_runs(collect(request_of())) if "stalled" in problem.message]
+    assert [(problem.severity, problem.message.partition(" ")[0]) for problem in found] == [
+        ("warning", "runs/opencatalyst/fp32/n1x1/r5")
+    ]
 
 
 def test_a_run_without_a_log_is_a_failure_with_its_outcome(request_of, tmp_path):

@@ -11,8 +11,12 @@ from unit.mlperf_hpc.submission.result_factory import (
 )
 
 from hpcai.errors import RecordError
+from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request
+from hpcai.mlperf_hpc.submission.own_checks import check_runs
 from hpcai.mlperf_hpc.submission.write import write_submission
+from hpcai.records import read_part, write_json
+from hpcai.weak_records import GROUP, WeakGroup
 
 
 def test_a_group_is_handed_in_beside_the_time_to_train_and_passes(tmp_path):
@@ -39,6 +43,16 @@ def test_a_group_alone_and_a_pruned_log_that_does_not_comply_are_named(tmp_path)
     problems = write_submission(Request(tmp_path / "results", tmp_path / "out")).problems
     assert any("without a time to train" in problem.message for problem in problems if problem.severity == "failure")
     assert any("pruned log does not comply" in problem.message for problem in problems)
+
+
+def test_instances_whose_clocks_were_shifted_against_each_other_are_failures(tmp_path):
+    folder = write_group(tmp_path / "results")
+    group = read_part(WeakGroup, folder / GROUP)
+    measured_s = group.time_to_train_all_monotonic_s
+    write_json(group.model_copy(update={"time_to_train_all_monotonic_s": measured_s + 60}), folder / GROUP)
+    problems = list(check_runs(collect(Request(tmp_path / "results", tmp_path / "out"))))
+    named = [problem for problem in problems if "last run_stop" in problem.message]
+    assert [problem.severity for problem in named] == ["failure"] * group.instances
 
 
 def test_a_group_that_lacks_an_instance_is_refused(tmp_path):
