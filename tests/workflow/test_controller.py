@@ -5,8 +5,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from workflow_project import ROOT
@@ -38,9 +40,9 @@ def processor_time_s(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def share_while_waiting(folder, *options, done=DONE_JOBS, **config):
+def share_while_waiting(folder, *options, **config):
     """Share of one core that Snakemake takes while it only waits for a job."""
-    process = start(folder, *options, done=done, sleeps_s=SLEEPS_S, **config)
+    process = start(folder, *options, done=DONE_JOBS, sleeps_s=SLEEPS_S, **config)
     try:
         while not (folder / "sleeping").exists():
             assert process.poll() is None, (folder / OUTPUT).read_text()
@@ -65,9 +67,16 @@ def test_the_controller_rests_while_a_job_runs(tmp_path, options):
     assert share_while_waiting(tmp_path, *options, quiet=1) <= MOST_RATIO
 
 
-def test_jobs_that_ended_together_are_looked_at_together(tmp_path):
+@pytest.mark.parametrize(("ended", "looks"), [(0, 0), (1, 1), (5000, 1)])
+def test_jobs_that_ended_together_are_looked_at_together(ended, looks):
     """Each of 10,000 that ended had a look of its own, which took a core for minutes beside the job that came next."""
-    assert share_while_waiting(tmp_path, "--cores", "1024", done=400, quiet=1) <= MOST_RATIO
+    limiter = SimpleNamespace(get_free_jobs=lambda: 100)
+    scheduler = SimpleNamespace(job_rate_limiter=limiter, _open_jobs=threading.Semaphore(ended))
+    known = {"workflow": SimpleNamespace(scheduler=scheduler)}
+    exec((ROOT / "workflow/rules/controller.smk").read_text(), known)
+    known["look_again_only_if_held_back"]()
+    scheduler._schedule_reevalutation(1.0)
+    assert scheduler._open_jobs._value == looks
 
 
 def test_the_workflow_calls_it_at_its_start():
