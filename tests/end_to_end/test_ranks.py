@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import psutil
 import pytest
 from end_to_end.rank_runs import LIMIT_S, Prepared, Run, check_log
@@ -147,6 +148,9 @@ def test_reports_agree_with_each_other(two_ranks: Run) -> None:
     assert report.longest_gap_s is not None
     longest_s = max(epoch.step_time_max_s or math.inf for epoch in report.epochs)
     assert longest_s - 0.05 <= report.longest_gap_s <= report.run_s
+    steps = pd.read_csv(two_ranks.raw / "steps.csv")
+    assert len(steps) == sum(epoch.steps for epoch in report.epochs)
+    assert report.step_time_median_s == pytest.approx(steps["step_time_s"].median())
     placements = [two_ranks.rank(number).placement for number in (0, 1)]
     assert [placement.local_rank for placement in placements] == [0, 1]
     if len(os.sched_getaffinity(0)) > 1:

@@ -140,3 +140,14 @@ def test_free_text_arrives_as_it_was_written(tmp_path: Path) -> None:
     shown = NASTY.replace("<", "&lt;").replace(">", "&gt;")
     # The study's title and the machine's.
     assert page.count(shown) == 2
+
+
+def test_every_number_of_a_scale_says_what_it_is(tmp_path: Path) -> None:
+    """Ten runs and three: a mean without extremes, and a median."""
+    records = [make_record(repetition=n) for n in range(1, 11)]
+    records += [make_record(repetition=n, ranks_per_node=2) for n in (1, 2, 3)]
+    summary = summarise(records, tmp_path)
+    for name in ("throughput", "time_to_train", "step_times", "staging"):
+        page = " ".join(render(REPORTS / "captions" / f"{name}.rst", summary).split())
+        assert "mean of 8, extremes dropped" in page, name
+        assert "median of 3" in page, name

@@ -66,7 +66,7 @@ def test_the_ranking_says_what_a_list_holds(summary: dict[str, Any]) -> None:
     assert "the best result of each machine and study, valid ones first" in page
     words_of_list = "time to train, closed division, staging on the clock"
     assert f"{words_of_list}: 0 ranked, of which 0 declared; 1 not valid, without a place" in page
-    assert "images_tiny (generated), top_1_accuracy 0.6: FLOPS: 0 ranked" in page
+    assert "images_tiny (generated), top_1_accuracy 0.6: FLOPS, 4 MFLOP per sample: 0 ranked" in page
     assert "In no list: 0 results" in page
 
 

@@ -14,7 +14,7 @@ LEVEL = 0.95
 FEWEST_TO_DROP = 3
 """With fewer runs nothing is left, or nothing between the extremes, after dropping fastest and slowest."""
 FEWEST_PAIRS = 3
-"""Two pairs have one degree of freedom, with which an interval is wider than that of unpaired values."""
+"""The range of two pairs would be told as if it were an interval."""
 FEWEST_FOR_INTERVAL = 5
 """Of fewer values an interval would rest on a guess of their distribution: their range is told instead."""
 INTERVAL = f"{100 * LEVEL:.0f} % interval, range below {FEWEST_FOR_INTERVAL}"

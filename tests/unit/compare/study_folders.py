@@ -60,6 +60,8 @@ def _slow(record: RunRecord, factor: float, started_utc: str) -> RunRecord:
         for epoch in training.epochs
     )
     more = sum(epoch.train_s for epoch in epochs) - sum(epoch.train_s for epoch in training.epochs)
-    report = training.model_copy(update={"epochs": epochs, "run_s": training.run_s + more})
+    step_s = (training.step_time_median_s or 0.0) * factor
+    update = {"epochs": epochs, "run_s": training.run_s + more, "step_time_median_s": step_s}
+    report = training.model_copy(update=update)
     changes = {"training": report, "wall_s": record.wall_s + more, "started_utc": started_utc}
     return record.model_copy(update=changes)

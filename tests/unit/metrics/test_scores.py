@@ -25,6 +25,15 @@ def test_converged_run() -> None:
     assert score.overhead_s == pytest.approx(record.overhead_s)
 
 
+def test_median_step_is_that_of_all_steps_and_not_of_the_epochs_medians() -> None:
+    training = make_record().training
+    assert training is not None
+    changed = training.model_copy(update={"step_time_median_s": 0.125})
+    assert score_run(make_record(record={"training": changed})).step_time_median_s == 0.125
+    earlier = training.model_copy(update={"step_time_median_s": None})
+    assert math.isnan(score_run(make_record(record={"training": earlier})).step_time_median_s)
+
+
 def test_throughput_is_total_over_total() -> None:
     record = make_record()
     rates = [epoch.samples / epoch.train_s for epoch in record.epochs]

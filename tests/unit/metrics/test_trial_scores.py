@@ -13,6 +13,7 @@ from hpcai.characterise.views import VIEWS
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.metrics.score_columns import TRIAL_COLUMNS
 from hpcai.metrics.trial_scores import is_error_metric, score_trials, why_no_vflops
+from hpcai.metrics.trials import mark_extremes
 from hpcai.rules.table import rules_of
 
 SCORES = ["rate_flop_per_s", "valid_rate_flop_per_s", "quality", "time_to_quality_s", "time_to_train_s", "mean_power_w"]
@@ -59,6 +60,15 @@ def test_time_to_quality_needs_an_end_and_time_to_train_the_target(scored: pd.Da
     assert (reached["time_to_quality_s"] == reached["time_to_train_s"]).all()
 
 
+def test_time_to_quality_holds_the_evaluations_that_stand_beside_it(tmp_path: Path) -> None:
+    """HPC AI500 V2.0, 6.3.2: from the first training batch to the end of the last epoch, without a pause."""
+    record = make_trials(1)[0]
+    for name in ("run_scores", "scores"):
+        row = make_scores(tmp_path, [record])[name].iloc[0]
+        assert row["evaluation_s"] == pytest.approx(record.evaluation_s)
+        assert row["time_to_quality_s"] > record.train_s + row["evaluation_s"]
+
+
 def test_vflops_are_only_for_the_suites_own_workloads(scored: pd.DataFrame) -> None:
     other = scored[(scored["suite"] == "mlperf_hpc") & (scored["outcome"] == "converged")]
     assert other["valid_rate_flop_per_s"].isna().all()
@@ -91,17 +101,19 @@ def test_names_of_error_metrics_end_alike() -> None:
 
 
 def test_extremes_of_vflops_are_dropped(tmp_path: Path) -> None:
-    scored = make_scores(tmp_path, make_trials(5))["run_scores"].set_index("run_id")
+    scored = make_scores(tmp_path, make_trials(10))["run_scores"].set_index("run_id")
     dropped = scored[scored["dropped"] != ""]["dropped"]
     assert sorted(dropped) == ["highest", "lowest"]
-    assert dropped[scored["valid_rate_flop_per_s"].idxmax()] == "highest"
-    assert dropped[scored["valid_rate_flop_per_s"].idxmin()] == "lowest"
+    ends = scored.loc[dropped.index, "valid_rate_flop_per_s"]
+    assert ends[dropped == "highest"].tolist() == [scored["valid_rate_flop_per_s"].max()]
+    assert ends[dropped == "lowest"].tolist() == [scored["valid_rate_flop_per_s"].min()]
     # The quickest trial is not the best one: the score that is reported decides.
     assert scored["rate_flop_per_s"].idxmax() != scored["valid_rate_flop_per_s"].idxmax()
 
 
-def test_two_trials_are_too_few_to_drop_any(tmp_path: Path) -> None:
-    assert (make_scores(tmp_path, make_trials(2))["run_scores"]["dropped"] == "").all()
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_fewer_trials_than_the_rules_ask_for_are_too_few_to_drop_any(tmp_path: Path, count: int) -> None:
+    assert (make_scores(tmp_path, make_trials(count))["run_scores"]["dropped"] == "").all()
 
 
 def test_order_of_runs_does_not_matter(tmp_path: Path) -> None:
@@ -112,15 +124,15 @@ def test_order_of_runs_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_equal_scores_still_drop_two(tmp_path: Path) -> None:
-    tables = make_scores(tmp_path, make_trials(4))
+    tables = make_scores(tmp_path, make_trials(10))
     equal = tables["runs"].assign(train_rate_samples_per_s=100.0, last_quality=0.6)
-    scored = score_trials(equal, tables["work"], tables["power"])
-    assert sorted(scored["dropped"]) == ["", "", "highest", "lowest"]
+    scored = score_trials(equal.assign(dropped=mark_extremes(equal)), tables["work"], tables["power"])
+    assert sorted(scored["dropped"]) == [*[""] * 8, "highest", "lowest"]
 
 
 @pytest.mark.parametrize("known", [False, True])
 def test_without_work_there_is_throughput_alone(tmp_path: Path, known: bool) -> None:
-    runs = make_scores(tmp_path, make_trials(4))["runs"]
+    runs = make_scores(tmp_path, make_trials(10))["runs"]
     work = (
         make_work(runs).assign(flop_per_sample=np.nan, reason="the layer is not known")
         if known

@@ -105,6 +105,16 @@ def points(figure: Figure, name: str) -> int:
     return sum(len(np.atleast_1d(line.get_xdata())) for line in lines)
 
 
+def test_legends_say_what_the_numbers_are(tmp_path: Path) -> None:
+    """Ten runs are as many as CosmoFlow asks for, three are not."""
+    paths = write_records([*make_study(ranks=(1,), repeats=10), *make_study(ranks=(2,), repeats=3)], tmp_path)
+    runs = collect_runs(paths)
+    for topic in ("throughput", "time_to_train"):
+        figure = draw_figure(topic, {"runs": runs, "scales": summarise_scales(runs)})
+        words = [text.get_text().replace("\n", " ") for text in visible_texts(figure)]
+        assert any(word.startswith("mean without extremes or median, 95 % interval") for word in words), topic
+
+
 def test_every_run_is_a_mark(study: tuple[str, Tables]) -> None:
     name, tables = study
     runs = tables["runs"]

@@ -58,6 +58,7 @@ def test_figure_can_be_read(tables: Tables, large: bool) -> None:
     assert outside(figure, texts) == []
     assert "nan" not in words(figure).lower()
     assert len(figure.axes) == (10 if large else 4)
+    assert "score: median, 95 % interval" in words(figure)
 
 
 def test_equal_tables_give_equal_bytes(tables: Tables) -> None:

@@ -65,7 +65,7 @@ def test_measured_and_predicted_are_apart(scales: pd.DataFrame) -> None:
     figure = plot_what_if(predictions, scales)
     questions = predictions["question"].nunique()
     assert points(figure, "predicted") == len(predictions)
-    measured = scales["time_to_train_mean_s"].notna().sum()
+    measured = scales["time_to_train_score_s"].notna().sum()
     assert points(figure, "measured") == questions * measured
     assert not look(figure, "predicted") & look(figure, "measured")
     assert {face for _, face in look(figure, "predicted")} == {"white"}

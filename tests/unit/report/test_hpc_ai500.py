@@ -23,6 +23,7 @@ from hpcai.report.hpc_ai500.evidence import read_evidence
 from hpcai.report.hpc_ai500.folder import write_document
 from hpcai.report.hpc_ai500.markup import document_html, document_page, say
 from hpcai.report.hpc_ai500.model import Document, Item, agreed, cell, read_document
+from hpcai.report.hpc_ai500.scores import CLOCK
 from hpcai.run_commands import shown_command
 
 BENCHMARK = "images_tiny"
@@ -321,7 +322,9 @@ def test_scores_say_how_their_parts_are_known(tmp_path: Path) -> None:
     assert (find(document, "FLOPS").method, find(document, "FLOPS per watt").method) == ("measured", "declared")
     assert find(document, "FLOPS").note == "throughput measured, work of a sample by formula"
     assert find(document, "FLOPS per watt").note.endswith("; power declared")
-    assert find(document, "Time to quality").note == ""
+    assert find(document, "Time to quality").note == CLOCK
+    names = [column.name for column in document.parts[2].tables[0].columns]
+    assert names[names.index("time to quality") + 1] == "of it evaluations"
 
 
 def test_only_failed_runs_give_a_document_that_says_so(tmp_path: Path) -> None:

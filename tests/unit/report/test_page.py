@@ -282,6 +282,9 @@ def test_answer_joins_scales_and_scores(full: Path, full_page: str) -> None:
     scores = pd.read_parquet(full / "tables" / "scores.parquet")
     assert words.count("FLOP/s") > len(scores)
     assert "exponent 5" in words
+    statistics = pd.read_parquet(full / "tables" / "scales.parquet")["statistic"]
+    assert all(words.count(said) >= (statistics == said).sum() for said in statistics if said)
+    assert any(said.startswith("median of") for said in statistics)
     assert "not defined" in words
     assert 'href="runs/images_tiny/fp32/n1x1/"' in answer
 
@@ -368,4 +371,5 @@ def test_captions_stand_with_their_figures(full_page: str) -> None:
     caption = read_words("<main>" + figure[: figure.index("</figure>")])
     assert INTERVAL in caption
     assert "Made from: runs" in caption
+    assert re.search(r"(median of \d|mean of \d)", caption)
     assert "<details>" in figure[: figure.index("</figure>")]

@@ -1,7 +1,7 @@
 """Imported results in the tables ``run_scores`` and ``scores`` of our own studies, for the ranking and comparisons."""
 
 import math
-from collections.abc import Container, Hashable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 import pandas as pd
@@ -75,8 +75,8 @@ def mark_dropped(runs: pd.DataFrame, results: pd.DataFrame) -> pd.Series:
     marks = pd.Series("", index=runs.index, dtype="object")
     for key, group in runs.groupby(["study", "variant", "benchmark"], sort=False):
         if key in scored:
-            fastest, slowest = _extremes(group)
-            marks[fastest], marks[slowest] = HIGHEST, LOWEST
+            order = _fastest_first(group)
+            marks.loc[order[:1]], marks.loc[order[-1:]] = HIGHEST, LOWEST
     return marks
 
 
@@ -102,11 +102,10 @@ def _scored(results: pd.DataFrame) -> list[dict[Any, Any]]:
     return results[results["time_to_train_s"].notna()].to_dict("records")
 
 
-def _extremes(group: pd.DataFrame) -> tuple[Hashable, Hashable]:
-    """Return the fastest and the slowest of the runs of a result; one without a time to train is the slowest."""
+def _fastest_first(group: pd.DataFrame) -> pd.Index:
+    """Return the runs of a result, the fastest first; one without a time to train is the slowest."""
     good = (group["time_to_train_s"].notna()) & (group["valid_for"] != "none")
-    order = group.assign(time=group["time_to_train_s"].where(good, math.inf)).sort_values("time", kind="stable")
-    return order.index[0], order.index[-1]
+    return group.assign(time=group["time_to_train_s"].where(good, math.inf)).sort_values("time", kind="stable").index
 
 
 def _trial(run: Row, energies: Mapping[tuple[str, str], float]) -> dict[str, Any]:
