@@ -32,7 +32,8 @@ def make_result(benchmark: str, number: int, origin: str, **changes: Any) -> dic
     row = {
         "origin": origin, "method": "published", "submission": f"ORG{number}/system_{number}_n{units}",
         "org": f"ORG{number}", "system": f"system_{number}_n{units}", "label": f"System{number}-{units}",
-        "benchmark": benchmark, "edition": f"{samples} samples", "same_runs_as": "", "scaling": "strong", "division": "open" if number % 4 == 1 else "closed",
+        "benchmark": benchmark, "edition": f"{samples} samples", "same_runs_as": "",
+        "scaling": "strong", "division": "open" if number % 4 == 1 else "closed",
         "rule_set": "1.0.0", "runs": runs, "runs_by_rule": runs, "good_by_status": runs, "good_by_target": runs,
         "kept": runs - 2, "nodes": units // 2, "processors": units, "accelerators": 0 if number % 6 == 5 else units,
         "units": units, "unit": "processor" if number % 6 == 5 else "accelerator", "global_batch_samples": units,

@@ -13,6 +13,7 @@ from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
 from hpcai.metrics.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
 from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
 from hpcai.mlperf_hpc.analysis.repeats import digest_runs, say_repeat
+from hpcai.mlperf_hpc.analysis.run_quantities import divide
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -112,7 +113,7 @@ def _trial(run: Row, energies: Mapping[tuple[str, str], float]) -> dict[str, Any
     row = {name: run[name] for name in _SAME}
     if run["outcome"] not in COMPLETE:
         return row | {"reason": f"no score, {str(run['outcome']).replace('_', ' ')}: {run['reason']}"}
-    power_w = energies.get((str(run["study"]), str(run["record_path"])), math.nan) / run["run_s"]
+    power_w = divide(energies.get((str(run["study"]), str(run["record_path"])), math.nan), run["run_s"])
     return row | {
         "train_rate_samples_per_s": run["train_rate_samples_per_s"],
         "quality": run["last_quality"],

@@ -72,7 +72,13 @@ class _XzStream(io.RawIOBase):
             packed = self._file.read(CHUNK_BYTES)
             if not packed:
                 raise EOFError("the compressed file ends before its mark of the end")
-        return self._decoder.decompress(packed, most)
+        try:
+            return self._decoder.decompress(packed, most)
+        except lzma.LZMAError as error:
+            if "Memory" not in str(error):
+                raise
+            most = f"{limits.XZ_MEMORY_BYTES >> 20} MiB"
+            raise lzma.LZMAError(f"it asks for more than {most} of memory; pack it with xz -9 or less") from error
 
     def close(self) -> None:
         self._file.close()

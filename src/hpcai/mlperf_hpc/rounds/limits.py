@@ -14,7 +14,7 @@ FILES = 20_000
 """Files that are read; the largest round has 1,347 logs."""
 TOTAL_BYTES = 1 << 30
 """All files that are read together; the logs of the largest round have 230 MB."""
-TOTAL_LINES = 4_000_000
+TOTAL_LINES = 2_000_000
 """Lines with an event in all files together; the largest round has 940,000."""
 MEMBERS = 200_000
 """Files and folders of an archive, read or not; the largest round has 2,800."""

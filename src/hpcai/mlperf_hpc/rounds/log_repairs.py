@@ -66,8 +66,11 @@ def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Re
     return [Repair(source, place(after), "events_after_run_stop", found, "intervals and scores among them left out")]
 
 
-def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[Repair]:
-    """Return times that go backwards from one event to the next, and times that cannot be milliseconds since 1970."""
+def unordered_times(log: Mllog, ends: tuple[MllogEvent | None, MllogEvent | None], source: str) -> list[Repair]:
+    """Return times that go backwards from one event to the next, and times at which no log was written.
+
+    ``ends`` are run_start and run_stop; the first event stands for a run_start that is missing.
+    """
     repairs = []
     times = [event.time_ms for event in log.events]
     in_order = all(map(operator.le, times, times[1:]))
@@ -82,11 +85,13 @@ def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[R
     if count:
         found = f"{count} events earlier than one before them, by up to {largest_ms / 1000:g} s"
         repairs.append(Repair(source, f"line {first}", "time_backwards", found, "the order of the lines is kept"))
-    anchor = start or (log.events[0] if log.events else None)
-    if anchor and is_time(anchor.time_ms) and not EARLIEST_MS <= anchor.time_ms <= LATEST_MS:
-        side = "before September 2001" if anchor.time_ms < EARLIEST_MS else "after the year 2100"
-        found = f"time_ms {anchor.time_ms:.0f} is {side}"
-        repairs.append(Repair(source, place([anchor]), "time_unlikely", found, "taken as milliseconds all the same"))
+    anchors = [ends[0] or (log.events[0] if log.events else None), ends[1]]
+    timed = [event for event in anchors if event and is_time(event.time_ms)]
+    odd = [event for event in timed if not EARLIEST_MS <= event.time_ms <= LATEST_MS]
+    if odd:
+        side = "before September 2001" if odd[0].time_ms < EARLIEST_MS else "after the year 2100"
+        found = f"time_ms {odd[0].time_ms:.0f} is {side}"
+        repairs.append(Repair(source, place(odd), "time_unlikely", found, "taken as milliseconds all the same"))
     return repairs
 
 

@@ -47,7 +47,8 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
     start, stop = _ends(by_key, source, repairs)
     run = _span_of(start, stop, source, repairs)
     window = _within(by_key, start, stop, source, repairs)
-    repairs += trailing_events(log, stop, source) + unordered_times(log, start, source) + wrong_event_types(log, source)
+    repairs += trailing_events(log, stop, source) + unordered_times(log, (start, stop), source)
+    repairs += wrong_event_types(log, source)
     settings = {key: events[0].value for key, events in by_key.items() if not _is_no_setting(key)}
     repairs += repeated_settings({key: events for key, events in by_key.items() if key in settings}, source)
     repairs += impossible_counts(settings, source)
@@ -125,6 +126,10 @@ def _span_of(start: MllogEvent | None, stop: MllogEvent | None, source: str, rep
     if stop.time_ms < start.time_ms:
         found = f"run_stop {(start.time_ms - stop.time_ms) / 1000:g} s before run_start"
         repairs.append(Repair(source, place([stop]), "run_stops_before_start", found, "the run has no time"))
+        return None
+    if stop.time_ms == start.time_ms:
+        found = "run_stop has the time of run_start"
+        repairs.append(Repair(source, place([stop]), "run_without_duration", found, "the run has no time"))
         return None
     return Span(start.time_ms, stop.time_ms)
 
