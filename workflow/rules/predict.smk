@@ -183,6 +183,7 @@ rule validate_hpl:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        tolerance=TOLERANCE,
         library=library_of("workflow/scripts/validate_hpl.py"),
     script:
         "../scripts/validate_hpl.py"
@@ -225,6 +226,7 @@ rule judge_steps:
     conda:
         "../../envs/hpcai.yaml"
     params:
+        tolerance=TOLERANCE,
         library=library_of("workflow/scripts/judge_steps.py"),
     script:
         "../scripts/judge_steps.py"

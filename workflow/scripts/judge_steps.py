@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.characterise.reference_steps import read_reference_steps
+from hpcai.disturbance import Tolerance
 from hpcai.logs import log_to
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 given = snakemake.input
 stored = KernelRegressors.model_validate_json(Path(given.regressors).read_bytes())
-steps = [step for file in given.get("steps", []) for step in collect_steps(*read_reference_steps(Path(file)), file)]
+tolerance = Tolerance.model_validate(snakemake.params.tolerance)
+read = ((file, read_reference_steps(Path(file), tolerance)) for file in given.get("steps", []))
+steps = [step for file, found in read for step in collect_steps(*found, file)]
 accuracy = judge_steps(steps, stored.regressors)
 tables = {
     "step_accuracy": join_tables([accuracy, read_parquet(given.own)]),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from hpcai.characterise.blas_rates import BlasReport
 from hpcai.characterise.hpl_report import HplReport
+from hpcai.disturbance import Tolerance
 from hpcai.logs import log_to
 from hpcai.predict.hpl_validation import validate_hpl
 from hpcai.records import read_part
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 given = snakemake.input
-rates = [read_part(BlasReport, Path(file)).frame(file) for file in given.rates] or [BlasReport().frame("")]
+tolerance = Tolerance.model_validate(snakemake.params.tolerance)
+rates = [read_part(BlasReport, Path(file)).frame(file, tolerance) for file in given.rates] or [BlasReport().frame("")]
 runs = [read_part(HplReport, Path(file)).frame(file) for file in given.runs] or [HplReport().frame("")]
 rates, runs = join_tables(rates), join_tables(runs)
 write_tables({"hpl_rates": rates, "hpl_validation": validate_hpl(runs, rates)}, Path(snakemake.output[0]).parent)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from typing import IO
 
 import pandas as pd
@@ -17,14 +18,16 @@ from hpcai.characterise.hpl_input import HplTest
 from hpcai.characterise.hpl_library import BlasLibrary, OfBlas, find_blas
 from hpcai.characterise.hpl_routines import MOST_REPETITIONS, Request, Routine, Timings
 from hpcai.characterise.hpl_run import ONE_THREAD
-from hpcai.disturbance import Disturbance
+from hpcai.disturbance import Disturbance, Tolerance
 from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself
+from hpcai.metrics.quietness import judge_quiet
 
 logger = logging.getLogger(__name__)
 PARTS = (1.0, 0.75, 0.5, 0.25, 0.125)
 """Of the order: the remaining matrix shrinks from step to step, and rates with it."""
 LEAST_REPETITIONS = 3
+STUDY_DEFAULT = Tolerance()
 METHOD = {
     "dgemm": "measured: cblas_dgemm, rank NB, not transposed",
     "dtrsm": "measured: cblas_dtrsm, left, lower, unit",
@@ -60,19 +63,27 @@ class BlasReport(OfBlas):
     rates: tuple[BlasRate, ...] = ()
     disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
 
-    def frame(self, source: str) -> pd.DataFrame:
+    def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
         """Return one row per rate, the table ``hpl_rates``.
 
         Parameters
         ----------
         source
             Name of the report's file, for the column ``source``.
+        tolerance
+            How much others may take of a machine that is called quiet.
         """
         table = pd.DataFrame([rate.model_dump() for rate in self.rates], columns=list(BlasRate.model_fields))
         numbers = ("rate_flop_per_s", "best_flop_per_s", "cpu_ratio")
         table = table.astype(dict.fromkeys(numbers, float))
         reasons = table.pop("reason")
-        return table.assign(library=self.library, method=table["routine"].map(METHOD), source=source, reason=reasons)
+        return table.assign(
+            library=self.library,
+            **asdict(judge_quiet(self.disturbance, tolerance)),
+            method=table["routine"].map(METHOD),
+            source=source,
+            reason=reasons,
+        )
 
 
 def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:

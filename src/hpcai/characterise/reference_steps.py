@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcai.characterise.apart import THIS_PYTHON
 from hpcai.characterise.kernel_process import cpu_time_s, processor_model, settle, software_versions
-from hpcai.disturbance import Disturbance
+from hpcai.disturbance import Disturbance, Tolerance
 from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself
+from hpcai.metrics.quietness import Quiet, judge_quiet
 from hpcai.predict.training.layers import LayerList
 from hpcai.records import read_part
 
@@ -108,8 +109,8 @@ def measure_reference_steps(networks: Sequence[str], python: Sequence[str] = THI
     )
 
 
-def read_reference_steps(path: Path) -> tuple[dict[str, LayerList], pd.DataFrame]:
-    """Return the networks by name, and one row per network, batch and part with its time.
+def read_reference_steps(path: Path, tolerance: Tolerance) -> tuple[dict[str, LayerList], pd.DataFrame, Quiet]:
+    """Return the networks by name, one row per network, batch and part with its time, and whether it was quiet.
 
     Raises
     ------
@@ -117,7 +118,8 @@ def read_reference_steps(path: Path) -> tuple[dict[str, LayerList], pd.DataFrame
         If the file is missing or damaged.
     """
     report = read_part(ReferenceReport, path)
-    return dict(report.networks), pd.DataFrame([step.model_dump() for step in report.steps])
+    times = pd.DataFrame([step.model_dump() for step in report.steps])
+    return dict(report.networks), times, judge_quiet(report.disturbance, tolerance)
 
 
 def _run(name: str, python: Sequence[str]) -> tuple[_Found, list[StepTime]]:

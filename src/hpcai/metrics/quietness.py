@@ -1,7 +1,9 @@
 """Whether a machine was quiet while something was timed: what others took of it, and pauses, in the words of tables."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hpcai.disturbance import Disturbance, Tolerance, is_disturbed, worst
 from hpcai.metrics.cells import number_or_nan
@@ -60,8 +62,19 @@ def judge_quiet(nodes: Iterable[Disturbance], tolerance: Tolerance) -> Quiet:
     nodes = tuple(nodes)
     found = worst(nodes)
     if found is None:
-        return Quiet(UNKNOWN, float("nan"), float("nan"))
+        return NOT_WATCHED
     return Quiet(DISTURBED if is_disturbed(nodes, tolerance) else QUIET, found.others_ratio, found.steal_ratio)
+
+
+NOT_WATCHED = Quiet(UNKNOWN, float("nan"), float("nan"))
+
+
+def quiet_of_scale(scale: Mapping[Any, Any]) -> Quiet:
+    """Say whether all runs that a row of the table of scales rests on were quiet enough."""
+    if math.isnan(scale["n_disturbed"]):
+        return NOT_WATCHED
+    quiet = DISTURBED if scale["n_disturbed"] else QUIET
+    return Quiet(quiet, float(scale["others_max_ratio"]), float(scale["steal_max_ratio"]))
 
 
 def quiet_columns(record: RunRecord) -> RunQuiet:

@@ -49,7 +49,8 @@ STEP_ACCURACY = (
     *plain("name", "origin", "variant", "scale", "ranks", "batch", "cost_model", "overhead", "stage"),
     Column("estimated_s", reason="reason"), Column("measured_s", reason="reason"),
     Column("relative_error_ratio", reason="reason"),
-    *plain("goal_ratio", "within_goal", "covered_ratio", "method", "reason", "source"),
+    *plain("goal_ratio", "within_goal", "covered_ratio", "quiet", "others_ratio", "steal_ratio"),
+    *plain("method", "reason", "source"),
 )  # fmt: skip
 HPL_PUBLISHED = plain(
     "row", "nodes", "gpus_per_node", "order", "block", "estimated_rate_flop_per_s", "real_rate_flop_per_s",
@@ -67,7 +68,8 @@ HPL_VALIDATION = (
 HPL_RATES = (
     *plain("routine", "remaining_order", "rows", "columns", "block", "process_rows", "process_columns"),
     Column("simultaneous"), Column("rate_flop_per_s", n="n", reason="reason"),
-    *plain("best_flop_per_s", "cpu_ratio", "library", "method", "reason", "source"),
+    *plain("best_flop_per_s", "cpu_ratio", "quiet", "others_ratio", "steal_ratio", "library", "method", "reason"),
+    *plain("source"),
 )  # fmt: skip
 HPL_ANSWERS = (
     *plain("machine", "question", "given"), Column("answer", reason="reason"),

@@ -13,6 +13,7 @@ from hpcai.characterise.blas_rates import BlasReport, count_timings, measure_bla
 from hpcai.characterise.hpl_input import HplTest
 from hpcai.characterise.hpl_library import BlasLibrary
 from hpcai.characterise.hpl_routines import Blas, Request, Timings, time_routine
+from hpcai.disturbance import Disturbance
 
 LIBRARY = ctypes.util.find_library("blas")
 with_blas = pytest.mark.skipif(LIBRARY is None, reason="no libblas.so.3 here; Debian package libblas3")
@@ -62,7 +63,9 @@ def test_too_few_undisturbed_repetitions_are_no_rate() -> None:
     counted = count_timings(rate, 60.0, [timings(1.0, 1.0, 1.0), timings(1.0, tried=20)])
     assert counted.rate_flop_per_s is None
     assert "had their core to themselves" in counted.reason
-    frame = BlasReport(rates=(counted,), library="libblas").frame("rates.json")
+    nodes = (Disturbance(node="here", cores=2, wall_s=10.0, others_s=4.0, steal_s=0.0),)
+    frame = BlasReport(rates=(counted,), library="libblas", disturbance=nodes).frame("rates.json")
+    assert frame[["quiet", "others_ratio"]].values.tolist() == [["disturbed", 0.2]]
     assert frame["rate_flop_per_s"].isna().all()
     assert frame["reason"].tolist() == [counted.reason]
 

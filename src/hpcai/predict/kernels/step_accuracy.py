@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from hpcai.metrics.model_limits import why_not_covered
+from hpcai.metrics.quietness import NOT_WATCHED, Quiet
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
 from hpcai.predict.kernels.layer_kernels import Stage
 from hpcai.predict.kernels.regressor import KernelRegressor
@@ -24,7 +25,7 @@ BACKWARD: tuple[Stage, ...] = ("input gradient", "weight gradient", "element-wis
 STEP_COLUMNS = (
     "origin", "name", "variant", "scale", "ranks", "batch", "cost_model", "overhead", "overhead_per_parameter_s",
     "stage", "estimated_s", "measured_s", "relative_error_ratio", "goal_ratio", "within_goal", "covered_ratio",
-    "extrapolated_ratio", "method", "source", "reason",
+    "extrapolated_ratio", "quiet", "others_ratio", "steal_ratio", "method", "source", "reason",
 )  # fmt: skip
 STAGE_COLUMNS = (
     "stage", "overhead", "n", "weighted_error_ratio", "total_error_ratio", "largest_error_ratio", "goal_ratio",
@@ -48,6 +49,8 @@ class MeasuredStep:
         "reference network" or "own run"; `variant`, `scale` and `ranks` are those of an own run.
     source
         Where the measurement is.
+    quiet
+        Whether the machine was quiet meanwhile.
     """
 
     network: LayerList
@@ -59,6 +62,7 @@ class MeasuredStep:
     variant: str = ""
     scale: str = ""
     ranks: int = 1
+    quiet: Quiet = NOT_WATCHED
 
 
 def judge_steps(steps: Sequence[MeasuredStep], regressors: Mapping[str, KernelRegressor]) -> pd.DataFrame:
@@ -85,7 +89,9 @@ def judge_steps(steps: Sequence[MeasuredStep], regressors: Mapping[str, KernelRe
     return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
 
 
-def collect_steps(networks: Mapping[str, LayerList], times: pd.DataFrame, source: str) -> list[MeasuredStep]:
+def collect_steps(
+    networks: Mapping[str, LayerList], times: pd.DataFrame, quiet: Quiet, source: str
+) -> list[MeasuredStep]:
     """Return the measured steps of the reference networks.
 
     Parameters
@@ -95,12 +101,15 @@ def collect_steps(networks: Mapping[str, LayerList], times: pd.DataFrame, source
     times
         One row per ``network``, ``batch`` and ``part`` with ``cpu_time_s``; the parts "forward", "gradients" (forward
         and backward) and "step" contain one another, so that backward and update are differences of medians.
+    quiet
+        Whether the machine was quiet meanwhile.
     source
         Where the times are.
     """
     parts = times.pivot_table("cpu_time_s", ["network", "batch"], "part", sort=False, dropna=False)
     parts = parts.reindex(columns=["forward", "gradients", "step"]).astype(float)
-    return [_measured_step(networks[row["network"]], row, source) for row in parts.reset_index().to_dict("records")]
+    rows = parts.reset_index().to_dict("records")
+    return [replace(_measured_step(networks[row["network"]], row, source), quiet=quiet) for row in rows]
 
 
 def summarise_stages(accuracy: pd.DataFrame) -> pd.DataFrame:
@@ -209,6 +218,7 @@ def _row(step: MeasuredStep, stage: str, estimated_s: float, measured_s: float, 
         "relative_error_ratio": error,
         "goal_ratio": goal_ratio,
         "within_goal": abs(error) <= goal_ratio if judged else pd.NA,
+        **asdict(step.quiet),
         "method": "modelled",
         "source": step.source,
     }

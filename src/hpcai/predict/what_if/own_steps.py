@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
+from hpcai.metrics.quietness import quiet_of_scale
 from hpcai.predict.kernels.step_accuracy import GOAL_RATIO, NO_OVERHEAD, STEP_COLUMNS
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.roofline_cost import CostModel
@@ -61,6 +63,7 @@ def _of_model(
         "ranks": point.setting.ranks,
         "batch": point.setting.global_batch // point.setting.ranks,
         "overhead": NO_OVERHEAD,
+        **asdict(quiet_of_scale(point.row)),
         "method": "modelled",
         "source": study.sources(point.benchmark, exchange, model),
     }

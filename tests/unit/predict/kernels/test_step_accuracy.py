@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
+from hpcai.metrics.quietness import Quiet
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.layer_kernels import STAGES
 from hpcai.predict.kernels.step_accuracy import MeasuredStep, collect_steps, judge_steps, summarise_stages
@@ -119,7 +120,10 @@ def test_parts_that_contain_one_another_become_stages():
     rows = [{"network": "small", "batch": 8, "part": part, "cpu_time_s": time} for part, time in parts]
     rows += [{"network": "large", "batch": 8, "part": part, "cpu_time_s": None} for part, _ in parts]
     networks = {"small": network("small_net", 100), "large": network("large_net", 1000)}
-    small, large = collect_steps(networks, pd.DataFrame(rows), "made")
+    quiet = Quiet("disturbed", 0.2, 0.0)
+    small, large = collect_steps(networks, pd.DataFrame(rows), quiet, "made")
+    assert small.quiet == quiet
+    assert set(judge_steps([small], {})["quiet"]) == {"disturbed"}
     assert small.measured_s == 3.5
     assert small.stage_s == {"forward": 1.0, "backward": 2.0, "update": 0.5}
     assert large.network.name == "large_net"

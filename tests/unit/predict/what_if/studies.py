@@ -54,6 +54,7 @@ def scale(ranks: int, batch: int, step_s: float, **changes: Any) -> dict[str, An
         "ranks": ranks, "workload": "cosmoflow", "precision": "fp32", "compression": "none", "accumulation": 1,
         "batchnorm_group": 1, "fusion_bytes": math.nan, "global_batch_samples": batch, "step_time_median_s": step_s,
         "train_rate_samples_per_s": batch / step_s, "baseline": "n1x1",
+        "n_disturbed": 1.0, "others_max_ratio": 0.1, "steal_max_ratio": 0.0,
     }  # fmt: skip
     return {**row, **changes}
 

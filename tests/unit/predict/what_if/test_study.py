@@ -157,6 +157,8 @@ def test_variants_are_predicted_from_plainer_ones_that_differ_in_one_thing() -> 
 
 def test_own_steps_against_the_roofline_without_a_factor() -> None:
     steps = predict(studies.tables(*studies.exact(1, 2)))["own_steps"]
+    assert set(steps["quiet"]) == {"disturbed"}
+    assert set(steps["others_ratio"]) == {0.1}
     row = only(steps, scale="n1x2", cost_model="gemm", stage="step")
     estimated = studies.compute_s(8) / studies.FACTOR + studies.exchange_s(2)
     assert row["estimated_s"] == pytest.approx(estimated, rel=CLOSE)
