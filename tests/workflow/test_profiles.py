@@ -1,5 +1,6 @@
 """Profiles: where it runs changes what a job asks for, and nothing else."""
 
+import json
 import re
 import shutil
 from base64 import urlsafe_b64encode
@@ -62,6 +63,18 @@ def test_ceilings_that_this_host_cannot_measure_are_named_before_a_job_starts(cl
     assert done.returncode == 0, done.stdout
     before, _, _ = done.stdout.partition("rule plan_run")
     assert ("ceilings that will not be measured here: threads: found 100000" in before) == lacking
+
+
+def test_a_ceiling_that_cannot_be_measured_is_a_result_with_its_reason(cluster_study):
+    edit_yaml(cluster_study.study.parent / "machines/box.yaml", cores_per_node=100_000)
+    files = ["--snakefile", ROOT / "Snakefile", "--directory", cluster_study.directory]
+    files += ["--configfile", cluster_study.study, "--config", f"config_dir={cluster_study.study.parent}"]
+    report = "results/characterise/memory.json"
+    done = call_snakemake(report, "--profile", ROOT / "profiles/laptop", *files)
+    assert done.returncode == 0, done.stdout
+    found = json.loads((cluster_study.directory / report).read_text())
+    assert [one["threads"] for one in found["not_measured"]] == [100_000]
+    assert {one["threads"] for one in found["samples"]} == {1}
 
 
 def test_without_a_profile_the_launcher_is_horovodrun(cluster_study):

@@ -5,8 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.allreduce import measure_allreduce
-from hpcai.characterise.measures import report_quietly
+from hpcai.characterise.measures import link, report_quietly
 from hpcai.logs import log_to
 from hpcai.machine_lock import machine_to_itself
 from hpcai.measure.container import contained_python
@@ -19,8 +18,7 @@ log_to(snakemake.log[0])
 asked = snakemake.params
 ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_rank)
 with machine_to_itself(logging.getLogger("hpcai.characterise").info):
-    launch = launch_command(snakemake.resources.launcher, ranks, [])
-    python = contained_python(asked.get("software"))
-    measure = partial(measure_allreduce, launch, ranks.cores_per_rank, asked.device, python=python)
-    report = report_quietly(measure, snakemake.config)
+    launch = partial(launch_command, snakemake.resources.launcher, ranks, [])
+    python = partial(contained_python, asked.get("software"))
+    report = report_quietly(link(launch, ranks.cores_per_rank, asked.device, python), snakemake.config)
 Path(snakemake.output.report).write_text(report)

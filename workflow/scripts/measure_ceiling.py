@@ -1,5 +1,6 @@
 """Measure one ceiling of this machine: the best that training can reach in one respect."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,5 +13,5 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 asked = snakemake.params
-measure = ceiling(asked.what, asked.threads, asked.device, contained_python(asked.get("software")))
+measure = ceiling(asked.what, asked.threads, asked.device, partial(contained_python, asked.get("software")))
 Path(snakemake.output.report).write_text(report_quietly(measure, snakemake.config))

@@ -6,16 +6,22 @@ from functools import partial
 from typing import Any, Protocol
 
 from hpcai.characterise import convolution, gemm, memory
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
+from hpcai.characterise.allreduce import measure_allreduce
+from hpcai.characterise.apart import DeviceKind
+from hpcai.characterise.sampling import Kind, NotMeasured, report_of
 from hpcai.disturbance import Tolerance, Watched, measure_quietly
+from hpcai.errors import LaunchError
+from hpcai.metrics.link import AllreduceReport
 
 logger = logging.getLogger(__name__)
 
-MEASURES = {
+MEASURES: dict[Kind, Callable[..., "Report"]] = {
     "gemm": gemm.measure_gemm,
     "convolution": convolution.measure_convolution,
     "memory": memory.measure_memory,
 }
+Command = Callable[[], Sequence[str]]
+"""Finds a command; raises a LaunchError where there is none."""
 
 
 class Report(Watched, Protocol):
@@ -40,10 +46,8 @@ def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> s
     return report.model_dump_json(indent=1) + "\n"
 
 
-def ceiling(
-    what: str, threads: Iterable[int], device: DeviceKind, python: Sequence[str] = THIS_PYTHON
-) -> Callable[[], Report]:
-    """Return what measures one ceiling with each number of threads.
+def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Command) -> Callable[[], Report]:
+    """Return what measures one ceiling with each number of threads, or says why it cannot and withholds no report.
 
     Parameters
     ----------
@@ -54,6 +58,29 @@ def ceiling(
     device
         What the ranks compute on.
     python
-        Command that is the Python to measure with: this environment's, or that of the machine's image.
+        Finds the command that is the Python to measure with: this environment's, or that of the machine's image.
     """
-    return partial(MEASURES[what], threads, device, python=python)
+    try:
+        return partial(MEASURES[what], threads, device, python=python())
+    except LaunchError as error:
+        logger.warning("%s is not measured: %s", what, error)
+        missing = [NotMeasured(kind=what, threads=count, reason=str(error)) for count in sorted(set(threads))]
+        return lambda: report_of([], missing)
+
+
+def link(launch: Command, cores_per_rank: int, device: DeviceKind, python: Command) -> Callable[[], Report]:
+    """Return what measures the allreduce of some ranks, or says why it cannot.
+
+    Parameters
+    ----------
+    launch
+        Finds the command that starts the program which follows once per rank.
+    cores_per_rank, device, python
+        As :func:`hpcai.characterise.allreduce.measure_allreduce` and :func:`ceiling` take them.
+    """
+    try:
+        return partial(measure_allreduce, launch(), cores_per_rank, device, python=python())
+    except LaunchError as error:
+        report = AllreduceReport(not_measured=(str(error),))
+        logger.warning("the allreduce is not measured: %s", error)
+        return lambda: report

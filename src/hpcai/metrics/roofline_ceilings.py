@@ -142,13 +142,10 @@ def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tupl
     own = own[(own["precision"] == used) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
     own_name = {"name": f"{WORDS[kind]} {used}"}
     found = used != precision
-    for status, part in _by_status(own):
-        best, times, note = _for_ranks(part, machine, place)
-        if best is not None:
-            found = found or status == CEILING
-            reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
-            made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
-            yield made | own_name | {"method": "measured", "status": status, "reason": reason}
+    for best, times, about in _choose(own, machine, place):
+        found = True
+        made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
+        yield made | own_name | about
     if not found:
         yield _row(machine, place, kind, precision, math.nan, "") | _not_measured(own)
 
@@ -163,13 +160,9 @@ def _not_measured(own: pd.DataFrame) -> Row:
 def _memory_rows(judged: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
     """Return the memory bandwidth of one rank."""
     own, rows = _of_kind(judged, MEMORY), []
-    for status, part in _by_status(own):
-        best, times, note = _for_ranks(part, machine, place)
-        if best is not None:
-            value = best["value"] * times / place.ranks
-            row = _row(machine, place, MEMORY, "", value, best["source"]) | {"name": "memory, measured"}
-            reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
-            rows.append(row | {"method": "measured", "status": status, "reason": reason})
+    for best, times, about in _choose(own, machine, place):
+        value = best["value"] * times / place.ranks
+        rows.append(_row(machine, place, MEMORY, "", value, best["source"]) | {"name": "memory, measured"} | about)
     if not rows:
         row = _row(machine, place, MEMORY, "", math.nan, "") | {"name": "memory, measured"}
         rows.append(row | _not_measured(own))
@@ -249,6 +242,21 @@ def _by_status(own: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if len(known):
         yield CEILING, known[known["refused"] == ""]
         yield REFUSED, known[known["refused"] != ""]
+
+
+def _choose(own: pd.DataFrame, machine: Machine, place: Place) -> Iterator[tuple[Row, int, Row]]:
+    """Yield the best ceiling and the best refused one of some ranks, how many such there are, and what the row says.
+
+    A refused one on other cores than the ceiling's says nothing of it.
+    """
+    threads = math.nan
+    for status, part in _by_status(own):
+        best, times, note = _for_ranks(part, machine, place)
+        if best is None or (not math.isnan(threads) and best["threads"] != threads):
+            continue
+        threads = best["threads"]
+        reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
+        yield best, times, {"method": "measured", "status": status, "reason": reason}
 
 
 def _for_ranks(part: pd.DataFrame, machine: Machine, place: Place) -> tuple[Row | None, int, str]:

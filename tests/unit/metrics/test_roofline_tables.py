@@ -153,8 +153,24 @@ def test_gemm_below_convolution_is_refused_and_the_convolution_is_the_roof():
     refused = ceilings[ceilings["status"] == "refused"]
     assert set(refused["kind"]) == {"gemm"}
     assert refused["reason"].str.contains("the convolution's rate is").all()
+    gemm = ceilings[(ceilings["kind"] == "gemm") & ceilings["precision"].isin(list(PEAKS))]
+    assert set(gemm["status"]) == {"refused"}  # and none of them is "not measured" as well
     row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
     assert row["compute_roof_flop_per_s"] == pytest.approx(128 * 0.7 * PEAKS["fp32"])
+
+
+def test_a_refused_rate_on_other_cores_is_no_row_beside_the_ceiling():
+    node = Machine.model_validate(
+        {**make_cluster(peaks=False).model_dump(), "accelerators_per_node": 0, "device": {"kind": "cpu"}, "nodes": 1}
+    )
+    rates = {("gemm", 8): 56e9, ("convolution", 8): 100e9, ("gemm", 64): 100e9, ("convolution", 64): 90e9}
+    own = pd.DataFrame([(kind, threads, rate) for (kind, threads), rate in rates.items()])
+    own.columns = ["kind", "threads", "value"]
+    own = own.assign(precision="fp32", backend="numpy", unit="FLOP/s", reason="", source="x.json")
+    scores = make_scores(((1, 1), (1, 8)), names=("resnet50",))
+    _, ceilings, _ = make_tables(scores, node, make_views() | {"ceilings": own})
+    gemm = ceilings[(ceilings["kind"] == "gemm") & (ceilings["precision"] == "fp32") & (ceilings["scope"] == "memory")]
+    assert gemm.groupby("ranks")["status"].agg(list).to_dict() == {1: ["refused"], 8: ["roof"]}
 
 
 def test_a_roof_that_was_disturbed_says_so():

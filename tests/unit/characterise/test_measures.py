@@ -1,0 +1,45 @@
+"""What cannot be started is a report that says why: it withholds no other."""
+
+import json
+
+import pytest
+
+from hpcai.characterise import measures
+from hpcai.characterise.measures import ceiling, link, report_quietly
+from hpcai.characterise.sampling import CeilingReport
+from hpcai.errors import LaunchError
+from hpcai.metrics.link import AllreduceReport
+
+STUDY = {"limits": {"disturbance": {"repeats": 1}}}
+
+
+def lost():
+    raise LaunchError("apptainer: no such program on the PATH")
+
+
+def found():
+    return ["python"]
+
+
+def test_a_ceiling_without_its_image_is_a_reason_for_each_number_of_threads():
+    report = CeilingReport.model_validate_json(report_quietly(ceiling("gemm", [2, 1, 2], "cpu", lost), STUDY))
+    assert [(one.kind, one.threads) for one in report.not_measured] == [("gemm", 1), ("gemm", 2)]
+    assert {one.reason for one in report.not_measured} == {"apptainer: no such program on the PATH"}
+
+
+@pytest.mark.parametrize(("launch", "python"), [(lost, found), (found, lost)])
+def test_an_allreduce_without_launcher_or_image_is_a_reason(launch, python):
+    report = AllreduceReport.model_validate_json(report_quietly(link(launch, 1, "cpu", python), STUDY))
+    assert report.not_measured == ("apptainer: no such program on the PATH",)
+
+
+def test_what_can_be_started_is_measured(monkeypatch):
+    asked = {}
+
+    def measure(threads, device, *, python):
+        asked.update(threads=threads, device=device, python=python)
+        return CeilingReport(best=(), summaries=(), not_measured=(), samples=())
+
+    monkeypatch.setitem(measures.MEASURES, "gemm", measure)
+    assert json.loads(report_quietly(ceiling("gemm", [1], "cpu", found), STUDY))["samples"] == []
+    assert asked == {"threads": [1], "device": "cpu", "python": ["python"]}
