@@ -325,7 +325,7 @@ def test_kernels_that_cover_too_little_estimate_no_step() -> None:
 def test_an_efficiency_above_one_is_no_prediction() -> None:
     """The base took twice as long as its model says, the scale that one starts from did not."""
     base, two = studies.exact(1, 2)
-    base["train_rate_mean_samples_per_s"] /= 2.5
+    base["train_rate_samples_per_s"] /= 2.5
     rows = predict(studies.tables(base, two), ranks=[4], links=[FAST])["predictions"]
     row = only(rows, question="scale")
     assert "its efficiency would be" in row["reason"]
