@@ -41,5 +41,6 @@ rule all:
     input:
         "results/report.html",
         "results/workflow_report.html",
+        "results/outcomes.json",
         CHARACTERISATIONS,
         WEAK_GROUPS,

@@ -67,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="check a study and all files that it names")
     check.add_argument("study", type=Path, nargs="?", default=Path("config/study.yaml"))
+    check.add_argument(
+        "--profile", metavar="NAME", help="ask Slurm whether it would take each kind of job that this profile submits"
+    )
     check.set_defaults(run=_check)
 
     rules = commands.add_parser("rules", help="print the rules of the suites, or what a study can be valid for")
@@ -240,6 +243,10 @@ def _check(arguments: argparse.Namespace) -> None:
 
     campaign = load_study_file(arguments.study)
     print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    if arguments.profile:
+        from hpcai.campaign.sbatch_trial import try_profile
+
+        print(try_profile(campaign, arguments.study, arguments.profile))
 
 
 def _rules(arguments: argparse.Namespace) -> None:

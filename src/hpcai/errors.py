@@ -59,3 +59,7 @@ class ParseError(HpcaiError):
 
 class TableError(RecordError, ParseError):
     """A table of results that is missing, cut or changed: for those who read results, and for those who read files."""
+
+
+class NoResultError(HpcaiError):
+    """A study with points that have no result, because all of their runs broke down."""

@@ -210,7 +210,8 @@ _IDENTITY = (
 _TARGET = ("quality_metric", "quality_unit", "quality_target", "parameters", "epochs")
 _VALIDITY = ("valid_for", "invalid_reasons", "flags")
 _RESOURCES = (
-    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place", "ranks_identical",
+    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place",
+    "ranks_identical",
 )  # fmt: skip
 PLACES = {"node_local": NODE_LOCAL, "shared": SHARED}
 """Places of staged data as tables name them, by those of the record."""

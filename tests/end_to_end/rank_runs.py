@@ -19,6 +19,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
+from hpcai.data.stage_folder import every_stage
 from hpcai.records import EpochRecord, RankReport, TrainingReport, read_part
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
@@ -91,6 +92,10 @@ class Prepared:
 
     def scratch(self, name: str) -> Path:
         return self.folder / f"scratch_{name}"
+
+    def staged(self, name: str) -> list[Path]:
+        """What is left of the staging folders of a run."""
+        return list(self.folder.glob(every_stage(self.scratch(name)).name))
 
 
 def benchmark_file(name: str) -> dict[str, Any]:

@@ -265,7 +265,7 @@ def test_staged_files_are_counted_and_removed(cubes: Prepared, converged: Run) -
     own = [converged.rank(number) for number in (0, 1)]
     assert sum(rank.staging_read_bytes for rank in own) == staging.packed_bytes
     assert max(rank.staging_s for rank in own) == staging.staging_s <= converged.report.run_s
-    assert not cubes.scratch("converged").exists()
+    assert not cubes.staged("converged")
 
 
 def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None:
@@ -285,7 +285,7 @@ def test_a_damaged_shard_ends_all_ranks_with_its_reason_and_leaves_nothing(tmp_p
     assert "hpcai.errors.StagingError" in run.output
     assert "pack the dataset again" in run.output
     assert not (run.raw / "training.json").exists()
-    assert not cubes.scratch("damaged").exists()
+    assert not cubes.staged("damaged")
 
 
 def flip_bit(path: Path) -> None:

@@ -123,9 +123,9 @@ def test_ceilings_are_measured_with_their_spread(study):
 
 def test_scratch_is_empty_afterwards(study):
     record = read_record(study.directory / RUN / "record.json")
-    scratch = record.provenance.command[record.provenance.command.index("--scratch") + 1]
-    assert record.attempt in scratch
-    assert not Path(scratch).exists()
+    scratch = Path(record.provenance.command[record.provenance.command.index("--scratch") + 1])
+    assert scratch.name == record.attempt
+    assert not list(scratch.parent.glob(f"{scratch.name}*"))
 
 
 def test_progress_is_visible(measured):

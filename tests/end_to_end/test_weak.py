@@ -94,7 +94,8 @@ def test_an_instance_that_is_killed_does_not_stop_the_other(campaign):
 def test_nothing_is_left_behind(campaign):
     for path in (campaign.directory / "results/weak").rglob("raw/record.json"):
         command = read_record(path).provenance.command
-        assert not Path(command[command.index("--scratch") + 1]).exists()
+        scratch = Path(command[command.index("--scratch") + 1])
+        assert not list(scratch.parent.glob(f"{scratch.name}*"))
     assert not list((campaign.directory / "results/weak").rglob("claim.json"))
 
 

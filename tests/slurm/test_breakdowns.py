@@ -25,8 +25,10 @@ def interruptions(campaign, run):
 
 
 def staged_on(cluster, node):
-    """Names of the staging folders on a node."""
-    return cluster.on(node, "sh", "-c", f"ls {cluster.scratch}/hpcai 2> /dev/null || true").stdout.split()
+    """Attempts that have staging folders on a node, each with the node's name."""
+    names = cluster.on(node, "sh", "-c", f"ls {cluster.scratch}/hpcai 2> /dev/null || true").stdout.split()
+    assert all(name.endswith(f"@{node}") for name in names)
+    return [name.removesuffix(f"@{node}") for name in names]
 
 
 def require_nothing_left(campaign):

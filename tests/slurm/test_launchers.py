@@ -136,20 +136,21 @@ def test_every_node_is_prepared_and_cleaned(cluster, tmp_path):
     files = [tmp_path / f"shard {number}.tar" for number in range(3)]
     for file in files:
         file.write_bytes(bytes(10_000))
-    leave = f"mkdir -p $TMPDIR/stages/dead/train $TMPDIR/stages/thesis; touch $TMPDIR/stages/dead/{MARKER}"
-    hold = "import os, time; from pathlib import Path; from hpcai.data.stage_folder import claim_stage"
-    hold += "; claim_stage(Path(os.environ['TMPDIR']) / 'stages/mine'); time.sleep(600)"
+    dead = "$TMPDIR/stages/dead@$SLURMD_NODENAME"
+    leave = f"mkdir -p {dead}/train $TMPDIR/stages/thesis; touch {dead}/{MARKER}"
+    hold = "import os, time; from pathlib import Path; from hpcai.data.stage_folder import claim_stage, own_stage"
+    hold += "; claim_stage(own_stage(Path(os.environ['TMPDIR']) / 'stages/mine')); time.sleep(600)"
     code = f"""
         on_both = ["srun", "--overlap", "--mem=0", "-N2", "-n2", "--input=none"]
         subprocess.run([*on_both, "bash", "-c", {leave!r}], check=True)
         environment = {{**os.environ, "HPCAI_ATTEMPT": "mine"}}
         live = subprocess.Popen([*on_both, {sys.executable!r}, "-c", {hold!r}], env=environment)
         scratch, ranks = Path(os.environ["TMPDIR"], "stages/mine"), Ranks("r", 2, 1, 1)
-        look = "while ! [ -d $TMPDIR/stages/mine/validation ]; do sleep 0.1; done"
+        look = "while ! [ -d $TMPDIR/stages/mine@$SLURMD_NODENAME/validation ]; do sleep 0.1; done"
         subprocess.run([*on_both, "bash", "-c", look], check=True)
         report = prepare_nodes("srun", ranks, scratch, [Path(name) for name in {list(map(str, files))!r}])
         print([(f.node, f.hostname, f.swept_names, f.problem, f.free_bytes > 0) for f in report.nodes], report.problem)
-        subprocess.run([*on_both, "bash", "-c", "ls $TMPDIR/stages/mine"], check=True)
+        subprocess.run([*on_both, "bash", "-c", "ls $TMPDIR/stages/mine@$SLURMD_NODENAME"], check=True)
         clean_nodes("srun", ranks, scratch, "mine")
         live.wait()
         subprocess.run([*on_both, "bash", "-c", "ls -x $TMPDIR/stages; pgrep -fc '[c]laim_stage'"])

@@ -1,5 +1,6 @@
 """What would run: job counts follow the run table, stages can be asked for one by one."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from workflow_project import edit_yaml
 
 from hpcai.config.runs import PROFILES
 
@@ -229,3 +231,29 @@ def test_a_key_that_stands_twice_is_refused_as_the_check_does(project, tmp_path)
     ended = own.snakemake("all", "--dry-run")
     assert ended.returncode != 0
     assert "'name' stands 2 times" in ended.stdout
+
+
+@pytest.mark.parametrize(("kernels", "here"), [(True, False), (False, True)])
+def test_no_node_is_asked_for_kernels_that_were_not_measured(project, tmp_path, kernels, here):
+    folder = tmp_path / "config"
+    shutil.copytree(project.study.parent, folder)
+    if not kernels:
+        edit_yaml(folder / project.study.name, predict={})
+    journal = tmp_path / "journal.jsonl"
+    own = type(project)(
+        project.directory, study=folder / project.study.name, environment={"HPCAI_JOURNAL": str(journal)}
+    )
+    assert own.dry_run("predict")["fit_kernels"] == 1
+    plan = json.loads(journal.read_text().splitlines()[0])
+    assert ("fit_kernels" in plan["here"]) == here
+    assert not {"train", "list_layers", "measure_ceiling"} & set(plan["here"])
+
+
+def test_the_journal_of_a_dry_run_tells_what_slurm_would_be_asked_for(project, tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    own = type(project)(project.directory, environment={"HPCAI_JOURNAL": str(journal)})
+    own.dry_run("measure", "--profile", ROOT / "profiles/slurm")
+    jobs = [json.loads(line) for line in journal.read_text().splitlines()]
+    asked = {job["rule"]: job["resources"] for job in jobs if job["event"] == "job_info"}
+    assert (asked["train"]["nodes"], asked["train"]["mpi"]) == (1, "launcher")
+    assert asked["pack_data"]["runtime"] == 240

@@ -447,6 +447,7 @@ def note_start():
     if CAMPAIGN.study.measure:
         targets = workflow.dag_settings.targets
         write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
+        FAILURES.unlink(missing_ok=True)
 
 
 def name_lacking_cores():

@@ -1,14 +1,18 @@
 # What happens to jobs, told to the program that shows it (`hpcai run`): one JSON line per event, in the file that the
 # variable HPCAI_JOURNAL names. Snakemake's own log stays as it is.
+# Which jobs failed is written down in any case, for `hpcai doctor`.
 #
 # The events and their fields are those that Snakemake gives its logger plugins.
 
 import json
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from snakemake.logging import logger
+
+from hpcai.campaign.failures import FILE as FAILURES
 
 # The stage that the rules of a file belong to, where it is not the file's name.
 STAGE_OF_FILE = {"weak": "measure", "profiles": "characterise"}
@@ -44,14 +48,40 @@ class Journal(logging.Handler):
             self._file.write(f"{json.dumps(line)}\n")
 
     def _plan(self, record):
-        return {"jobs": record.stats, "stages": stages_of_rules()}
+        # What remains is submitted, where there is something to submit it to.
+        here = sorted(workflow._localrules)
+        return {"jobs": record.stats, "stages": stages_of_rules(), "here": here}
 
     def _start(self, record):
         job = {"number": record.jobid, "rule": record.rule_name}
         job |= {"output": list(record.output), "log": list(record.log)}
+        if workflow.dryrun:
+            # What Slurm would be asked for, for `hpcai check --profile`.
+            asked = {
+                name: value
+                for name, value in record.resources.items()
+                if isinstance(value, (int, str)) and name[0] != "_"
+            }
+            job |= {"resources": asked, "threads": record.threads}
         return job | {"wildcards": dict(record.wildcards)}
 
 
+class Failures(logging.Handler):
+    """Writes down which jobs failed; what a full disk does not take is no error of its own."""
+
+    def emit(self, record):
+        if getattr(record, "event", None) != "job_error":
+            return
+        job = {"time_s": record.created, "rule": record.rule_name}
+        job |= {"output": list(record.output), "log": list(map(str, record.log))}
+        with suppress(OSError):
+            FAILURES.parent.mkdir(exist_ok=True)
+            with FAILURES.open("a") as file:
+                file.write(f"{json.dumps(job | {'message': record.rule_msg})}\n")
+
+
+if workflow.is_main_process:
+    logger.addHandler(Failures())
 # Taken out of the environment: a Snakemake that a job starts tells nothing.
 if workflow.is_main_process and (told := os.environ.pop("HPCAI_JOURNAL", None)):
     logger.addHandler(Journal(told))

@@ -1,5 +1,5 @@
 # Reads:  everything that the analysis made
-# Writes: results/report.html, which people read, and results/workflow_report.html, how Snakemake made it
+# Writes: results/report.html, which people read, results/workflow_report.html, how Snakemake made it, and results/outcomes.json
 
 
 REPORTED = [
@@ -73,3 +73,21 @@ rule workflow_report:
             --report {output.html:q} \
             --report-stylesheet {input.stylesheet:q}
         """
+
+
+# Last of all, so that the report is there: a study with points that have no result does not end well.
+rule require_results:
+    input:
+        records=RECORDS_TO_ANALYSE,
+        groups=WEAK_GROUPS,
+        reports=["results/report.html", "results/workflow_report.html"],
+    output:
+        outcomes="results/outcomes.json",
+    log:
+        "logs/require_results.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        library=library_digest("campaign/outcomes.py"),
+    script:
+        "../scripts/require_results.py"

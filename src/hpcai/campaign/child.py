@@ -2,12 +2,16 @@
 
 import os
 import select
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from hpcai.errors import ConfigError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_S = 2.0
@@ -94,3 +98,18 @@ def _is_ended(process: int, longest_s: float) -> bool:
     """Wait until a process has ended, without looking again and again, and return whether it has."""
     ready, _, _ = select.select([process], [], [], longest_s)
     return bool(ready)
+
+
+def snakemake_program() -> str:
+    """Return the Snakemake of this environment.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    own = Path(sys.executable).with_name("snakemake")
+    found = str(own) if own.exists() else shutil.which("snakemake")
+    if found is None:
+        raise ConfigError("snakemake: not found beside this Python, nor on PATH; set up the environment: make env")
+    return found

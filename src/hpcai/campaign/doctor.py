@@ -1,17 +1,19 @@
 """Says what state everything in a results folder is in; changes nothing."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from hpcai.campaign.damages import Damage
+from hpcai.campaign.failures import Failure, LostPoint, failures_of, say_failures
 from hpcai.campaign.live import AtWork, LiveRun, live_runs
 from hpcai.campaign.live import wait_until_idle as wait_for_runs_and_jobs
 from hpcai.campaign.planned import Knowledge, know
 from hpcai.campaign.run_folders import NAMED, RunFolder, discarded_folders, planned_folders, present_folders
+from hpcai.campaign.sbatch_request import advise
 from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
 from hpcai.campaign.states import RunState, state_of
 from hpcai.campaign.surroundings import (
@@ -31,6 +33,8 @@ from hpcai.measure.publish import refuse_changed
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
 """Targets of the workflow that end before the study's report."""
 
+LINES = 40
+"""So many kinds of failures are told."""
 LOOKED_AT_ONCE = 8
 """Folders on a network file system mostly wait for its server."""
 
@@ -57,6 +61,8 @@ class Surroundings:
     report: str
     """What of tables and report is missing or old; blank: nothing."""
     spaces: tuple[Space, ...]
+    failures: tuple[Failure, ...] = ()
+    """Jobs that failed since the workflow was last started."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,19 @@ class Diagnosis:
     def every_state(self) -> tuple[RunState, ...]:
         """Planned or not."""
         return (*self.states, *self.not_planned)
+
+    @property
+    def lost_points(self) -> list[LostPoint]:
+        """Points without a result: all of their runs, or all instances of their groups, broke down."""
+        points: dict[str, list[RunState]] = {}
+        for one in self.states:
+            if one.folder.stage != "profiles":
+                points.setdefault(one.folder.point, []).append(one)
+        return [
+            LostPoint(point, len(runs), runs[-1].reason)
+            for point, runs in points.items()
+            if all(one.is_lost for one in runs)
+        ]
 
     def in_state(self, *states: str) -> list[RunState]:
         """Return the planned measurements in some states; what is at work or damaged counts planned or not."""
@@ -141,8 +160,17 @@ def diagnose(results: Path, study: Path | None = None, *, check_files: bool = Fa
         states, other_states = tuple(pool.map(look, planned.values())), tuple(pool.map(look, others))
     if knowledge.planned is None:
         states, other_states = other_states, ()
-    discarded, asked = tuple(discarded_folders(results)), [one.folder.name for one in states]
-    return Diagnosis(knowledge, states, other_states, discarded, _look_around(knowledge, asked))
+    around = _look_around(knowledge, [one.folder.name for one in states])
+    states = tuple(_with_failure(one, around.failures) for one in states)
+    return Diagnosis(knowledge, states, other_states, tuple(discarded_folders(results)), around)
+
+
+def _with_failure(one: RunState, failures: Sequence[Failure]) -> RunState:
+    """Say of a measurement that never started why its job did not, if that is known."""
+    if one.state != "not started" or one.reason:
+        return one
+    reason = next((failure.reason for failure in failures if failure.folder == one.folder.name), "")
+    return replace(one, reason=reason)
 
 
 def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) -> RunState:
@@ -170,6 +198,7 @@ def _look_around(knowledge: Knowledge, names: list[str]) -> Surroundings:
         changed=_changed_settings(knowledge),
         report="" if note and STAGES & set(note.command) else report_problem(knowledge.results, names),
         spaces=spaces(knowledge.results, planned.node_local if planned else None),
+        failures=failures_of(working),
     )
 
 
@@ -203,6 +232,7 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
                 "--rerun-incomplete makes them again; a measured run is only published again",
             )
         )
+    found += _failure_problems(diagnosis)
     if around.missing_data:
         found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))
     if around.report:
@@ -216,6 +246,21 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
         more = f" and {len(leftovers) - 1} more" if len(leftovers) > 1 else ""
         found.append(Problem(f"{leftovers[0]}{more}", "nothing: the next start of the run clears it up"))
     return found
+
+
+def _failure_problems(diagnosis: Diagnosis) -> list[Problem]:
+    """Return what is known of jobs that failed, and of points that have no result."""
+    found = []
+    for words, first in say_failures(diagnosis.around.failures)[:LINES]:
+        if first.is_refused:
+            found.append(Problem(f"Slurm did not take {words}", advise(first.reason)))
+        else:
+            where = f", see {first.log}" if first.log else ""
+            found.append(Problem(f"failed: {words}", f"mend the cause{where}; the next start tries it again"))
+    return found + [
+        Problem(lost.words, "it has no result: `hpcai retry`, once the cause is mended")
+        for lost in diagnosis.lost_points
+    ]
 
 
 def _unsealed_problem(count: int) -> Problem:

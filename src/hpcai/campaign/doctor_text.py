@@ -107,6 +107,8 @@ def diagnosis_as_dict(diagnosis: Diagnosis) -> dict[str, object]:
         "controller": around.controller,
         "queue": [vars(job) for job in around.queue] if around.queue is not None else None,
         "spaces": [vars(space) for space in around.spaces],
+        "failures": [vars(failure) for failure in around.failures],
+        "lost_points": [vars(lost) for lost in diagnosis.lost_points],
         "problems": [vars(problem) for problem in problems_of(diagnosis)],
         "next": vars(step),
     }

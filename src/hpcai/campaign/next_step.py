@@ -72,6 +72,10 @@ def _start_step(diagnosis: Diagnosis) -> NextStep:
                 why += "" if note.command_with(targets=False) != note.shown_command else " (leave its targets out)"
     elif around.locked:
         command, why = _command(diagnosis, "--unlock"), "all is done; a lock was left behind"
+    elif lost := diagnosis.lost_points:
+        points = "1 point has" if len(lost) == 1 else f"{len(lost)} points have"
+        why = f"{points} no result, because every run broke down there: once the cause is mended, try it again"
+        return NextStep(shlex.join(["hpcai", "retry", str(results)]), why)
     else:
         command, why = "", f"nothing to do; the report is {results / REPORT}"
         if not (results / REPORT).exists():

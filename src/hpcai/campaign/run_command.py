@@ -2,20 +2,18 @@
 
 import os
 import shlex
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hpcai.campaign.child import Child
-from hpcai.campaign.journal import Journal, read_journals
+from hpcai.campaign.child import Child, snakemake_program
+from hpcai.campaign.failures import OUTCOMES_RULE, last_words
+from hpcai.campaign.journal import Job, Journal, read_journals
 from hpcai.campaign.run_options import calls_of, only_answers, report_words, working_folder
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
-from hpcai.errors import ConfigError
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -42,11 +40,13 @@ def run(words: list[str]) -> int:
         print(HELP)
         return 0
     if only_answers(words):
-        return subprocess.run([_program(), *words], check=False).returncode
+        return subprocess.run([snakemake_program(), *words], check=False).returncode
     start = Start(words)
     with start.child.listening():
         status = reported = start.make(calls_of(words))
-        if status and not start.child.signals and start.has_records:
+        if start.is_reported:
+            reported = 0
+        elif status and not start.child.signals and start.has_records:
             print("Something failed. The report of what there is:", flush=True)
             reported = start.make([report_words(words)])
     start.say_end(status, is_reported=not reported and not start.child.signals)
@@ -57,15 +57,6 @@ def _with_options(words: Sequence[str]) -> list[str]:
     # What follows -- is no option.
     place = words.index("--") if "--" in words else len(words)
     return [*words[:place], *ALWAYS, *words[place:]]
-
-
-def _program() -> str:
-    """Return the Snakemake of this environment."""
-    own = Path(sys.executable).with_name("snakemake")
-    found = str(own) if own.exists() else shutil.which("snakemake")
-    if found is None:
-        raise ConfigError("snakemake: not found beside this Python, nor on PATH; set up the environment: make env")
-    return found
 
 
 class Start:
@@ -111,9 +102,9 @@ class Start:
             return QUIET_S if any(job.folder for job in journal.in_state("running")) else BUSY_S
 
         environment = {**os.environ, "HPCAI_JOURNAL": str(path)}
-        environment["PATH"] = f"{Path(_program()).parent}:{environment.get('PATH', os.defpath)}"
+        environment["PATH"] = f"{Path(snakemake_program()).parent}:{environment.get('PATH', os.defpath)}"
         try:
-            return self.child.call([_program(), *_with_options(words)], self.log, environment, look)
+            return self.child.call([snakemake_program(), *_with_options(words)], self.log, environment, look)
         finally:
             journal.ending = bool(self.child.signals)
             journal.read_on()
@@ -126,6 +117,15 @@ class Start:
     def has_records(self) -> bool:
         """Whether there is something to report, and the workflow has come so far that it was not refused."""
         return bool(self.journals[0].jobs) and any((self.working / "results/runs").glob("*/*/*/r*/record.json"))
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether all that failed is the last job, which says which points have no result: the report is there."""
+        failed = self._failed()
+        return bool(failed) and all(job.rule == OUTCOMES_RULE for job in failed)
+
+    def _failed(self) -> list[Job]:
+        return [job for journal in self.journals for job in journal.in_state("failed")]
 
     def say_end(self, status: int, *, is_reported: bool) -> None:
         """Say where the time went, what to do next, and where log and report are."""
@@ -148,6 +148,11 @@ class Start:
 
     def _next_lines(self) -> list[str]:
         lines = []
+        if self.is_reported:
+            said = (last_words(self.working / log) for job in self._failed() for log in job.logs)
+            results = self.working / "results"
+            retry = shlex.join(["hpcai", "retry", *([str(results)] if self.working != Path() else [])])
+            return [*said, f"try them again:             {retry} && {shlex.join(['hpcai', 'run', *self.words])}"]
         if self.child.is_hurried and any((self.working / ".snakemake/locks").glob("*")):
             lines.append(f"first:                      {shlex.join(['hpcai', 'run', *self.words, '--unlock'])}")
         lines.append(f"go on where it ended:       {shlex.join(['hpcai', 'run', *self.words])}")

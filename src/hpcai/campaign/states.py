@@ -46,6 +46,8 @@ class RunState:
     started_utc: str = ""
     attempt: str = ""
     live: LiveRun | None = None
+    is_lost: bool = False
+    """Whether it has no result: it broke down, and so did all instances of a group."""
     is_uncaptured: bool = False
     """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
     damages: tuple[Damage, ...] = ()
@@ -132,6 +134,7 @@ def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files
         facts.started_utc,
         facts.attempt,
         damages=damages,
+        is_lost=state == "broken down",
         unsealed=int(not facts.is_sealed),
     )
 
@@ -205,6 +208,7 @@ def _published_group(folder: RunFolder, path: Path, instances: Sequence[RunState
         f"{len(broken)} of {len(instances)} broke down: {broken[0].reason}" if broken else "",
         max(walls, default=None),
         instances[0].started_utc if instances else "",
+        is_lost=len(broken) == len(instances) > 0,
         unsealed=sum(one.unsealed for one in instances),
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hpcai.campaign.doctor import Diagnosis, diagnose
 from hpcai.campaign.durations import say_duration
+from hpcai.campaign.failures import say_failures
 from hpcai.campaign.forecast import Forecast, forecast
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.run_progress import Progress, progress_of, say_progress
@@ -15,6 +16,8 @@ from hpcai.campaign.slurm_queue import QueuedJob
 
 DONE = ("finished", "adoptable")
 FAILED = ("broken down", "damaged")
+TROUBLES = 5
+"""So many kinds of failed jobs and points without a result are told."""
 LINES = 30
 """So many runs under way are shown."""
 
@@ -88,6 +91,7 @@ def say_status(status: Status) -> str:
     lines = [f"{knowledge.results}: {study}{knowledge.source}; seen {stamp}", "", *_stage_lines(status.stages)]
     lines += _running_lines(status)
     lines += _queue_lines(status.diagnosis.around.queue)
+    lines += _trouble_lines(status.diagnosis)
     lines += ["", _end_line(status)]
     return "\n".join(lines)
 
@@ -121,6 +125,17 @@ def _queue_lines(queue: tuple[QueuedJob, ...] | None) -> list[str]:
         f"  {count} {state}" + ("" if reason == "None" else f": {reason}") for (state, reason), count in counts.items()
     ]
     return ["", f"Slurm's queue, jobs of this folder: {len(queue)}", *lines]
+
+
+def _trouble_lines(diagnosis: Diagnosis) -> list[str]:
+    lines = [words for words, _ in say_failures(diagnosis.around.failures)]
+    lines += [lost.words for lost in diagnosis.lost_points]
+    more = [f"  ... and {len(lines) - TROUBLES} more"] if len(lines) > TROUBLES else []
+    return (
+        ["", "Failed (`hpcai doctor` says what to do):", *(f"  {line}" for line in lines[:TROUBLES]), *more]
+        if lines
+        else []
+    )
 
 
 def _end_line(status: Status) -> str:

@@ -75,7 +75,7 @@ def nodes_here(scratch: Path) -> int:
 
 
 def is_shared(scratch: Path) -> bool:
-    """Tell whether an attempt stages to what is not local to this node: other nodes do it there, or it is on a network."""
+    """Tell whether an attempt stages to what is not local to this node: others do it there, or it is on a network."""
     return nodes_here(scratch) > 1 or file_system_of(scratch.parent) in NETWORK
 
 

@@ -27,7 +27,10 @@ from hpcai.measure.publish import (
     DIGEST,
     INSTANCE,
     INTERRUPTED,
+    RESERVE,
+    RESERVE_BYTES,
     comparable,
+    give_back_reserve,
     publish,
 )
 from hpcai.measure.rank_files import gather_rank_files
@@ -38,8 +41,6 @@ from hpcai.weak_records import GROUP
 
 SUPERVISOR = "supervisor.json"
 """In each attempt: who watches or watched it."""
-RESERVE, RESERVE_BYTES = "reserve", 1 << 18
-"""In each attempt under way: space that is given back for its record or verdict, should the disk be full by then."""
 logger = logging.getLogger(__name__)
 
 
@@ -76,11 +77,6 @@ def open_attempt(folder: Path, plan: RunPlan, name: str) -> tuple[Path, RunPlan]
     write_plan(seeded, attempt / "plan.json")
     (attempt / DIGEST).write_text(seeded.digest + "\n")
     return attempt, seeded
-
-
-def give_back_reserve(attempt: Path) -> None:
-    """Make room for what is still to be written of an attempt: no run shall lack its verdict because the disk is full."""
-    (attempt / RESERVE).unlink(missing_ok=True)
 
 
 def _withdraw(folder: Path) -> None:

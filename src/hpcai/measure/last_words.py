@@ -25,13 +25,14 @@ REASONS = (
     re.compile(r"^(?P<reason>.*(?:signal|[Kk]illed|Segmentation|terminated|exit code).*)$"),
     re.compile(r"^(?P<reason>.*\S.*)$"),
 )
-"""What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a full
-disk; a rank that a signal ended (mpirun); any error; a signal; the last words."""
+"""What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a
+full disk; a rank that a signal ended (mpirun); any error; a signal; the last words."""
 _NODE_LOST = re.compile(rf"{_SLURM}(?:Node failure on |\*\*\* .* DUE TO NODE FAILURE).*?)(?: \*\*\*)?\s*$")
 _TASKS_END = re.compile(r"^srun: error: \S+: tasks? [\d,-]+: (?P<how>.*)$")
 """How tasks ended, in the order in which they did (srun(1))."""
 _HOROVODRUN_ENDS = re.compile(
-    r"^.*Horovod detected that one or more processes exited .*\n+Process name: (?P<rank>\d+)\s*\nExit code: (?P<code>\d+)",
+    r"^.*Horovod detected that one or more processes exited .*\n+"
+    r"Process name: (?P<rank>\d+)\s*\nExit code: (?P<code>\d+)",
     re.MULTILINE,
 )
 """How horovodrun tells which rank ended first (horovod/runner/gloo_run.py); of ranks it names no error."""
@@ -73,14 +74,14 @@ class _FirstEnd:
 
 def why(output: Path, exit_status: int) -> str:
     """Return the part of a launcher's output that tells best why it ended with this status."""
-    number, reason = _best(_tail(output))
+    number, reason = _best(tail_of(output))
     killed = _KILLED.search(reason) or (number == len(REASONS) - 1 and exit_status in _KILLED_STATUS)
     return f"{reason}: {KILLED}" if killed and not _TOLD.search(reason) else reason
 
 
 def lost_node(output: Path) -> str:
     """Return the line of a launcher's output in which Slurm says that it lost a node of the run; blank if none does."""
-    lines = _tail(output).splitlines()
+    lines = tail_of(output).splitlines()
     match = next((found for line in lines if (found := _NODE_LOST.search(line))), None)
     return match["reason"].strip()[:500] if match else ""
 
@@ -119,7 +120,8 @@ def _first_end_by_signal(lines: Sequence[str], told: _FirstEnd | None) -> str:
     return "" if not first or "Exited with exit code" in first or first.endswith("Terminated") else first[:500]
 
 
-def _tail(output: Path) -> str:
+def tail_of(output: Path) -> str:
+    """Return the end of a text file, however long it is."""
     with output.open("rb") as stream:
         size_bytes = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size_bytes - TAIL_BYTES))

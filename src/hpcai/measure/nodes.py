@@ -52,7 +52,9 @@ class NodeFacts(BaseModel):
     )
     block_bytes: int | None = Field(default=None, ge=1, description="What the file system there gives away at once.")
     nodes_here: int = Field(
-        default=1, ge=1, description="Nodes of the run that see the same scratch folder, as far as this one saw by then."
+        default=1,
+        ge=1,
+        description="Nodes of the run that see the same scratch folder, as far as this one saw by then.",
     )
     swept: int = Field(ge=0, description="Staging folders that broken runs had left behind and that were removed.")
     swept_names: tuple[str, ...] = Field(description="The first of them.")
@@ -93,8 +95,8 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
     ranks
         Of the run, or of all instances of a weak-scaling group together.
     scratch
-        Folder of the run's scratch; what broken runs left beside it is removed. Where there are several nodes, each makes
-        its own for it there, so that nodes which see the same one can tell.
+        Folder of the run's scratch; what broken runs left beside it is removed. Each of several nodes makes its own for
+        it there, so that nodes which see the same one can tell.
     files
         The data that the run reads, on storage that all nodes share.
     """

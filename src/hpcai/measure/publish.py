@@ -28,6 +28,8 @@ TOOL = "instrument.json"
 REPETITION = re.compile(r"[ri]\d+")
 INSTANCE = re.compile(r"i\d+")
 DISCARDED = "discarded"
+RESERVE, RESERVE_BYTES = "reserve", 1 << 18
+"""In each attempt under way: space that is given back for its record or verdict, should the disk be full by then."""
 
 
 def published(folder: Path, plan: RunPlan) -> RunRecord | None:
@@ -167,6 +169,7 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
     """
     if (attempt / INTERRUPTED).exists():
         raise RunRefusedError(f"{attempt}: was given up by another process, because this one gave no sign of life")
+    give_back_reserve(attempt)
     for file in attempt.rglob("*"):
         # What a network file system only hides until nobody reads it any more may vanish meanwhile (.nfs*).
         with suppress(FileNotFoundError):
@@ -191,6 +194,11 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
 def republish(folder: Path) -> None:
     """Put the record of the published attempt where the workflow waits for it."""
     write_atomically(folder / RECORD, (folder / RAW / RECORD).read_bytes(), durable=True)
+
+
+def give_back_reserve(attempt: Path) -> None:
+    """Make room for what is still to be written of an attempt: a full disk shall cost no verdict."""
+    (attempt / RESERVE).unlink(missing_ok=True)
 
 
 def restore(folder: Path) -> Path:

@@ -57,9 +57,7 @@ def require_room(
             )
 
 
-def _needed_bytes(
-    plan: RunPlan, pack: PackManifest, starts: Sequence[Ranks], nodes: NodesReport
-) -> Counter[str]:
+def _needed_bytes(plan: RunPlan, pack: PackManifest, starts: Sequence[Ranks], nodes: NodesReport) -> Counter[str]:
     """Return what each node needs for all that start there [byte]."""
     block_bytes = max((facts.block_bytes or 1 for facts in nodes.nodes), default=1)
     needed: Counter[str] = Counter()

@@ -128,7 +128,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     LaunchError
         If the launcher, the machine's image or one of its modules is not there.
     DatasetError
-        If its data or shards are missing or damaged, or its nodes have no room for them: no attempt of it counts, and no
+        If its data or shards are missing or damaged, or its nodes lack room for them: no attempt of it counts, and no
         record is published.
     """
     plan = read_plan(inputs.plan)

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import shutil
 
 import pytest
 from unit.campaign.result_folders import (
@@ -21,6 +22,7 @@ from hpcai.campaign import doctor as doctor_module
 from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
 from hpcai.campaign.next_step import next_step
 from hpcai.campaign.note import this_controller, write_note
+from hpcai.campaign.status import say_status, status_of
 from hpcai.errors import ConfigError
 from hpcai.measure.claim import claimed
 from hpcai.records import read_record, write_json
@@ -78,12 +80,28 @@ def test_runs_are_missing(results, capsys):
 
 
 def test_broken_runs_are_a_choice(results, capsys):
+    finish_all(results)
+    broken = next(results.glob("runs/*/*/n1x2/r2"))
+    shutil.rmtree(broken)
+    finish_run(results, "failed", ranks_per_node=2, repetition=2)
+    for file in (results / "tables" / "runs.parquet", results / "report.html"):
+        file.touch()
+    status, text = doctor(capsys)
+    assert status == 2
+    assert "broken down, failed: runs/cosmoflow_mini/fp32/n1x2 r2: rank 1 ended with signal 9" in text
+    assert "Choice: 1 broke down, which is a result: `hpcai retry results` first" in text
+    assert text.endswith("Next: nothing to do; the report is results/report.html\n")
+
+
+def test_a_point_without_a_result_is_to_be_tried_again(results, capsys):
     finish_all(results, "failed")
     status, text = doctor(capsys)
     assert status == 2
     assert "broken down, failed: runs/cosmoflow_mini/fp32/n1x2 r1 r2: rank 1 ended with signal 9" in text
-    assert "Choice: 2 broke down, which is a result: `hpcai retry results` first" in text
-    assert text.endswith("Next: nothing to do; the report is results/report.html\n")
+    assert "- runs/cosmoflow_mini/fp32/n1x2: all its 2 runs broke down: rank 1 ended with signal 9" in text
+    assert "Next: 1 point has no result, because every run broke down there" in text
+    assert text.endswith("\n  hpcai retry results\n")
+    assert "n1x2: all its 2 runs broke down" in say_status(status_of(results))
 
 
 def test_damage_comes_before_missing_runs(results, capsys):

@@ -161,7 +161,9 @@ def test_nodes_that_see_the_same_folder_stage_beside_each_other(tmp_path, monkey
     assert not is_shared(scratch)
 
 
-@pytest.mark.parametrize(("kind", "shared"), [("ext4", False), ("tmpfs", False), *((kind, True) for kind in sorted(NETWORK))])
+@pytest.mark.parametrize(
+    ("kind", "shared"), [("ext4", False), ("tmpfs", False), *((kind, True) for kind in sorted(NETWORK))]
+)
 def test_what_is_reached_by_a_network_is_shared_also_by_one_node(tmp_path, monkeypatch, kind, shared):
     monkeypatch.setattr(stage_folder, "file_system_of", lambda _: kind)
     announce_stage(tmp_path / "attempt")

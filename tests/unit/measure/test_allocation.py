@@ -3,9 +3,9 @@
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
+from hpcai.config.machine import this_node
 from hpcai.errors import LaunchError
 from hpcai.measure import allocation
-from hpcai.config.machine import this_node
 from hpcai.measure.allocation import find_allocation
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)

@@ -65,9 +65,9 @@ CASES = {
         "OSError: [Errno 28] No space left on device: 'raw/steps.csv'",
     ),
     "full disk that TensorFlow met": (
-        f"1: tensorflow.python.framework.errors_impl.ResourceExhaustedError: /scratch/x; No space left on device\n{LOST}\n"
+        f"1: tensorflow.python.framework.errors_impl.ResourceExhaustedError: No space left on device\n{LOST}\n"
         "srun: error: n1: task 1: Exited with exit code 1\n",
-        "tensorflow.python.framework.errors_impl.ResourceExhaustedError: /scratch/x; No space left on device",
+        "tensorflow.python.framework.errors_impl.ResourceExhaustedError: No space left on device",
     ),
     "quota": (
         f"0: OSError: [Errno 122] Disk quota exceeded\n{LOST}\n",

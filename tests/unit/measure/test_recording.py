@@ -8,7 +8,7 @@ from unit.record_factory import make_provenance, make_record
 
 from hpcai.errors import RecordError
 from hpcai.measure import recording
-from hpcai.measure.attempts import RESERVE
+from hpcai.measure.publish import RESERVE
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
 from hpcai.records import write_json

@@ -27,8 +27,10 @@ def pack_of(members: int = MEMBERS):
     member = make_pack().shards[0].members[0]
     sizes = {"content_bytes": 10 * MIB}
     names = [f"train/{number}.tfrecord" for number in range(members)]
-    shard = make_pack().shards[0].model_copy(
-        update={"members": tuple(member.model_copy(update={"name": name, **sizes}) for name in names)}
+    shard = (
+        make_pack()
+        .shards[0]
+        .model_copy(update={"members": tuple(member.model_copy(update={"name": name, **sizes}) for name in names)})
     )
     return make_pack(shards=(shard,))
 
@@ -60,7 +62,9 @@ def job(monkeypatch):
 @pytest.mark.usefixtures("job")
 def test_each_node_needs_all_of_the_data():
     ask(plan_of(3), report_of(*[WHOLE_BYTES] * 3))
-    with pytest.raises(StagingError, match=rf"node n2: /scratch: found {WHOLE_BYTES - 1} bytes free, .* {WHOLE_BYTES};"):
+    with pytest.raises(
+        StagingError, match=rf"node n2: /scratch: found {WHOLE_BYTES - 1} bytes free, .* {WHOLE_BYTES};"
+    ):
         ask(plan_of(3), report_of(WHOLE_BYTES, WHOLE_BYTES - 1, WHOLE_BYTES))
 
 

@@ -1,0 +1,66 @@
+"""Points of a study without a result, because all of their runs broke down: the end of the workflow says so."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from hpcai.campaign.failures import LostPoint
+from hpcai.errors import NoResultError
+from hpcai.files import write_atomically
+from hpcai.records import FINISHED, RunRecord
+from hpcai.tables import read_groups, read_records
+
+NAMED = 10
+"""So many points are named with their reasons."""
+
+
+def write_outcomes(records: Sequence[str | Path], groups: Sequence[str | Path], file: Path) -> None:
+    """Write how many points of a study have a result, if all of them have.
+
+    Parameters
+    ----------
+    records, groups
+        Files ``record.json`` of timed runs and ``group.json`` of weak-scaling groups.
+    file
+        JSON file to write.
+
+    Raises
+    ------
+    NoResultError
+        If all runs of a point, or all instances of a group, broke down; names them with their reasons.
+    RecordError
+        If a record is damaged.
+    """
+    points: dict[str, list[RunRecord]] = {}
+    for record in read_records(records):
+        points.setdefault(f"runs/{_point(record)}", []).append(record)
+    for instances in read_groups(groups).values():
+        points[f"weak/{_point(instances[0])}"] = instances
+    lost = list(_lost_points(points))
+    if lost:
+        raise NoResultError(say_lost(lost, len(points)))
+    write_atomically(file, (json.dumps({"points": len(points), "without_result": 0}, indent=1) + "\n").encode())
+
+
+def _point(record: RunRecord) -> str:
+    return record.run_id.rpartition("/")[0]
+
+
+def _lost_points(points: Mapping[str, Sequence[RunRecord]]) -> Iterable[LostPoint]:
+    for name, records in points.items():
+        if all(record.outcome not in FINISHED for record in records):
+            yield LostPoint(name, len(records), records[-1].reason)
+
+
+def say_lost(lost: Sequence[LostPoint], points: int) -> str:
+    """Return which points have no result, why, and what to do about it."""
+    whole = "no point of the study has a result" if len(lost) == points else f"{len(lost)} of {points} points have none"
+    more = [f"... and {len(lost) - NAMED} more"] if len(lost) > NAMED else []
+    return "\n  ".join(
+        [
+            f"{whole}, because every run broke down there; the report shows them. Mend the cause, then `hpcai retry` "
+            "and start again:",
+            *(point.words for point in lost[:NAMED]),
+            *more,
+        ]
+    )

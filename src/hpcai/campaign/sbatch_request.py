@@ -1,0 +1,127 @@
+"""What a job asks Slurm for, as Snakemake's executor plugin puts it, and which key a refusal is about."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Resources = Mapping[str, str | int]
+WHOLE_NODES = "mpi"
+"""A job with this resource asks for whole nodes of the machine file (`whole_nodes` in workflow/rules/common.smk)."""
+RUNS = ("train", "train_together", "profile_run")
+"""Rules whose time limit is the study's; all others that ask for whole nodes have a fixed one."""
+FROM_STUDY = {
+    "mem_mb": "memory_bytes of the machine file",
+    "tasks_per_node": "cores_per_node of the machine file",
+    "gres": "accelerators_per_node of the machine file",
+    "nodes": "nodes of the run table",
+}
+"""Where the workflow takes what it asks for whole nodes."""
+REFUSALS = (
+    (re.compile(r"time limit", re.IGNORECASE), "runtime"),
+    (re.compile(r"account", re.IGNORECASE), "slurm_account"),
+    (re.compile(r"\bqos\b", re.IGNORECASE), "qos"),
+    (re.compile(r"reservation", re.IGNORECASE), "slurm_extra"),
+    (re.compile(r"feature|constraint", re.IGNORECASE), "constraint"),
+    (re.compile(r"generic resource|gres|gpu", re.IGNORECASE), "gres"),
+    (re.compile(r"memory", re.IGNORECASE), "mem_mb"),
+    (re.compile(r"partition", re.IGNORECASE), "slurm_partition"),
+    (re.compile(r"node count", re.IGNORECASE), "nodes"),
+    (re.compile(r"node configuration|processors|cpu", re.IGNORECASE), "tasks_per_node"),
+)
+"""Words of Slurm's refusals (slurm/src/common/slurm_errno.c), and the resource that each is about."""
+REMEDIES = {
+    "runtime": "lower it, or name a partition that allows so long a job (slurm_partition)",
+    "slurm_account": "name an account of yours that may use the partition (`sacctmgr show associations user=$USER`)",
+    "slurm_partition": "name one of `sinfo --summarize`",
+    "qos": "name one that your account may use (`sacctmgr show associations user=$USER format=account,qos`)",
+    "constraint": "name features that nodes have (`sinfo --format='%N %f'`)",
+    "gres": "ask for what nodes have (`sinfo --format='%N %G'`), or name the partition that has it (slurm_partition)",
+    "mem_mb": "ask for at most what a node has (`sinfo --format='%N %m'`), or name another partition (slurm_partition)",
+    "nodes": "ask for at most as many nodes as the partition has and allows, or name another one (slurm_partition)",
+    "tasks_per_node": "ask for at most what a node has (`sinfo --format='%N %c %m'`), or name another slurm_partition",
+    "slurm_extra": "correct it",
+}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one kind of job asks for."""
+
+    rules: tuple[str, ...]
+    resources: Resources
+    threads: int
+
+
+def sbatch_options(request: Request, settings: Resources) -> list[str]:
+    """Return the options of sbatch for a job.
+
+    Parameters
+    ----------
+    request
+        The job's resources, as Snakemake computed them.
+    settings
+        Keys of the profile.
+    """
+    asked = request.resources
+    options = [f"{option}={asked[name]}" for name, option in _OPTIONS.items() if asked.get(name)]
+    options += [f"{option}={settings[name]}" for name, option in _SETTINGS.items() if settings.get(name)]
+    options += ["--requeue"] if settings.get("slurm-requeue") else []
+    if asked.get("mem_mb_per_cpu"):
+        options.append(f"--mem-per-cpu={asked['mem_mb_per_cpu']}")
+    elif asked.get("mem_mb"):
+        options.append(f"--mem={asked['mem_mb']}")
+    options += [*_task_options(asked), *_core_options(asked, request.threads)]
+    return [*options, *shlex.split(str(asked.get("slurm_extra", "")))]
+
+
+_OPTIONS = {
+    "slurm_account": "--account",
+    "slurm_partition": "--partition",
+    "slurm_cluster": "--cluster",
+    "runtime": "--time",
+    "constraint": "--constraint",
+    "qos": "--qos",
+    "nodes": "--nodes",
+    "gres": "--gres",
+}
+_SETTINGS = {"slurm-qos": "--qos", "slurm-reservation": "--reservation"}
+
+
+def _task_options(asked: Resources) -> list[str]:
+    if _has_accelerators(asked):
+        per_gpu = int(asked.get("tasks_per_gpu", asked.get("tasks", 1)))
+        options = [f"--ntasks-per-gpu={per_gpu}"] if per_gpu >= 1 else []
+    else:
+        options = [] if asked.get(WHOLE_NODES) else [f"--ntasks={asked.get('tasks') or 1}"]
+    if asked.get(WHOLE_NODES) and asked.get("tasks_per_node"):
+        options.append(f"--ntasks-per-node={asked['tasks_per_node']}")
+    elif asked.get(WHOLE_NODES):
+        options.append(f"--ntasks={asked['tasks']}")
+    return options
+
+
+def _core_options(asked: Resources, threads: int) -> list[str]:
+    if asked.get("cpus_per_task"):
+        cores = int(asked["cpus_per_task"])
+        return [f"--cpus-per-task={cores}"] if cores > 0 else []
+    if _has_accelerators(asked) and asked.get("cpus_per_gpu"):
+        cores = int(asked["cpus_per_gpu"])
+        return [f"--cpus-per-gpu={cores}"] if cores > 0 else []
+    return [f"--cpus-per-task={threads}"]
+
+
+def _has_accelerators(asked: Resources) -> bool:
+    return "gpu" in str(asked.get("gres", ""))
+
+
+def key_of(words: str) -> str:
+    """Return the resource that Slurm's refusal is about; blank if its words are not known."""
+    return next((key for pattern, key in REFUSALS if pattern.search(words)), "")
+
+
+def advise(words: str) -> str:
+    """Say what to do about a refusal of Slurm's."""
+    key = key_of(words)
+    change = f"{key}: {REMEDIES[key]}" if key else "change what the job asks for"
+    return f"{change}; `hpcai check STUDY --profile PROFILE` says which file it is in, and asks for all kinds of jobs"
