@@ -193,7 +193,7 @@ def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: B
     with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
         while (member := archive.next()) is not None:
             # What tarfile remembers of each member is not needed, and millions of them would fill the memory.
-            archive.members.clear()
+            archive.members.clear()  # type: ignore[attr-defined]
             archive.pax_headers = {}
             budget.pass_member()
             path = _safe_path(member.name, wanted, repairs)
