@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from hpcai.errors import ParseError
 from hpcai.mlperf_hpc.rounds import limits
@@ -77,8 +77,8 @@ class _XzStream(io.RawIOBase):
         except lzma.LZMAError as error:
             if "Memory" not in str(error):
                 raise
-            most = f"{limits.XZ_MEMORY_BYTES >> 20} MiB"
-            raise lzma.LZMAError(f"it asks for more than {most} of memory; pack it with xz -9 or less") from error
+            allowed = f"{limits.XZ_MEMORY_BYTES >> 20} MiB"
+            raise lzma.LZMAError(f"it asks for more than {allowed} of memory; pack it with xz -9 or less") from error
 
     def close(self) -> None:
         self._file.close()
@@ -190,10 +190,11 @@ def _damaged(error: Exception) -> tarfile.ReadError:
 
 
 def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
-    with tarfile.open(fileobj=stream, mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
+    readable = cast("IO[bytes]", stream)  # nothing but its read() is called
+    with tarfile.open(fileobj=readable, mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
         while (member := archive.next()) is not None:
             # What tarfile remembers of each member is not needed, and millions of them would fill the memory.
-            archive.members.clear()
+            archive.members.clear()  # type: ignore[attr-defined]
             archive.pax_headers = {}
             budget.pass_member()
             path = _safe_path(member.name, wanted, repairs)
