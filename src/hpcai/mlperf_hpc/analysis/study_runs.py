@@ -11,7 +11,7 @@ from hpcai.metrics.quietness import UNKNOWN, RunQuiet
 from hpcai.metrics.scales import POINT_SETTINGS
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares
 from hpcai.metrics.validity import NOT_JUDGED, join_reasons
-from hpcai.mlperf_hpc.analysis.run_quantities import interval_samples
+from hpcai.mlperf_hpc.analysis.run_quantities import count_of, interval_samples
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -192,8 +192,7 @@ def study_epochs(own: Mapping[str, Any], run: LoggedRun) -> Iterator[dict[str, A
     spans = run.epochs
     if run.epochs_in_blocks != len(spans) or interval_samples(run) is not None or not _apart(run):
         return
-    samples = run.number_of("train_samples")
-    evaluation_samples = run.number_of("eval_samples")
+    samples, evaluation_samples = count_of(run, "train_samples"), count_of(run, "eval_samples")
     for number, span in enumerate(spans):
         end_ms = spans[number + 1].start_ms if number + 1 < len(spans) else math.inf
         inside = [part for part in run.evaluations if span.start_ms <= part.start_ms < end_ms]

@@ -190,7 +190,8 @@ def _damaged(error: Exception) -> tarfile.ReadError:
 
 
 def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
-    with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
+    readable = cast("IO[bytes]", stream)  # nothing but its read() is called
+    with tarfile.open(fileobj=readable, mode="r|", bufsize=CHUNK_BYTES, tarinfo=_Member) as archive:
         while (member := archive.next()) is not None:
             # What tarfile remembers of each member is not needed, and millions of them would fill the memory.
             archive.members.clear()  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, system_json, text_of, write_tree
@@ -183,8 +184,15 @@ def test_huge_counts_are_unknown_and_listed(tmp_path, count, scaling):
     tables = imported(tmp_path / "v2.0", tmp_path / "out")
     assert "system_count" in kinds(tables)
     assert ("count_impossible" in kinds(tables)) == (not isinstance(count, str))
+    assert not np.isinf(tables["epochs"].select_dtypes("number")).any().any()
     numbers = tables["mlperf_runs"][["nodes", "processors", "accelerators", "units", "train_rate_samples_per_s"]]
     assert numbers.isna().all().all()
+
+
+@pytest.mark.parametrize("key", ["opt_lr", "opt_weight_decay", "gradient_accumulation_frequency", "seed"])
+def test_huge_settings_are_compared_with_the_rules(tmp_path, key):
+    tables = imported(write(tmp_path / "v2.0", [*logs()[1:], log_text("deepcam", **{key: 10**400})]), tmp_path / "out")
+    assert len(tables["mlperf_runs"]) == 5
 
 
 def test_huge_steps_blocks_and_factors_give_no_numbers(tmp_path):
