@@ -6,7 +6,12 @@
 
 
 ROUND_LIBRARY = library_digest(
-    "mlperf_hpc", "parsers/mllog.py", "metrics", "rules", "rules/mlperf_hpc.yaml"
+    "mlperf_hpc",
+    "parsers/mllog.py",
+    "parsers/json_text.py",
+    "metrics",
+    "rules",
+    "rules/mlperf_hpc.yaml",
 )
 
 

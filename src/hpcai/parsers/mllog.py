@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic_core import from_json
 
 from hpcai.errors import ParseError
+from hpcai.parsers.json_text import replace_surrogates
 
 TOKEN = ":::MLLOG "  # noqa: S105 - no password
 _NEEDED = ("time_ms", "key", "value", "metadata")
@@ -72,6 +73,7 @@ class Mllog:
     """One log: its events in the order of its lines, its broken lines, and the number of all its lines.
 
     ``crowded`` are lines with more than one token: the last event counts, as for the package; the others are lost.
+    ``replaced`` are lines with escapes that stand for no character; U+FFFD is read in their place.
     """
 
     source: str
@@ -80,6 +82,7 @@ class Mllog:
     lines: int
     ends_with_newline: bool
     crowded: tuple[int, ...] = ()
+    replaced: tuple[int, ...] = ()
 
     @cached_property
     def by_key(self) -> dict[str, list[MllogEvent]]:
@@ -109,6 +112,7 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
     events: list[MllogEvent] = []
     broken: list[BrokenLine] = []
     crowded: dict[int, None] = {}
+    replaced: list[int] = []
     for place, piece in enumerate(pieces, start=1):
         end = piece.find("\n")
         if end < 0 and place < len(pieces):  # the next token stands in the same line
@@ -121,13 +125,14 @@ def parse_mllog(content: bytes, source: str) -> Mllog:
             parts = (line, number, words, time_ms, kind, fields["key"], fields["value"], fields["metadata"])
             events.append(tuple.__new__(MllogEvent, parts))  # half the time of MllogEvent(...)
         except (ValueError, LookupError, TypeError, OverflowError):
-            found = _parse_line(words, line, number)
+            found = _parse_line(words, line, number, replaced)
             (events if isinstance(found, MllogEvent) else broken).append(found)  # type: ignore[arg-type]
         number += 1
         line += 1 if end == len(piece) - 1 else piece.count("\n")
     newlines = text.count("\n")
     ends = not text or text.endswith("\n")
-    return Mllog(source, tuple(events), tuple(broken), newlines + (not ends), ends, tuple(crowded))
+    lines = newlines + (not ends)
+    return Mllog(source, tuple(events), tuple(broken), lines, ends, tuple(crowded), tuple(replaced))
 
 
 def read_mllog(path: Path) -> Mllog:
@@ -147,11 +152,12 @@ def read_mllog(path: Path) -> Mllog:
     return log
 
 
-def _parse_line(words: str, line: int, number: int) -> MllogEvent | BrokenLine:
+def _parse_line(words: str, line: int, number: int, replaced: list[int]) -> MllogEvent | BrokenLine:
     """Parse an unusual line as the package does: its own reader decides what is unreadable."""
     text = (TOKEN + words).rstrip()
+    whole, lone = replace_surrogates(words)
     try:
-        fields = json.loads(words)
+        fields = json.loads(whole)
     except (ValueError, RecursionError) as error:
         return BrokenLine(line, text, str(error), "unreadable")
     if not isinstance(fields, dict):
@@ -168,4 +174,6 @@ def _parse_line(words: str, line: int, number: int) -> MllogEvent | BrokenLine:
     except (TypeError, OverflowError) as error:
         return BrokenLine(line, text, f"time_ms: {error}", "fields")
     said = str(fields.get("event_type", ""))
+    if lone:
+        replaced.append(line)
     return MllogEvent(line, number, words, time_ms, said, fields["key"], fields["value"], fields["metadata"])

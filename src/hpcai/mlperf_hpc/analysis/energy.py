@@ -10,8 +10,11 @@ import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.olympic import keep_runs
 from hpcai.mlperf_hpc.analysis.result_quantities import counts_officially
+from hpcai.mlperf_hpc.rounds.archives import is_archive
+from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
-from hpcai.mlperf_hpc.rounds.source import is_archive, read_files
+from hpcai.mlperf_hpc.rounds.pairing import number_in
+from hpcai.mlperf_hpc.rounds.source import read_files
 from hpcai.mlperf_hpc.rounds.tree import POWER
 from hpcai.parsers.mllog import Mllog, MllogEvent, parse_mllog
 
@@ -91,8 +94,10 @@ def _read_power_logs(
 ) -> dict[tuple[PurePosixPath, str], list[Mllog]]:
     """Return the power logs by their folder, ``FOLDER/power/result_N``, and the kind of what they measure."""
     logs: dict[tuple[PurePosixPath, str], list[Mllog]] = {}
+    budget = Budget(root)
     for folder in _places(root, folders):
-        for name, content in read_files(root / folder, _is_power_log if folder.name != POWER else _is_text, repairs):
+        wanted = _is_power_log if folder.name != POWER else _is_text
+        for name, content in read_files(root / folder, wanted, repairs, budget):
             path = folder / name
             kind = "node" if path.name.startswith("node_") else "sw"
             logs.setdefault((path.parent, kind), []).append(parse_mllog(content, str(root / path)))
@@ -174,8 +179,8 @@ def _node_energy(log: Mllog, run_s: float) -> Energy:
         return Energy(math.nan, f"no energy: {log.source} has no power_measurement_start")
     window_ms = (stop if stopped else previous) - start
     energy_j = efficiency * work / window_ms * run_s if window_ms > 0 else math.nan
-    if math.isnan(energy_j):
-        return Energy(energy_j, f"no energy: {log.source} has no power_reading with a number within its window")
+    if not math.isfinite(energy_j):
+        return Energy(math.nan, f"no energy: {log.source} has no power_reading with a number within its window")
     return Energy(energy_j)
 
 
@@ -186,11 +191,12 @@ def _switch_energy(log: Mllog, run_s: float) -> Energy:
             efficiency = _value(event)
         if event.key == "interconnect_power_est":
             energy_j = efficiency * _value(event) * run_s
-            reason = "" if math.isfinite(energy_j) else f"no energy: {log.source} states no number of watts"
-            return Energy(energy_j, reason)
+            if math.isfinite(energy_j):
+                return Energy(energy_j)
+            return Energy(math.nan, f"no energy: {log.source} states no number of watts")
     return Energy(0.0)  # the package counts a switch without an estimate as none
 
 
 def _value(event: MllogEvent) -> float:
-    number = isinstance(event.value, int | float) and not isinstance(event.value, bool)
-    return float(event.value) if number else math.nan
+    number = number_in(event.value)
+    return math.nan if number is None else number

@@ -1,6 +1,7 @@
 """Short names of results for figures and tables."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,4 +53,5 @@ def _label(row: Row, system: str, *, several: bool) -> str:
 
 
 def _doubles(names: list[str]) -> list[int]:
-    return [place for place, name in enumerate(names) if names.count(name) > 1]
+    counts = Counter(names)
+    return [place for place, name in enumerate(names) if counts[name] > 1]

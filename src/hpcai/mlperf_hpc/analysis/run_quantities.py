@@ -4,11 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span
+from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, LoggedRun, Span
 
 NAN = math.nan
-LARGEST_COUNT = 2**53
-"""Larger floats are no exact whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ def interval_samples(run: LoggedRun) -> float | None:
         return None
     first = numbers[0] or 0.0
     rises = [(number or 0.0) - first * place for place, number in enumerate(numbers, start=1)]
-    return first if first >= batch and first % batch == 0 and not any(rises) else None
+    return first if batch <= first <= LARGEST_COUNT and first % batch == 0 and not any(rises) else None
 
 
 def _count_epochs(run: LoggedRun, train_samples: float, reasons: list[str]) -> float:
@@ -145,7 +143,7 @@ def _count_epochs(run: LoggedRun, train_samples: float, reasons: list[str]) -> f
 def _samples_by_steps(run: LoggedRun, reasons: list[str]) -> float:
     steps = run.epochs[-1].steps if run.epochs else None
     batch = count_of(run, "global_batch_size")
-    if steps is None or batch is None:
+    if steps is None or batch is None or steps > LARGEST_COUNT:
         reasons.append("no throughput by steps: no step_num at the last epoch_stop")
         return NAN
     return steps * batch

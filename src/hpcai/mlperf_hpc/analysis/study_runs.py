@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,7 @@ from hpcai.metrics.quietness import UNKNOWN, RunQuiet
 from hpcai.metrics.scales import POINT_SETTINGS
 from hpcai.metrics.scores import RunScore, TimeParts, TimeShares
 from hpcai.metrics.validity import NOT_JUDGED, join_reasons
-from hpcai.mlperf_hpc.analysis.run_quantities import interval_samples
+from hpcai.mlperf_hpc.analysis.run_quantities import count_of, interval_samples
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -24,6 +23,7 @@ from hpcai.mlperf_hpc.analysis.study_names import (
 from hpcai.mlperf_hpc.analysis.targets import QUALITY
 from hpcai.mlperf_hpc.compliance.model import LogVerdict
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
+from hpcai.mlperf_hpc.rounds.times import utc_text
 from hpcai.records import EpochRecord
 from hpcai.rules.table import rules_of
 
@@ -45,6 +45,8 @@ STUDY_EPOCH_COLUMNS = (
 """The columns of :func:`hpcai.tables.collect_epochs`."""
 _TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest")
 _FAILURES_NAMED = 3
+LARGEST_SEED = 2**62
+"""More does not fit a column beside other whole numbers."""
 
 
 def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
     ----------
     row
         Its row of ``mlperf_runs`` (strong scaling), with a known scale, a `variant` that tells submissions apart, and
-        `by_steps` (:func:`hpcai.mlperf_hpc.analysis.prediction_points.evaluated_by_steps`).
+        `by_steps` (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`).
     run, verdict
         The run, and what was found about its log.
 
@@ -86,7 +88,7 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
         "method": row["method"],
         **dict.fromkeys(_TEXTS, ""),
         "global_batch_samples": row["global_batch_samples"],
-        "seed": pd.to_numeric(row["seed"], errors="coerce"),
+        "seed": _number_of_seed(str(row["seed"])),
         "data_source": "published",
         "rule_set": f"hpc_{row['rule_set']}",
         "time_staging": staging_on_clock(run, str(row["rule_set"])),
@@ -105,13 +107,18 @@ def study_run(row: Row, run: LoggedRun, verdict: LogVerdict | None) -> dict[str,
     }
 
 
+def _number_of_seed(words: str) -> float:
+    """Return a seed as a number that fits a column of whole ones; NaN for everything else."""
+    number = pd.to_numeric(words, errors="coerce")
+    return int(number) if abs(number) <= LARGEST_SEED and number == int(number) else math.nan
+
+
 def _first_interval_utc(run: LoggedRun) -> str:
     """Return when the first paired interval of a run without an end began (UTC); blank without one."""
     spans = [*([run.staging] if run.staging else []), *run.epochs, *run.evaluations]
     if not spans:
         return ""
-    start_ms = min(span.start_ms for span in spans)
-    return datetime.fromtimestamp(start_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return utc_text(min(span.start_ms for span in spans))
 
 
 def judge_outcome(row: Row, run: LoggedRun) -> tuple[str, str]:
@@ -184,8 +191,7 @@ def study_epochs(own: Mapping[str, Any], run: LoggedRun) -> Iterator[dict[str, A
     spans = run.epochs
     if run.epochs_in_blocks != len(spans) or interval_samples(run) is not None or not _apart(run):
         return
-    samples = run.number_of("train_samples")
-    evaluation_samples = run.number_of("eval_samples")
+    samples, evaluation_samples = count_of(run, "train_samples"), count_of(run, "eval_samples")
     for number, span in enumerate(spans):
         end_ms = spans[number + 1].start_ms if number + 1 < len(spans) else math.inf
         inside = [part for part in run.evaluations if span.start_ms <= part.start_ms < end_ms]

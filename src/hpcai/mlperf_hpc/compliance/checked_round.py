@@ -27,6 +27,11 @@ class CheckedRound:
     choice: Choice
     verdicts: Mapping[str, LogVerdict]
 
+    @property
+    def complying(self) -> frozenset[str]:
+        """Sources of the logs that comply."""
+        return frozenset(source for source, verdict in self.verdicts.items() if verdict.complies)
+
 
 def read_checked_round(source: Path, *, name: str | None = None, rule_set: str | None = None) -> CheckedRound:
     """Read a round and check all its logs; see :func:`read_looked_checked_round`."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hpcai.mlperf_hpc.compliance.model import Finding
+from hpcai.mlperf_hpc.rounds.texts import printable
 
 RULE = "repo_checker"
 LARGEST_BYTES = 50 * 1024 * 1024
@@ -24,7 +25,7 @@ def check_hygiene(root: Path) -> list[Finding]:
         Warnings, because the package checker looks at none of these.
     """
     return [
-        Finding(path.relative_to(root).as_posix(), None, name, f"{RULE}: {rule}", message, "warning")
+        Finding(printable(path.relative_to(root).as_posix()), None, name, f"{RULE}: {rule}", message, "warning")
         for path, name, rule, message in _look(root)
     ]
 
@@ -38,7 +39,8 @@ def _look(root: Path) -> Iterator[tuple[Path, str, str, str]]:
                 yield path, "name", "names", f"{name!r} has a blank or begins with a dot"
             if path.is_symlink():
                 if not path.exists():
-                    yield path, "link", "links", f"the link leads to {path.readlink()}, where nothing is"
+                    target = printable(str(path.readlink()))
+                    yield path, "link", "links", f"the link leads to {target}, where nothing is"
             elif path.is_file() and path.stat().st_size > LARGEST_BYTES:
                 size_mib = path.stat().st_size / 1024**2
                 yield path, "size", "sizes", f"the file has {size_mib:.0f} MiB, expected at most 50 MiB"

@@ -13,6 +13,9 @@ from hpcai.mlperf_hpc.compliance.rule_pass import Asked, RulePass
 from hpcai.mlperf_hpc.compliance.sentences import say_value
 from hpcai.parsers.mllog import TOKEN, Mllog
 
+MOST_FINDINGS = 1000
+"""That are listed of one log; a log that fails line by line would fill tables and memory."""
+
 
 def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
     """Check one log against the rule files of a rule set.
@@ -54,7 +57,19 @@ def check_log(log: Mllog, rule_set: str, *, source: str) -> LogVerdict:
     warnings += _times(log, source)
     failures = [finding for findings in of_keys.values() for finding in findings] + kept
     found = sorted(failures + warnings, key=lambda finding: finding.line or float("inf"))
-    return LogVerdict(source, rule_set, not failures, tuple(found))
+    return LogVerdict(source, rule_set, not failures, tuple(_listed(found, source)))
+
+
+def _listed(found: list[Finding], source: str) -> list[Finding]:
+    """Return the findings; of very many on single lines the first ones, and how many more there are."""
+    of_lines = [one for one in found if one.line is not None]
+    more = of_lines[MOST_FINDINGS:]
+    if not more:
+        return found
+    failed, stops = any(one.failed for one in more), any(one.stops for one in more)
+    message = f"{len(more):,} more findings from here on, which are not listed"
+    rest = Finding(source, more[0].line, "", "mlp_compliance", message, "failure" if failed else "warning", stops)
+    return [*of_lines[:MOST_FINDINGS], rest, *(one for one in found if one.line is None)]
 
 
 def _damage(log: Mllog, source: str) -> list[Finding]:

@@ -21,8 +21,8 @@ from hpcai.mlperf_hpc.compliance.submission_check import (
     judge_submission,
     runs_by_rule,
 )
+from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.model import Round, Submission
-from hpcai.mlperf_hpc.rounds.source import is_archive
 from hpcai.parsers.mllog import parse_mllog
 
 PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]

@@ -5,12 +5,22 @@ import operator
 from collections import Counter
 from collections.abc import Mapping
 
-from hpcai.mlperf_hpc.rounds.model import Repair
+from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, Repair
 from hpcai.mlperf_hpc.rounds.pairing import place
+from hpcai.mlperf_hpc.rounds.times import is_time
 from hpcai.parsers.mllog import Mllog, MllogEvent
 
-EARLIEST_MS = 1e12
-"""September 2001: an earlier time is in seconds, or counted from another origin."""
+EARLIEST_MS, LATEST_MS = 1e12, 4_102_444_800_000.0
+"""September 2001: an earlier time is in seconds, or counted from another origin; and the year 2100."""
+COUNTS = (
+    "global_batch_size",
+    "train_samples",
+    "eval_samples",
+    "number_of_nodes",
+    "accelerators_per_node",
+    "number_of_ranks",
+)
+"""Settings that count something."""
 SERIES = ("epoch_num", "step_num", "first_epoch_num", "step", "iter", "instance")
 """Metadata of values that change in the course of a run."""
 
@@ -23,6 +33,9 @@ def damaged_lines(log: Mllog, source: str) -> list[Repair]:
         if lines:
             found = f"{len(lines)} lines, first {lines[0].text[:60]!r}: {lines[0].error}"
             repairs.append(Repair(source, f"line {lines[0].line}", name, found, "left out"))
+    if log.replaced:
+        found = f"{len(log.replaced)} lines with halves of characters"
+        repairs.append(Repair(source, f"line {log.replaced[0]}", "text_replaced", found, "U+FFFD in their place"))
     if log.crowded:
         found = f"{len(log.crowded)} lines with more than one token"
         done = "the last event of each is taken, as by the official checker; the others are lost"
@@ -53,8 +66,11 @@ def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Re
     return [Repair(source, place(after), "events_after_run_stop", found, "intervals and scores among them left out")]
 
 
-def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[Repair]:
-    """Return times that go backwards from one event to the next, and times that cannot be milliseconds since 1970."""
+def unordered_times(log: Mllog, ends: tuple[MllogEvent | None, MllogEvent | None], source: str) -> list[Repair]:
+    """Return times that go backwards from one event to the next, and times at which no log was written.
+
+    ``ends`` are run_start and run_stop; the first event stands for a run_start that is missing.
+    """
     repairs = []
     times = [event.time_ms for event in log.events]
     in_order = all(map(operator.le, times, times[1:]))
@@ -69,10 +85,13 @@ def unordered_times(log: Mllog, start: MllogEvent | None, source: str) -> list[R
     if count:
         found = f"{count} events earlier than one before them, by up to {largest_ms / 1000:g} s"
         repairs.append(Repair(source, f"line {first}", "time_backwards", found, "the order of the lines is kept"))
-    anchor = start or (log.events[0] if log.events else None)
-    if anchor and math.isfinite(anchor.time_ms) and anchor.time_ms < EARLIEST_MS:
-        found = f"time_ms {anchor.time_ms:.0f} is before September 2001"
-        repairs.append(Repair(source, place([anchor]), "time_unlikely", found, "taken as milliseconds all the same"))
+    anchors = [ends[0] or (log.events[0] if log.events else None), ends[1]]
+    timed = [event for event in anchors if event and is_time(event.time_ms)]
+    odd = [event for event in timed if not EARLIEST_MS <= event.time_ms <= LATEST_MS]
+    if odd:
+        side = "before September 2001" if odd[0].time_ms < EARLIEST_MS else "after the year 2100"
+        found = f"time_ms {odd[0].time_ms:.0f} is {side}"
+        repairs.append(Repair(source, place(odd), "time_unlikely", found, "taken as milliseconds all the same"))
     return repairs
 
 
@@ -111,6 +130,16 @@ def repeated_settings(settings: Mapping[str, list[MllogEvent]], source: str) -> 
                 Repair(source, place(events[1:]), f"{key}_differs", found, f"the first is taken: {values[0]}")
             )
     return repairs
+
+
+def impossible_counts(settings: Mapping[str, object], source: str) -> list[Repair]:
+    """Return the counts that are numbers and cannot be one: too large, negative, no whole ones."""
+    return [
+        Repair(source, key, "count_impossible", shown(value), "taken as unknown")
+        for key in COUNTS
+        if isinstance(value := settings.get(key), int | float) and not isinstance(value, bool)
+        if not (0 <= value <= LARGEST_COUNT and value == int(value))
+    ]
 
 
 def shown(value: object) -> str:

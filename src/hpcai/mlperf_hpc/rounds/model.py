@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple
 
 Scaling = Literal["strong", "weak", "weak_pruned"]
 """weak_pruned: instances under ``weak/BENCH/pruned_results``, which do not count but have to comply."""
+LARGEST_COUNT = 10**9
+"""What a log or a system file counts is less; the largest machine has 158,976 nodes, the largest data 2 M samples."""
 Claim = Literal["success", "missing", "aborted", "incomplete"]
 """How a run ended by its own words: status success, no status, another status, or no run_stop at all."""
 

@@ -7,14 +7,18 @@ from pathlib import Path, PurePosixPath
 from typing import Generic, Literal, TypeVar
 
 from hpcai.errors import ParseError
+from hpcai.mlperf_hpc.rounds.archives import is_archive
+from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.naming import name_places
 from hpcai.mlperf_hpc.rounds.pairing import number_in
 from hpcai.mlperf_hpc.rounds.runs import read_run
+from hpcai.mlperf_hpc.rounds.selection import Files, admit, fits
 from hpcai.mlperf_hpc.rounds.sharing import read_logs
-from hpcai.mlperf_hpc.rounds.source import Files, is_archive, read_files
+from hpcai.mlperf_hpc.rounds.source import read_files, read_start, require_text
 from hpcai.mlperf_hpc.rounds.submission_checks import check_submission
 from hpcai.mlperf_hpc.rounds.systems import join_systems, read_system
+from hpcai.mlperf_hpc.rounds.texts import is_text, printable
 from hpcai.mlperf_hpc.rounds.tree import (
     SCALING_FILE,
     Place,
@@ -27,6 +31,8 @@ from hpcai.mlperf_hpc.rounds.tree import (
 from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
 
+LARGEST_FACTOR = 100.0
+"""Of scaling.json: the largest published penalty is 1.023."""
 T = TypeVar("T")
 Look = Callable[[str, Mllog], T]
 """Called with the path of a log below the source, and the log."""
@@ -80,8 +86,8 @@ class _Found(Generic[T]):
             factor = number_in(fields["scaling_factor"])
         except (ValueError, KeyError, TypeError, RecursionError):
             factor = None
-        if factor is None or factor < 1:
-            found = f"no scaling_factor of 1 or more in {content[:60]!r}"
+        if factor is None or not 1 <= factor <= LARGEST_FACTOR:
+            found = f"no scaling_factor from 1 to {LARGEST_FACTOR:g} in {content[:60]!r}"
             self.repairs.append(Repair(path, "scaling_factor", "scaling_unreadable", found, "no factor is applied"))
         else:
             self.factors[PurePosixPath(path).parent.as_posix()] = factor
@@ -116,8 +122,12 @@ def read_looked_round(source: Path, look: Look[T], *, name: str | None = None) -
     Raises
     ------
     ParseError
-        If there is no such source, no log in it, more than one round, or an archive that is damaged or cut off.
+        If there is no such source, no log in it, more than one round, an archive that is damaged or cut off, a source
+        larger than :mod:`hpcai.mlperf_hpc.rounds.limits` admit, or a name of it that is no text.
     """
+    require_text(source)
+    if name is not None and not is_text(name):
+        raise ParseError(f"found the name {printable(name)!r} for a round, expected text that tables can hold")
     found = _read_source(source, look)
     if not found.runs and (source / "runs").is_dir():
         raise ParseError(
@@ -169,7 +179,7 @@ def _read_single(source: Path, look: Look[T]) -> _Found[T]:
         found.repairs.append(Repair(source.name, "name", "result_without_number", source.name, "taken as number 1"))
         place = Place(source.name, 1, ".", "", "", "", "", ".", False)
     try:
-        content = source.read_bytes()
+        content = read_start(source)
     except OSError as error:
         raise ParseError(f"{source}: {error.strerror}, expected an MLPerf log that can be read") from error
     if TOKEN.encode() not in content:
@@ -177,7 +187,10 @@ def _read_single(source: Path, look: Look[T]) -> _Found[T]:
             f"{source}: found {describe(content[:65536])}, expected an MLPerf log, a result repository, or a .tar, "
             ".tar.gz, .tar.xz, .tar.bz2 or .zip of one"
         )
-    found.take_logs([(place, content)])
+    left_out: list[Repair] = []
+    if fits(source.name, len(content), left_out):
+        found.take_logs((place, part) for _, part in admit(source.name, content, Budget(source), left_out))
+    found.repairs += left_out
     return found
 
 

@@ -8,14 +8,17 @@ from typing import Any
 
 from hpcai.mlperf_hpc.rounds.log_repairs import (
     damaged_lines,
+    impossible_counts,
     repeated_settings,
     shown,
     trailing_events,
     unordered_times,
     wrong_event_types,
 )
-from hpcai.mlperf_hpc.rounds.model import Claim, LoggedRun, Repair, Score, Span
+from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, Claim, LoggedRun, Repair, Score, Span
 from hpcai.mlperf_hpc.rounds.pairing import Pairing, label_of, number_in, outside, overlapping, pair, place
+from hpcai.mlperf_hpc.rounds.texts import clip
+from hpcai.mlperf_hpc.rounds.times import FIRST_MS, LAST_MS, is_time
 from hpcai.parsers.mllog import Mllog, MllogEvent
 
 _SUBMISSION = ("org", "division", "benchmark", "status", "platform")
@@ -44,9 +47,11 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
     start, stop = _ends(by_key, source, repairs)
     run = _span_of(start, stop, source, repairs)
     window = _within(by_key, start, stop, source, repairs)
-    repairs += trailing_events(log, stop, source) + unordered_times(log, start, source) + wrong_event_types(log, source)
+    repairs += trailing_events(log, stop, source) + unordered_times(log, (start, stop), source)
+    repairs += wrong_event_types(log, source)
     settings = {key: events[0].value for key, events in by_key.items() if not _is_no_setting(key)}
     repairs += repeated_settings({key: events for key, events in by_key.items() if key in settings}, source)
+    repairs += impossible_counts(settings, source)
     staging, before = _staging(by_key, stop, run, source, repairs)
     epochs, in_blocks = _epochs(window, source, repairs)
     evaluations = _evaluations(window, epochs, source, repairs)
@@ -69,7 +74,7 @@ def read_run(log: Mllog, source: str, number: int) -> LoggedRun:
         scores=scores,
         quality_key=quality_key,
         repairs=tuple(repairs),
-        logged_ms=next((event.time_ms for event in log.events if math.isfinite(event.time_ms)), None),
+        logged_ms=next((event.time_ms for event in log.events if is_time(event.time_ms)), None),
     )
 
 
@@ -77,14 +82,18 @@ def _by_key(log: Mllog, source: str, repairs: list[Repair]) -> dict[str, list[Ml
     """Return the events by key, without those that have no key or no time."""
     by_key = log.by_key
     timeless: list[MllogEvent] = []
-    if not all(map(math.isfinite, map(_TIME_OF, log.events))):
-        timeless = [event for event in log.events if isinstance(event.key, str) and not math.isfinite(event.time_ms)]
-        timed = {key: [event for event in events if math.isfinite(event.time_ms)] for key, events in by_key.items()}
+    endless: list[MllogEvent] = []
+    times = [*map(_TIME_OF, log.events)]
+    if times and not (all(map(math.isfinite, times)) and min(times) >= FIRST_MS and max(times) <= LAST_MS):
+        wrong = [event for event in log.events if isinstance(event.key, str) and not is_time(event.time_ms)]
+        timeless = [event for event in wrong if math.isfinite(event.time_ms)]
+        endless = [event for event in wrong if not math.isfinite(event.time_ms)]
+        timed = {key: [event for event in events if is_time(event.time_ms)] for key, events in by_key.items()}
         by_key = {key: events for key, events in timed.items() if events}
     keyless: list[MllogEvent] = []
     if sum(map(len, log.by_key.values())) < len(log.events):
         keyless = [event for event in log.events if not isinstance(event.key, str)]
-    for kind, events in (("key_not_text", keyless), ("time_not_finite", timeless)):
+    for kind, events in (("key_not_text", keyless), ("time_not_finite", endless), ("time_impossible", timeless)):
         if events:
             repairs.append(Repair(source, place(events), kind, f"{len(events)} events", "left out"))
     return by_key
@@ -117,6 +126,10 @@ def _span_of(start: MllogEvent | None, stop: MllogEvent | None, source: str, rep
     if stop.time_ms < start.time_ms:
         found = f"run_stop {(start.time_ms - stop.time_ms) / 1000:g} s before run_start"
         repairs.append(Repair(source, place([stop]), "run_stops_before_start", found, "the run has no time"))
+        return None
+    if stop.time_ms == start.time_ms:
+        found = "run_stop has the time of run_start"
+        repairs.append(Repair(source, place([stop]), "run_without_duration", found, "the run has no time"))
         return None
     return Span(start.time_ms, stop.time_ms)
 
@@ -155,7 +168,7 @@ def _text(settings: Mapping[str, Any], key: str) -> str:
     value = settings.get(key)
     if value is None:
         return ""
-    return value.strip() if isinstance(value, str) else shown(value)
+    return clip(value.strip()) if isinstance(value, str) else shown(value)
 
 
 def _claim(stop: MllogEvent | None, source: str, repairs: list[Repair]) -> Claim:
@@ -239,9 +252,9 @@ def _epochs_in(blocks: Pairing, source: str, repairs: list[Repair]) -> int:
     count, unknown = 0, []
     for start in blocks.starts:
         said = number_in(start.details.get("epoch_count"))
-        if said is None or said < 1 or said != int(said):
+        if said is None or not 1 <= said <= LARGEST_COUNT or said != int(said):
             unknown.append(start)
-        count += int(said) if said and said >= 1 else 1
+        count += int(said) if said and 1 <= said <= LARGEST_COUNT else 1
     if unknown:
         found = f"{len(unknown)} blocks without a whole epoch_count"
         repairs.append(

@@ -5,8 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from hpcai.mlperf_hpc.rounds.model import Repair, System
+from hpcai.mlperf_hpc.rounds.log_repairs import shown
+from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, Repair, System
+from hpcai.mlperf_hpc.rounds.texts import clip
 from hpcai.mlperf_hpc.rounds.tree import Place, top_of_system
+from hpcai.parsers.json_text import replace_surrogates
 
 PLACEHOLDERS = ("", "n/a", "na", "none", "tbd", "todo", "unknown", "-")
 DIVISIONS = ("closed", "open")
@@ -29,10 +32,11 @@ def read_system(path: str, content: bytes, repairs: list[Repair]) -> System | No
     path
         Relative to the source; its base name is the system's name.
     repairs
-        Takes the fields that hold no number where a number is needed.
+        Takes the fields that hold no number where a number is needed, and texts that are none.
     """
     try:
-        fields = json.loads(content.decode("utf-8-sig"))
+        text, lone = replace_surrogates(content.decode("utf-8-sig"))
+        fields = json.loads(text)
     except (ValueError, RecursionError) as error:
         repairs.append(Repair(path, "file", "system_unreadable", f"no JSON: {error}", "the system is unknown"))
         return None
@@ -40,10 +44,12 @@ def read_system(path: str, content: bytes, repairs: list[Repair]) -> System | No
         found = f"a {type(fields).__name__}, no object"
         repairs.append(Repair(path, "file", "system_unreadable", found, "the system is unknown"))
         return None
+    if lone:
+        repairs.append(Repair(path, "file", "text_replaced", f"{lone} halves of characters", "U+FFFD in their place"))
     nodes, processors, accelerators = (_count(path, fields, key, least, repairs) for key, least in _COUNTS.items())
     division = str(fields.get("division", "")).strip().lower()
     if division not in DIVISIONS:
-        found = repr(fields.get("division"))
+        found = shown(fields.get("division"))
         repairs.append(Repair(path, "division", "system_division", found, "the division of the logs is taken"))
         division = ""
     name = PurePosixPath(path).name.removesuffix(".json")
@@ -70,24 +76,27 @@ def _count(path: str, fields: Mapping[str, Any], key: str, least: int, repairs: 
     number = whole_number(value)
     if number is not None and number >= least:
         return number
-    found = repr(value) if key in fields else "missing"
+    found = shown(value) if key in fields else "missing"
     done = "taken as unknown" + (": the processors count as compute units" if key == "accelerators_per_node" else "")
     repairs.append(Repair(path, key, "system_count", found, done))
     return None
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number given as a number or as its digits; None for everything else."""
+    """Return a whole number given as a number or as its digits; None for everything else, and for what counts nothing.
+
+    Nothing that is counted here comes near ``LARGEST_COUNT``, and what is beyond cannot be multiplied or written.
+    """
     if isinstance(value, str):
         digits = value.strip()
-        return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
+        value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if abs(value) < 1e15 and value == int(value) else None
+    return int(value) if abs(value) <= LARGEST_COUNT and value == int(value) else None
 
 
 def _words(value: object) -> str:
-    return "" if is_placeholder(value) else str(value).strip()
+    return "" if is_placeholder(value) else clip(str(value).strip())
 
 
 def join_systems(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from hpcai.mlperf_hpc.rounds.model import Repair
-from hpcai.mlperf_hpc.rounds.source import is_junk
+from hpcai.mlperf_hpc.rounds.selection import is_junk
 
 RESULT = re.compile(r"result_(?P<number>.*)\.txt")
 SCALINGS = ("strong", "weak")

@@ -171,7 +171,7 @@ def test_a_compressed_file_that_is_no_archive_is_refused(tmp_path):
 
 
 def test_a_bomb_is_not_unpacked(tree, tmp_path, monkeypatch):
-    monkeypatch.setattr("hpcai.mlperf_hpc.rounds.source.LARGEST_FILE_BYTES", 100)
+    monkeypatch.setattr("hpcai.mlperf_hpc.rounds.limits.FILE_BYTES", 100)
     for source in (tree, packed(tree, tmp_path / "v1.tar.gz"), packed(tree, tmp_path / "v1.zip")):
         found = read_round(source)
         left_out = [one for one in found.repairs if one.kind == "too_large"]

@@ -7,6 +7,7 @@ from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
 from hpcai.errors import ParseError
 from hpcai.mlperf_hpc.rounds.reading import read_looked_round, read_round
+from hpcai.mlperf_hpc.rounds.source import read_start
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS, repair_table
 
 
@@ -181,15 +182,14 @@ def test_a_file_that_may_not_be_read_is_an_empty_run(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_an_empty_run(tmp_path, monkeypatch):
-    place = write_tree(tmp_path, logs=logs(2))
-    read = type(place).read_bytes
+    write_tree(tmp_path, logs=logs(2))
 
     def refuse(path):
         if path.name == "result_2.txt":
             raise PermissionError(13, "Permission denied")
-        return read(path)
+        return read_start(path)
 
-    monkeypatch.setattr(type(place), "read_bytes", refuse)
+    monkeypatch.setattr("hpcai.mlperf_hpc.rounds.source.read_start", refuse)
     found = read_round(tmp_path)
     assert [run.claim for run in found.submissions[0].runs] == ["success", "incomplete"]
     assert kinds(found) == ["unreadable_file"]

@@ -1,0 +1,51 @@
+"""Which files of a source are read, and how those that are not are listed."""
+
+from collections.abc import Callable, Iterator
+
+from hpcai.mlperf_hpc.rounds import limits
+from hpcai.mlperf_hpc.rounds.model import Repair
+from hpcai.mlperf_hpc.rounds.texts import is_text, printable
+
+Wanted = Callable[[str], bool]
+Files = Iterator[tuple[str, bytes]]
+"""Path below the source, with ``/``, and content."""
+NO_TEXT = "a name with control characters, or in another encoding than UTF-8"
+
+
+def is_junk(folder: str) -> bool:
+    """Tell folders that hold no results: code, hidden ones and what macOS leaves in archives."""
+    return folder in ("benchmarks", "__MACOSX") or (folder.startswith(".") and folder not in (".", ".."))
+
+
+def is_chosen(path: str, wanted: Wanted, repairs: list[Repair]) -> bool:
+    """Tell a file that is wanted and whose name is text: tables and figures can hold no other; it is listed."""
+    if is_text(path):
+        return wanted(path)
+    if wanted(printable(path)):
+        repairs.append(left_out(path, "name_no_text", NO_TEXT))
+    return False
+
+
+def fits(path: str, size_bytes: int, repairs: list[Repair]) -> bool:
+    """Tell a file that is no larger than a log can be; another one is listed."""
+    if size_bytes <= limits.FILE_BYTES:
+        return True
+    repairs.append(left_out(path, "too_large", f"{size_bytes} bytes, more than {limits.FILE_BYTES}"))
+    return False
+
+
+def admit(path: str, content: bytes, budget: limits.Budget, repairs: list[Repair]) -> Files:
+    """Count a file that was read, and yield it unless it has more lines than a log can have, which is listed."""
+    lines = limits.lines_in(content)
+    if lines > limits.FILE_LINES:
+        budget.read(len(content), 0)
+        found = f"{lines} lines with events, more than {limits.FILE_LINES}"
+        repairs.append(left_out(path, "too_many_lines", found))
+        return
+    budget.read(len(content), lines)
+    yield path, content
+
+
+def left_out(path: str, kind: str, found: str) -> Repair:
+    """Return the entry of a file that is not read."""
+    return Repair(printable(path), "file", kind, printable(found), "left out, not read")
