@@ -29,6 +29,7 @@ RUN_COLUMNS = (
     "accelerators",
     "units",
     "unit",
+    "logged_nodes",
     "global_batch_samples",
     "train_samples",
     "evaluation_samples",
@@ -58,9 +59,9 @@ RUN_COLUMNS = (
 )
 """Table ``mlperf_runs``: one row per log.
 
-``staging_in_run_s`` is the part of ``staging_s`` on the clock, ``evaluation_alone_s`` that of ``evaluation_s`` beside
-no training, ``scaling_factor`` that of the submission (NaN without a ``scaling.json``), and ``reason`` says why a
-quantity is not a number or was not obtained in the usual way.
+``logged_nodes`` is what the log tells, whatever counts, ``staging_in_run_s`` the part of ``staging_s`` on the clock,
+``evaluation_alone_s`` that of ``evaluation_s`` beside no training, ``scaling_factor`` that of the submission (NaN
+without a ``scaling.json``), and ``reason`` says why a quantity is not a number or was not obtained in the usual way.
 """
 
 RESULT_COLUMNS = (
@@ -71,6 +72,7 @@ RESULT_COLUMNS = (
     "system",
     "label",
     "benchmark",
+    "edition",
     "scaling",
     "division",
     "rule_set",
@@ -125,10 +127,14 @@ RESULT_COLUMNS = (
     "run_variation_ratio",
     "time_to_train_s",
     "scaling_factor",
+    "same_runs_as",
     "reason",
     "source",
 )
-"""Table ``mlperf_results``: one row per submission and benchmark, means over the kept runs."""
+"""Table ``mlperf_results``: one row per submission and benchmark, means over the kept runs.
+
+Rates of the whole result are harmonic means, those per unit arithmetic ones; so are times and counts.
+"""
 
 PRINCIPAL_COLUMNS = (
     "origin",
@@ -176,11 +182,14 @@ WEAK_COLUMNS = (
     "whole_scale",
     "instance_scale",
     "scale_unit",
+    "instance_scale_source",
+    "logged_instance_scale",
     "instances",
     "counted_instances",
     "time_to_train_all_s",
     "models_per_min",
     "energy_j",
+    "same_runs_as",
     "reason",
     "source",
 )

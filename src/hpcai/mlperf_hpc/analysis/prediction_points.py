@@ -7,14 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-SAME_SAMPLES_RATIO = 1.01
-"""Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
-EVERY_EPOCH_RATIO = 0.1
-"""Tolerance of one evaluation per epoch: a run may end with an epoch that is not evaluated."""
-EDITED_BY_EVALUATION = ("deepcam",)
-"""Benchmarks with two editions on the same data: in v0.7 DeepCAM had another model and evaluated by steps, from
-v1.0 on after every epoch (benchmarks.md 1 and 5)."""
-BY_STEPS = ", evaluated by steps"
+from hpcai.mlperf_hpc.analysis.editions import BY_STEPS, SAME_SAMPLES_RATIO, name_editions
+
 STAGED_S = 1.0
 """Some logs have staging keys around nothing, up to 0.85 s on a mean (mlperf_logs.md 4): they stage nothing."""
 _NEEDED = ("run_s", "epochs", "epoch_s", "units", "global_batch_samples", "kept")
@@ -81,18 +75,11 @@ def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.Data
     rows = rows.assign(unusable=[_why_unusable(row) for row in rows.to_dict("records")])
     rows = with_staging_in_run(_each_once(rows))
     for benchmark, part in rows.groupby("benchmark", sort=True):
-        editions = _editions(part)
         own = references[references["benchmark"] == benchmark]
-        for edition, members in part.groupby(editions, sort=True):
+        for edition, members in part.groupby(name_editions(part), sort=True):
             yield PointSet(
                 str(benchmark), str(edition), members.assign(edition=edition), _fitting(own, members, str(edition))
             )
-
-
-def evaluated_by_steps(results: pd.DataFrame) -> "pd.Series[bool]":
-    """Return of each row of ``mlperf_results`` whether it is of the edition that evaluates by steps (DeepCAM, v0.7)."""
-    often = results["evaluations"].astype(float) / results["epochs"].astype(float)
-    return results["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)
 
 
 def with_staging_in_run(results: pd.DataFrame) -> pd.DataFrame:
@@ -149,16 +136,6 @@ def _each_once(rows: pd.DataFrame) -> pd.DataFrame:
     kept = ~(counted & groups.where(counted, -1).duplicated())
     again = [others.get(int(group), "") if use else "" for group, use in zip(groups, counted, strict=True)]
     return rows.assign(republished=again)[kept].reset_index(drop=True)
-
-
-def _editions(rows: pd.DataFrame) -> pd.Series:
-    """Name the edition of each row by its samples, and by its evaluations where those tell editions apart."""
-    samples = rows["train_samples"].astype(float)
-    ordered = samples.dropna().sort_values()
-    starts = (ordered / ordered.shift() > SAME_SAMPLES_RATIO).cumsum()
-    largest = ordered.groupby(starts).transform("max")
-    names = largest.map(lambda value: f"{value:.0f} samples").reindex(rows.index).fillna("unknown samples")
-    return names.where(~evaluated_by_steps(rows), names + BY_STEPS)
 
 
 def _fitting(references: pd.DataFrame, members: pd.DataFrame, edition: str) -> pd.DataFrame:

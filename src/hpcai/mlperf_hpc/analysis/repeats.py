@@ -10,8 +10,8 @@ from hpcai.metrics.score_columns import REPEATED
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons
 
 
-def say_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
-    """Say of each result whether an earlier one has the same runs; blank if none has.
+def find_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
+    """Return of each result the earlier one that has the same runs; blank if none has.
 
     Parameters
     ----------
@@ -23,10 +23,15 @@ def say_repeats(groups: Sequence[pd.DataFrame]) -> list[str]:
     for group in groups:
         key = _identify(group)
         first = f"{group['origin'].iloc[0]} {group['submission'].iloc[0]}"
-        said.append(f"{REPEATED} {seen[key]}" if key in seen else "")
+        said.append(seen.get(key, ""))
         if key:
             seen.setdefault(key, first)
     return said
+
+
+def say_repeat(same_runs_as: str) -> str:
+    """Return the remark on a result that was published before; blank for one that was not."""
+    return f"{REPEATED} {same_runs_as}" if same_runs_as else ""
 
 
 def digest_runs(runs: pd.DataFrame) -> str:
@@ -36,7 +41,7 @@ def digest_runs(runs: pd.DataFrame) -> str:
 
 
 def mark_repeats(weak: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the table of weak scaling with the remark which results an earlier round published already.
+    """Return the table of weak scaling with the results that an earlier round published already, and that remark.
 
     Parameters
     ----------
@@ -46,9 +51,10 @@ def mark_repeats(weak: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     key = ["origin", "submission", "benchmark"]
     instances = runs[runs["scaling"] == "weak"]
     groups = dict(list(instances.groupby(key, sort=False, dropna=False)))
-    said = dict(zip(groups, say_repeats(list(groups.values())), strict=True))
-    remarks = [said.get(name, "") for name in weak[key].itertuples(index=False, name=None)]
-    return weak.assign(reason=[join_reasons(pair) for pair in zip(remarks, weak["reason"], strict=True)])
+    found = dict(zip(groups, find_repeats(list(groups.values())), strict=True))
+    repeats = [found.get(name, "") for name in weak[key].itertuples(index=False, name=None)]
+    remarks = zip(map(say_repeat, repeats), weak["reason"], strict=True)
+    return weak.assign(same_runs_as=repeats, reason=[join_reasons(pair) for pair in remarks])
 
 
 def _identify(runs: pd.DataFrame) -> tuple[tuple[str, float], ...]:

@@ -13,6 +13,8 @@ from hpcai.mlperf_hpc.analysis.run_quantities import NAN, divide
 from hpcai.mlperf_hpc.analysis.targets import QUALITY, Quality
 
 SECONDS_PER_HOUR = 3600.0
+MEANS_APART_RATIO = 1.05
+"""From here on a reader is told how far the arithmetic mean of throughputs is from the harmonic one."""
 _IDENTITY = ("origin", "method", "submission", "org", "system", "benchmark", "scaling", "division", "rule_set", "unit")
 _SETTINGS = (
     "nodes",
@@ -54,7 +56,7 @@ def summarise_runs(runs: pd.DataFrame) -> dict[str, Any]:
         "budget_std_unit_h": parts["run_std_s"] / SECONDS_PER_HOUR * units,
         "run_variation_ratio": divide(parts["run_std_s"], parts["run_s"]),
         "time_to_train_s": score_s,
-        "reason": join_reasons([*why_not, *_why_none_kept(runs, kept), *reasons]),
+        "reason": join_reasons([*why_not, *_why_none_kept(runs, kept), *_say_means(kept), *reasons]),
         "source": _folder(runs),
     }
 
@@ -159,6 +161,17 @@ def _rates(kept: pd.DataFrame, units: float) -> dict[str, float]:
         "evaluation_rate_per_unit_samples_per_s": divide(mean(evaluation), units),
         "evaluation_rate_per_unit_std_samples_per_s": divide(deviation(evaluation), units),
     }
+
+
+def _say_means(kept: pd.DataFrame) -> list[str]:
+    """Say where the two means of throughputs, that of the result and that per unit, lie far apart."""
+    said = []
+    for name in ("train", "evaluation"):
+        rates = kept[f"{name}_rate_samples_per_s"]
+        ratio = divide(mean(rates), harmonic_mean(rates))
+        if ratio >= MEANS_APART_RATIO:
+            said.append(f"runs differ in {name} throughput: its arithmetic mean is {ratio:.3g} times the harmonic one")
+    return said
 
 
 def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:

@@ -10,8 +10,8 @@ import pandas as pd
 
 from hpcai.errors import ConfigError
 from hpcai.files import write_atomically
+from hpcai.mlperf_hpc.analysis.editions import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
-from hpcai.mlperf_hpc.analysis.prediction_points import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.mlperf_hpc.analysis.score_rows import ranked_times, result_scores, trial_scores

@@ -8,11 +8,12 @@ import pandas as pd
 
 from hpcai.metrics.declared import DECLARED
 from hpcai.metrics.scaling import COMPLETE
-from hpcai.metrics.score_columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.statistics import mean_interval
 from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
-from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result, split_reasons
-from hpcai.mlperf_hpc.analysis.repeats import digest_runs
+from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.mlperf_hpc.analysis.repeats import digest_runs, say_repeat
+from hpcai.mlperf_hpc.analysis.run_quantities import divide
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
     Row,
@@ -96,7 +97,7 @@ def _trial(run: Row, extremes: Mapping[str, str], energies: Mapping[tuple[str, s
     row = {name: run[name] for name in _SAME}
     if run["outcome"] not in COMPLETE:
         return row | {"reason": f"no score, {str(run['outcome']).replace('_', ' ')}: {run['reason']}"}
-    power_w = energies.get((str(run["study"]), str(run["record_path"])), math.nan) / run["run_s"]
+    power_w = divide(energies.get((str(run["study"]), str(run["record_path"])), math.nan), run["run_s"])
     return row | {
         "train_rate_samples_per_s": run["train_rate_samples_per_s"],
         "quality": run["last_quality"],
@@ -178,7 +179,7 @@ def _result(row: dict[Any, Any], runs: pd.DataFrame, trials: pd.DataFrame) -> di
 
 def _remarks(row: Row) -> str:
     """Return what has to be said of a result with a score: that it was published before."""
-    return join_reasons([reason for reason in split_reasons([row["reason"]]) if reason.startswith(REPEATED)])
+    return say_repeat(str(row["same_runs_as"]))
 
 
 def _means(kept: pd.DataFrame, complete: pd.DataFrame) -> dict[str, Any]:

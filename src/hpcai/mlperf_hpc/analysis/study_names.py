@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from hpcai.metrics.score_columns import TIMINGS
-from hpcai.mlperf_hpc.analysis.prediction_points import BY_STEPS
+from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.rules.table import rules_of
 
@@ -35,8 +35,8 @@ FIRST_ROUND_SAMPLES = {("cosmoflow", 262144): "cosmoflow_v07"}
 """Other editions of a dataset, by benchmark and training samples (config/datasets.tsv; benchmarks.md 13, 14)."""
 
 FIRST_ROUND_BY_STEPS = {"deepcam": "deepcam_v07"}
-"""Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.prediction_points.\
-evaluated_by_steps`): the model was another one."""
+"""Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`):
+the model was another one."""
 
 
 def task_of(benchmark: str) -> Task:

@@ -2,29 +2,42 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
+from hpcai.mlperf_hpc.analysis.editions import name_editions
 from hpcai.mlperf_hpc.analysis.labels import label_results
 from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
-from hpcai.mlperf_hpc.analysis.repeats import say_repeats
+from hpcai.mlperf_hpc.analysis.repeats import find_repeats, say_repeat
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons, summarise_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_of
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, QUALITY, target_of
+from hpcai.mlperf_hpc.analysis.weak_scales import WeakScales, counted_instances, read_scales
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
+from hpcai.mlperf_hpc.rounds.texts import clip
+from hpcai.mlperf_hpc.rounds.times import utc_text
 
 Row = dict[str, Any]
+
+
+class _Size(NamedTuple):
+    """Nodes and compute units that a run had, and what has to be said of them; None for what is not known."""
+
+    nodes: int | None
+    processors: int | None
+    accelerators: int | None
+    reasons: tuple[str, ...] = ()
 
 
 def run_table(rounds: Iterable[CheckedRound]) -> pd.DataFrame:
     """Return one row per log of published rounds and of our own studies alike.
 
     Runs of strong scaling are kept by the olympic mean or not (mlperf_logs.md 5); instances of weak scaling never are.
-    The scale of a strong run is its system's, that of a weak instance is logged.
+    The scale of a strong run is its system's, that of a weak instance is S
+    (:func:`hpcai.mlperf_hpc.analysis.weak_scales.read_scales`).
 
     Returns
     -------
@@ -52,30 +65,44 @@ def result_table(runs: pd.DataFrame) -> pd.DataFrame:
     strong = runs[runs["scaling"] == "strong"]
     groups = [group for _, group in strong.groupby(["origin", "submission", "benchmark"], sort=False, dropna=False)]
     table = pd.DataFrame([summarise_runs(group) for group in groups], columns=RESULT_COLUMNS)
-    reasons = [join_reasons(pair) for pair in zip(say_repeats(groups), table["reason"], strict=True)]
-    return table.assign(label=label_results(table), reason=reasons)
+    repeats = find_repeats(groups)
+    reasons = [join_reasons(pair) for pair in zip(map(say_repeat, repeats), table["reason"], strict=True)]
+    return table.assign(label=label_results(table), edition=name_editions(table), same_runs_as=repeats, reason=reasons)
 
 
 def _rows(checked: CheckedRound, submission: Submission) -> list[Row]:
-    rows = [_run_row(checked, submission, run, submission.scaling) for run in submission.runs]
-    if submission.scaling == "strong":
-        for rule in ("status", "target"):
-            kept = keep_runs([_time_s(run) for run in submission.runs], [row[f"good_by_{rule}"] for row in rows])
-            for place in kept:
-                rows[place][f"kept_by_{rule}"] = True
-    return rows + [_run_row(checked, submission, run, "weak_pruned") for run in submission.pruned]
+    if submission.scaling == "weak":
+        return _instance_rows(checked, submission)
+    rows = [_run_row(checked, submission, run, "strong", _whole_size(submission, run)) for run in submission.runs]
+    for rule in ("status", "target"):
+        kept = keep_runs([_time_s(run) for run in submission.runs], [row[f"good_by_{rule}"] for row in rows])
+        for place in kept:
+            rows[place][f"kept_by_{rule}"] = True
+    return rows
+
+
+def _instance_rows(checked: CheckedRound, submission: Submission) -> list[Row]:
+    scales = read_scales(submission, counted_instances(submission, checked.complying))
+    parts: tuple[tuple[Scaling, tuple[LoggedRun, ...]], ...] = (
+        ("weak", submission.runs),
+        ("weak_pruned", submission.pruned),
+    )
+    return [
+        _run_row(checked, submission, run, scaling, _instance_size(submission, run, scales))
+        for scaling, runs in parts
+        for run in runs
+    ]
 
 
 def _time_s(run: LoggedRun) -> float | None:
     return run.run.duration_s if run.run else None
 
 
-def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scaling: Scaling) -> Row:
+def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scaling: Scaling, size: _Size) -> Row:
     quantities = asdict(quantities_of(run))
     reasons = quantities.pop("reasons")
     good = claims_success(run)
     reached = reaches_target(run, submission.benchmark)
-    scale = _scale(submission, run, scaling)
     verdict = checked.verdicts.get(run.source)
     return {
         **submission.identity,
@@ -92,7 +119,8 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
         "kept_by_status": False,
         "kept_by_target": False,
         **_quality(submission.benchmark, run),
-        **scale,
+        **_scale(size),
+        "logged_nodes": _known(count_of(run, "number_of_nodes")),
         "global_batch_samples": _known(count_of(run, "global_batch_size")),
         "train_samples": _known(count_of(run, "train_samples")),
         "evaluation_samples": _known(count_of(run, "eval_samples")),
@@ -102,7 +130,7 @@ def _run_row(checked: CheckedRound, submission: Submission, run: LoggedRun, scal
         "started_utc": _utc(run),
         "source": run.source,
         "scaling_factor": NAN if submission.scaling_factor is None else submission.scaling_factor,
-        "reason": join_reasons([*_own_reasons(run), *_scale_reasons(submission, run, scaling), *reasons]),
+        "reason": join_reasons([*_own_reasons(run), *size.reasons, *reasons]),
     }
 
 
@@ -122,35 +150,45 @@ def _quality(benchmark: str, run: LoggedRun) -> Row:
     }
 
 
-def _scale(submission: Submission, run: LoggedRun, scaling: Scaling) -> Row:
-    """Nodes and compute units: of the system, or of one instance of it."""
-    system = submission.system
-    nodes, processors, accelerators = (system.nodes, system.processors, system.accelerators) if system else [None] * 3
-    if scaling != "strong":
-        nodes, per_node = count_of(run, "number_of_nodes"), count_of(run, "accelerators_per_node")
-        per_host = system.processors_per_node if system else None
-        processors = None if nodes is None or per_host is None else nodes * per_host
-        accelerators = None if nodes is None or per_node is None else nodes * per_node
-    units = accelerators or processors
-    return {
-        "nodes": _known(nodes),
-        "processors": _known(processors),
-        "accelerators": _known(accelerators),
-        "units": _known(units),
-        "unit": "accelerator" if accelerators else "processor" if units else "",
-    }
-
-
-def _scale_reasons(submission: Submission, run: LoggedRun, scaling: Scaling) -> list[str]:
+def _whole_size(submission: Submission, run: LoggedRun) -> _Size:
+    """Return the size of the system, which counts whatever a log tells."""
     system = submission.system
     if system is None:
-        return ["no system file: nodes and compute units are not known"]
+        return _Size(None, None, None, (_NO_SYSTEM,))
     logged = count_of(run, "number_of_nodes")
-    if scaling != "strong":
-        return [] if logged is not None else ["the log does not tell the instance's number_of_nodes"]
-    if logged is None or system.nodes is None or logged == system.nodes:
-        return []
-    return [f"the log tells {logged} nodes, the system file {system.nodes}, which counts"]
+    differs = logged is not None and system.nodes is not None and logged != system.nodes
+    said = (f"the log tells {logged} nodes, the system file {system.nodes}, which counts",) if differs else ()
+    return _Size(system.nodes, system.processors, system.accelerators, said)
+
+
+def _instance_size(submission: Submission, run: LoggedRun, scales: WeakScales) -> _Size:
+    """Return the size of one instance of weak scaling."""
+    nodes, accelerators = scales.of_run(run)
+    system, logged = submission.system, count_of(run, "number_of_nodes")
+    per_host = system.processors_per_node if system else None
+    processors = None if nodes is None or per_host is None else nodes * per_host
+    if system is None:
+        return _Size(nodes, processors, accelerators, (_NO_SYSTEM,))
+    if logged is None:
+        return _Size(nodes, processors, accelerators, ("the log does not tell the instance's number_of_nodes",))
+    told = f"the log tells {logged} nodes, which cannot be one instance's"
+    said = () if nodes == logged else (f"{told}{f': S is {scales.source}' if scales.source else ''}",)
+    return _Size(nodes, processors, accelerators, said)
+
+
+_NO_SYSTEM = "no system file: nodes and compute units are not known"
+
+
+def _scale(size: _Size) -> Row:
+    """Nodes and compute units: of the system, or of one instance of it."""
+    units = size.accelerators or size.processors
+    return {
+        "nodes": _known(size.nodes),
+        "processors": _known(size.processors),
+        "accelerators": _known(size.accelerators),
+        "units": _known(units),
+        "unit": "accelerator" if size.accelerators else "processor" if units else "",
+    }
 
 
 def _known(value: int | None) -> float:
@@ -160,13 +198,8 @@ def _known(value: int | None) -> float:
 
 def _seed(seeds: Sequence[Any]) -> str:
     different = list(dict.fromkeys(map(str, seeds)))
-    return different[0] if len(different) == 1 else f"{len(different)} seeds" if different else ""
+    return clip(different[0]) if len(different) == 1 else f"{len(different)} seeds" if different else ""
 
 
 def _utc(run: LoggedRun) -> str:
-    if run.run is None:
-        return ""
-    try:
-        return datetime.fromtimestamp(run.run.start_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):  # no such year
-        return ""
+    return utc_text(run.run.start_ms) if run.run else ""

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
-from hpcai.mlperf_hpc.analysis.prediction_points import BY_STEPS, PointSet, point_sets
+from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 
 PUBLISHED = "published"
 MLPERF_NAMES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}

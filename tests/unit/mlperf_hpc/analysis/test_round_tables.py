@@ -61,6 +61,7 @@ def test_weak_results_published_again_are_marked_in_the_joined_tables(tmp_path: 
         write_tree(tmp_path / name, benchmark="deepcam", scaling="weak", logs=logs)
         tables.append(source_tables([read_checked_round(tmp_path / name, name=name)]))
     joined = {name: pd.concat([one[name] for one in tables], ignore_index=True) for name in tables[0]}
-    reasons = analyse_tables(joined)["mlperf_weak"].set_index("origin")["reason"]
-    assert reasons["v2.0"].startswith("the same runs as v1.0 ORG/machine")
-    assert "the same runs" not in reasons["v1.0"]
+    weak = analyse_tables(joined)["mlperf_weak"].set_index("origin")
+    assert weak.loc["v2.0", "reason"].startswith("the same runs as v1.0 ORG/machine")
+    assert "the same runs" not in weak.loc["v1.0", "reason"]
+    assert weak["same_runs_as"].to_dict() == {"v1.0": "", "v2.0": "v1.0 ORG/machine"}

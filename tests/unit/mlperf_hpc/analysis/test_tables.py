@@ -1,9 +1,18 @@
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission, made_system, span, timed_run
+import yaml
+from unit.mlperf_hpc.analysis.made_runs import (
+    made_round,
+    made_run,
+    made_submission,
+    made_system,
+    span,
+    timed_run,
+)
 
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
@@ -204,3 +213,66 @@ def test_runs_submitted_again_are_named() -> None:
     assert "the same runs as" not in results["reason"].iloc[0]
     assert results["reason"].iloc[1].startswith("the same runs as v9.9 ORG/machine")
     assert results["label"].tolist() == ["v9.9 ORG machine", "v10 ORG machine"]
+
+
+def test_editions_are_told_apart_by_their_data() -> None:
+    """One that leaves out a remainder is of the same data."""
+    samples = {"a": 262144, "b": 524288, "c": 524288 - 100, "d": None}
+    made = []
+    for name, count in samples.items():
+        runs = [replace(run, settings={**OFFICIAL, "train_samples": count}) for run in official_runs()]
+        made.append(made_submission(runs, system_name=name))
+    results = results_of(*made).set_index("system")
+    assert results["edition"].to_dict() == {
+        "a": "262144 samples", "b": "524288 samples", "c": "524288 samples", "d": "unknown samples"
+    }  # fmt: skip
+
+
+def test_an_edition_is_named_by_the_data_of_its_own_benchmark() -> None:
+    deepcam = made_submission(official_runs(), benchmark="deepcam", system_name="other")
+    few = [replace(run, settings={**OFFICIAL, "train_samples": 520000}) for run in official_runs()]
+    results = results_of(made_submission(few), deepcam).set_index("benchmark")
+    assert results["edition"].to_dict() == {
+        "cosmoflow": "520000 samples",
+        "deepcam": "524288 samples",
+    }
+
+
+def test_what_was_published_before_names_the_first() -> None:
+    runs = official_runs()
+    again = [replace(run, source=f"again_{run.number}") for run in runs]
+    results = results_of(made_submission(runs), made_submission(again, system_name="renamed"))
+    assert results["same_runs_as"].tolist() == ["", "v9.9 ORG/machine"]
+    assert results["reason"].tolist()[1].startswith("the same runs as v9.9 ORG/machine")
+
+
+KINDS = {
+    "arithmetic mean": lambda values: values.mean(), "harmonic mean": lambda values: 1 / (1 / values).mean()
+}  # fmt: skip
+RATES = ("train_rate_samples_per_s", "evaluation_rate_samples_per_s", "epoch_rate_per_s")
+PER_UNIT = {f"{name}_rate_per_unit_samples_per_s": f"{name}_rate_samples_per_s" for name in ("train", "evaluation")}
+
+
+def test_each_mean_is_the_one_that_its_definition_names() -> None:
+    """They are up to 2.2 times apart in a published round."""
+    definitions = yaml.safe_load((Path(__file__).parents[4] / "reports/definitions.yaml").read_text())
+    runs = []
+    for number in range(10):
+        long, ends_s = 20 + 15 * number, [10 + (20 + 15 * number) * place for place in range(1, 5)]
+        epochs = tuple(span(end_s - long, end_s) for end_s in ends_s)
+        evaluations = tuple(span(end_s - 2 - number, end_s) for end_s in ends_s)
+        runs.append(timed_run(number + 1, 20 + 4 * long, settings=OFFICIAL, epochs=epochs, evaluations=evaluations))
+    table = run_table([made_round(made_submission(runs))])
+    kept, row = table[table["kept_by_status"]], result_table(table).iloc[0]
+    for name, source in {**dict(zip(RATES, RATES, strict=True)), **PER_UNIT}.items():
+        entry = definitions.get(f"mlperf_results.{name}", definitions.get(name))
+        kind = next(kind for kind in KINDS if kind in entry["title"])
+        assert kind in entry["definition"]
+        units = 32 if name in PER_UNIT else 1
+        assert row[name] == pytest.approx(KINDS[kind](kept[source]) / units)
+        other = next(one for one in KINDS if one != kind)
+        assert row[name] != pytest.approx(KINDS[other](kept[source]) / units, rel=0.01)
+    for name in ("run_s", "epochs", "compute_s", "evaluations", "epoch_s", "staging_s"):
+        entry = definitions.get(f"mlperf_results.{name}", definitions.get(name))
+        assert "rithmetic mean" in entry["definition"]
+    assert "runs differ in evaluation throughput: its arithmetic mean is" in row["reason"]

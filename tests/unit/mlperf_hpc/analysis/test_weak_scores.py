@@ -84,7 +84,7 @@ def test_golden_time_for_all() -> None:
     second = score_weak(pruned, complying(pruned), "2.0.0", 2)
     assert second.time_to_train_all_s == 50 * 60
     assert (second.instances, second.counted) == (3, 2)
-    assert (second.whole_scale, second.instance_scale, second.scale_unit) == (24, 8, "accelerator")
+    assert (second.scales.whole, second.scales.instance, second.scales.unit) == (24, 8, "accelerator")
     assert second.reason == ""
 
 
@@ -107,14 +107,14 @@ def test_too_few_instances_leave_no_score() -> None:
 def test_no_instance_at_all_leaves_no_score() -> None:
     score = score_weak(submission(golden()), set(), "2.0.0", 2)
     assert math.isnan(score.time_to_train_all_s)
-    assert math.isnan(score.instance_scale)
+    assert math.isnan(score.scales.instance)
 
 
 def test_instances_of_different_scales_leave_no_score() -> None:
     weak = submission([*golden(2), instance(3, GOLDEN[2], number_of_nodes=3)])
     score = score_weak(weak, complying(weak), "2.0.0", 2)
     assert math.isnan(score.time_to_train_all_s)
-    assert math.isnan(score.instance_scale)
+    assert math.isnan(score.scales.instance)
     assert "instances of different scales (8, 12)" in score.reason
 
 
@@ -122,7 +122,7 @@ def test_a_machine_without_accelerators_counts_nodes() -> None:
     runs = [instance(n, minutes, accelerators_per_node=0) for n, minutes in enumerate(GOLDEN, start=1)]
     weak = submission(runs, nodes=6, accelerators=0)
     score = score_weak(weak, complying(weak), "2.0.0", 3)
-    assert (score.whole_scale, score.instance_scale, score.scale_unit) == (6, 2, "node")
+    assert (score.scales.whole, score.scales.instance, score.scales.unit) == (6, 2, "node")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,38 @@
+"""Editions of a benchmark: results on other data, or of another model, which no figure and no curve joins."""
+
+import pandas as pd
+
+SAME_SAMPLES_RATIO = 1.01
+"""Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
+EVERY_EPOCH_RATIO = 0.1
+"""Tolerance of one evaluation per epoch: a run may end with an epoch that is not evaluated."""
+EDITED_BY_EVALUATION = ("deepcam",)
+"""Benchmarks with two editions on the same data: in v0.7 DeepCAM had another model and evaluated by steps, from
+v1.0 on after every epoch (benchmarks.md 1 and 5)."""
+BY_STEPS = ", evaluated by steps"
+
+
+def name_editions(results: pd.DataFrame) -> "pd.Series[str]":
+    """Return the edition of each result: its training samples, and its evaluations where those tell editions apart.
+
+    Parameters
+    ----------
+    results
+        Rows of ``mlperf_results``: all that are compared with each other, because results whose numbers of samples
+        differ by a remainder bear the largest of them.
+    """
+    samples = results["train_samples"].astype(float)
+    ordered = samples.sort_values().dropna()
+    benchmarks = results["benchmark"].reindex(ordered.index)
+    before = ordered.groupby(benchmarks).shift()
+    starts = (ordered / before > SAME_SAMPLES_RATIO).groupby(benchmarks).cumsum()
+    largest = ordered.groupby([benchmarks, starts]).transform("max")
+    named = {place: f"{value:.0f} samples" for place, value in largest.items()}
+    names = pd.Series([named.get(place, "unknown samples") for place in results.index], results.index, dtype="str")
+    return names.where(~evaluated_by_steps(results), names + BY_STEPS).astype(str)
+
+
+def evaluated_by_steps(results: pd.DataFrame) -> "pd.Series[bool]":
+    """Return of each row of ``mlperf_results`` whether it is of the edition that evaluates by steps (DeepCAM, v0.7)."""
+    often = results["evaluations"].astype(float) / results["epochs"].astype(float)
+    return results["benchmark"].isin(EDITED_BY_EVALUATION) & ((often - 1).abs() > EVERY_EPOCH_RATIO)
