@@ -16,8 +16,10 @@ from hpcai.plots import theme
 
 Row = Mapping[Any, Any]
 SHAPES = {"accelerator": "o", "processor": "s"}
+PANEL_KEYS = ["benchmark", "edition", "quality_target"]
+"""Results that differ in one of these are no points of one panel."""
 MOST_TAGS = 20
-"""Results of one benchmark that get numbers beside their points; more would cover each other."""
+"""Results of one panel that get numbers beside their points; more would cover each other."""
 MOST_COLOURS = 10
 """Colours that can be told apart; further origins share the last."""
 LONGEST = 46
@@ -40,10 +42,15 @@ def empty_figure(title: str, sentence: str) -> Figure:
 
 
 def strong_results(results: pd.DataFrame) -> pd.DataFrame:
-    """Return results of strong scaling with the number that stands beside their points, from 1 in each benchmark."""
-    kept = results[results["scaling"].eq("strong")]
-    ordered = kept.sort_values(["benchmark", "origin", "units", "submission"], kind="stable")
-    return ordered.assign(tag=ordered.groupby("benchmark").cumcount() + 1).reset_index(drop=True)
+    """Return results of strong scaling, each once, with the number beside their points, from 1 in each panel."""
+    kept = first_published(results[results["scaling"].eq("strong")])
+    ordered = kept.sort_values([*PANEL_KEYS, "origin", "units", "submission"], kind="stable")
+    return ordered.assign(tag=ordered.groupby(PANEL_KEYS, dropna=False).cumcount() + 1).reset_index(drop=True)
+
+
+def first_published(results: pd.DataFrame) -> pd.DataFrame:
+    """Return results without those that a later round published again: they are one result, not two."""
+    return results[results["same_runs_as"].fillna("").eq("")]
 
 
 def colour_origins(frame: pd.DataFrame) -> dict[str, theme.Colour]:
@@ -57,7 +64,7 @@ def name_result(row: Row) -> str:
     """Return what a figure calls a result, the middle of a long name left out."""
     label = str(row["label"])
     half = (LONGEST - 1) // 2
-    return label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}"
+    return theme.plain_text(label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}")
 
 
 def point_style(row: Row, palette: Mapping[str, theme.Colour]) -> dict[str, Any]:
@@ -74,7 +81,9 @@ def point_style(row: Row, palette: Mapping[str, theme.Colour]) -> dict[str, Any]
 
 def key_entries(results: pd.DataFrame, palette: Mapping[str, theme.Colour]) -> dict[str, Artist]:
     """Return the legend: origins, and what shapes and fillings mean as far as they occur."""
-    entries: dict[str, Artist] = {name: theme.key_line(colour, "o", "") for name, colour in palette.items()}
+    entries: dict[str, Artist] = {
+        theme.plain_text(name): theme.key_line(colour, "o", "") for name, colour in palette.items()
+    }
     plain = theme.IDEAL_COLOUR
     words = {"accelerator": "units: accelerators", "processor": "units: processors"}
     for unit in sorted(set(results["unit"]) & set(words)):
@@ -143,9 +152,18 @@ def write_key(axes: Axes, part: pd.DataFrame) -> None:
     axes.text(0.0, 1.0, words, transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)
 
 
-def parts_of(frame: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Split a table by benchmark."""
-    return [(str(name), part) for name, part in frame.groupby("benchmark", sort=True)]
+def parts_of(results: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Split results by benchmark, edition and target: no two of them have a common number of epochs.
+
+    The title has the target where an edition was trained to several.
+    """
+    targets = results.groupby(["benchmark", "edition"], dropna=False)["quality_target"].transform("nunique")
+    parts = []
+    for (benchmark, edition, target), part in results.groupby(PANEL_KEYS, sort=True, dropna=False):
+        several = targets[part.index[0]] > 1
+        words = f"{benchmark}, {edition}{f', target {target:g}' if several else ''}"
+        parts.append((theme.plain_text(words), part))
+    return parts
 
 
 def spread_lines(

@@ -84,7 +84,7 @@ def _draw_part(block: SubFigure, part: Part, palette: Palette, summary: str) -> 
     _draw_predictions(grid[1][0], part, palette)
     _draw_errors(grid[1][1], part, palette, summary)
     for axes, words in zip(grid.ravel(), ("epochs", "epoch time", "time to solution", "left out"), strict=True):
-        axes.set_title(f"{part.title}:\n{words}", loc="left")
+        axes.set_title(f"{theme.plain_text(part.title)}:\n{words}", loc="left")
 
 
 def _draw_epochs(axes: Axes, part: Part, palette: Palette) -> None:
@@ -192,7 +192,9 @@ def _say_errors(summary: pd.DataFrame) -> str:
 
 def _legend(parts: list[Part], palette: Palette) -> dict[str, Artist]:
     """Return colours of the families and what marks mean, as far as they occur."""
-    entries: dict[str, Artist] = {name: theme.key_line(colour, "o") for name, colour in palette.items()}
+    entries: dict[str, Artist] = {
+        theme.plain_text(name): theme.key_line(colour, "o") for name, colour in palette.items()
+    }
     plain = theme.IDEAL_COLOUR
     entries["mean of a result's runs"] = theme.key_line(plain, "o", "")
     if any((part.errors["units"] > part.errors["global_batch_samples"]).any() for part in parts):

@@ -27,9 +27,11 @@ def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: 
         Tables ``mlperf_runs``, ``mlperf_principal`` and ``mlperf_results``.
     """
     with theme.house_style():
-        numbered = mlperf_marks.strong_results(results)[[*KEYS, "label", "division", "unit", "tag"]]
+        numbered = mlperf_marks.strong_results(results)
+        numbered = numbered[[*KEYS, "edition", "quality_target", "label", "division", "unit", "tag"]]
         kept = runs[runs["scaling"].eq("strong") & runs["kept_by_status"].fillna(value=False).astype(bool)]
-        kept = kept[(kept["epochs"] > 0) & (kept["epoch_rate_per_s"] > 0)]
+        kept = kept[(kept["epochs"] > 0) & (kept["epoch_rate_per_s"] > 0)].drop(columns="quality_target")
+        kept = kept.merge(numbered[[*KEYS, "edition", "quality_target"]], on=KEYS)
         if kept.empty or numbered.empty:
             return mlperf_marks.empty_figure("Epochs and epoch throughput of each run", mlperf_marks.NO_ROUND)
         ellipses = principal.drop(columns=["label", "division"]).merge(numbered, on=KEYS)
@@ -39,9 +41,8 @@ def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: 
         grid = figure.subplots(len(parts), 2, squeeze=False, gridspec_kw={"width_ratios": (PANEL[0], 2.6)})
         for (axes, key), (name, part) in zip(grid, parts, strict=True):
             axes.set_title(f"{name}, {theme.count_word(len(part), 'kept run')}", loc="left")
-            own = ellipses[ellipses["benchmark"] == name]
+            own, shown = (frame.merge(part[KEYS].drop_duplicates(), on=KEYS) for frame in (ellipses, numbered))
             _draw_panel(axes, part, own, palette)
-            shown = numbered[numbered["benchmark"] == name]
             mlperf_marks.write_key(key, shown)
         grid[-1][0].set_xlabel("epochs to solution")
         entries = mlperf_marks.key_entries(numbered, palette)

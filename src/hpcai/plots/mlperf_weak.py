@@ -20,6 +20,8 @@ MISFIT = "not possible|does not hold"
 """Words by which the reason of a result says that the scales S and T do not fit together."""
 SIGN = "†"
 """Mark of such a result in the list."""
+CORRECTED = "‡"
+"""Mark of a result whose logged nodes and accelerators make another S than the one that is shown."""
 
 
 def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
@@ -31,14 +33,17 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
         Table ``mlperf_weak``.
     """
     with theme.house_style():
-        drawn = weak[(weak["models_per_min"] > 0) & (weak["whole_scale"] > 0)]
+        drawn = mlperf_marks.first_published(weak[(weak["models_per_min"] > 0) & (weak["whole_scale"] > 0)])
         if drawn.empty:
             return mlperf_marks.empty_figure("Weak scaling", NONE if weak.empty else NO_TIME)
         ordered = drawn.sort_values(["benchmark", "origin", "whole_scale", "submission"], kind="stable")
         # A scale in nodes and one in accelerators have no common axis.
         axis = ["benchmark", "scale_unit"]
         numbered = ordered.assign(tag=ordered.groupby(axis).cumcount() + 1, remark=[*map(_say_scale, _rows(ordered))])
-        parts = [(f"{name}, T in {unit}s", part) for (name, unit), part in numbered.groupby(axis, sort=True)]
+        parts = [
+            (theme.plain_text(f"{name}, T in {unit}s"), part)
+            for (name, unit), part in numbered.groupby(axis, sort=True)
+        ]
         palette = mlperf_marks.colour_origins(drawn)
         heights = [*([PANEL[1] + 0.4] * len(COLUMNS)), 0.2 + 0.135 * max(len(part) for _, part in parts)]
         figure = Figure(figsize=(0.9 + (PANEL[0] + 0.8) * len(parts), sum(heights) + 0.7), layout="constrained")
@@ -52,6 +57,10 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
         entries = mlperf_marks.key_entries(drawn.assign(unit=""), palette)
         if numbered["remark"].str.contains(SIGN).any():
             entries[f"{SIGN} in the list: S and T do not fit together"] = theme.key_line(theme.IDEAL_COLOUR, style="")
+        if numbered["remark"].str.contains(CORRECTED).any():
+            entries[f"{CORRECTED} in the list: S is not what the logged nodes make"] = theme.key_line(
+                theme.IDEAL_COLOUR, style=""
+            )
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=min(4, len(entries)))
         return figure
 
@@ -77,6 +86,9 @@ def _rows(weak: pd.DataFrame) -> list[mlperf_marks.Row]:
 
 
 def _say_scale(row: mlperf_marks.Row) -> str:
-    """Return the scale of the instances, how many of them count, and the round; with a mark where T does not fit."""
-    sign = SIGN if re.search(MISFIT, str(row["reason"])) else ""
-    return f"{sign} (S = {row['instance_scale']:g}, M′ = {row['counted_instances']:g}, {row['origin']})"
+    """Return the scale of the instances, how many of them count, and the round, with marks."""
+    own, logged = row["instance_scale"], row["logged_instance_scale"]
+    corrected = own > 0 and logged > 0 and own != logged
+    sign = (SIGN if re.search(MISFIT, str(row["reason"])) else "") + (CORRECTED if corrected else "")
+    shown = f"{own:g}" if own > 0 else "unknown"
+    return theme.plain_text(f"{sign} (S = {shown}, M′ = {row['counted_instances']:g}, {row['origin']})")

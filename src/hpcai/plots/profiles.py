@@ -91,8 +91,7 @@ def _join_reasons(reasons: pd.Series) -> str:
 
 def cut_text(text: str, longest: int = LONGEST_REASON) -> str:
     """Return a text without what would make the figure a log file, and without what would be read as a formula."""
-    short = text if len(text) <= longest else text[: longest - 1].rstrip() + "…"
-    return short.replace("$", r"\$")
+    return theme.plain_text(text if len(text) <= longest else text[: longest - 1].rstrip() + "…")
 
 
 def label_rows(axes: Axes, runs: list[ProfiledRun], *, named: bool = True) -> None:

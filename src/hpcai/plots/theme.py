@@ -163,6 +163,13 @@ def key_line(colour: Colour, marker: str = "", style: LineStyle = "-") -> Line2D
     return Line2D([], [], color=colour, marker=marker or None, linestyle=style, markersize=5)
 
 
+def plain_text(name: str) -> str:
+    """Return a name that others gave as a figure can show it: no formula between two $, no control characters."""
+    shown = "".join(sign if sign.isprintable() else " " if sign.isspace() else "\ufffd" for sign in name)
+    # Legends leave out what begins with an underscore.
+    return f"{' ' * shown.startswith('_')}{shown}".replace("$", r"\$")
+
+
 def from_zero(axes: Axes) -> None:
     """Let the vertical axis start at zero and leave room above the highest mark."""
     axes.set_ylim(0, axes.get_ylim()[1] * 1.05)

@@ -205,10 +205,12 @@ SOURCE = Column("source", link="source")
 """Files of own runs lie beside the page; those of published ones lie where they were imported from."""
 RESULT_NAME = plain("label", "benchmark", "division")
 ROUND_TIMES = (
-    *RESULT_NAME, Column("run_by_target_s", n="kept", reason="reason"), Column("run_by_target_std_s"),
+    *RESULT_NAME, *plain("edition"), Column("run_by_target_s", n="kept", reason="reason"),
+    Column("run_by_target_std_s"),
     Column("time_to_train_s", reason="reason"),
     *plain("run_s", "run_std_s", "processors", "accelerators", "samples_per_unit", "runs", "runs_by_rule"),
-    *plain("good_by_target", "good_by_status", "scaling_factor", "rule_set", "method", "reason"), SOURCE,
+    *plain("good_by_target", "good_by_status", "scaling_factor", "rule_set", "method", "same_runs_as", "reason"),
+    SOURCE,
 )  # fmt: skip
 """Table IV of the MLPerf HPC paper."""
 ROUND_FASTEST = (
@@ -232,8 +234,9 @@ ROUND_BUDGETS = (
 )  # fmt: skip
 """Table VI of the MLPerf HPC paper."""
 ROUND_SCALES = (
-    *RESULT_NAME, *plain("units", "unit", "global_batch_samples"), Column("epochs", n="kept", reason="reason"),
-    *plain("epochs_std", "epoch_rate_per_s", "train_rate_samples_per_s", "evaluation_rate_samples_per_s"),
+    *RESULT_NAME, *plain("edition", "units", "unit", "global_batch_samples"),
+    Column("epochs", n="kept", reason="reason"), *plain("epochs_std", "epoch_rate_per_s"),
+    *plain( "train_rate_samples_per_s", "evaluation_rate_samples_per_s"),
     *plain("compute_s", "compute_std_s", "evaluations", "run_variation_ratio"), SOURCE,
 )  # fmt: skip
 """Fig. 2 of the MLPerf HPC paper as numbers."""
@@ -245,9 +248,10 @@ ROUND_PRINCIPAL = plain(
     "axis1_rate", "std2_log10", "axis2_epochs", "axis2_rate", "variance1_ratio", "correlation_ratio",
 )  # fmt: skip
 ROUND_WEAK = (
-    *RESULT_NAME, *plain("origin", "whole_scale", "instance_scale", "scale_unit", "instances", "counted_instances"),
+    *RESULT_NAME, *plain("origin", "whole_scale"), Column("instance_scale", reason="reason"),
+    *plain("scale_unit", "instance_scale_source", "logged_instance_scale", "instances", "counted_instances"),
     Column("time_to_train_all_s", reason="reason"), Column("models_per_min", reason="reason"), Column("energy_j"),
-    *plain("rule_set", "reason"), SOURCE,
+    *plain("rule_set", "same_runs_as", "reason"), SOURCE,
 )  # fmt: skip
 ROUND_PREDICTION_ERRORS = plain(
     "benchmark", "edition", "submissions", "predicted", "median_error_factor", "largest_error_factor", "inside",

@@ -46,12 +46,15 @@ def group_repairs(repairs: pd.DataFrame) -> pd.DataFrame:
 def group_origins(runs: pd.DataFrame) -> pd.DataFrame:
     """Return how many results and logs each round has, and how many of the logs are as they should be.
 
+    Pruned instances of weak scaling are logs of the result beside them, no result of their own.
+
     Parameters
     ----------
     runs
         Table ``mlperf_runs``.
     """
-    named = runs.assign(result=runs["submission"] + " " + runs["benchmark"] + " " + runs["scaling"])
+    scaling = runs["scaling"].replace("weak_pruned", "weak")
+    named = runs.assign(result=runs["submission"] + " " + runs["benchmark"] + " " + scaling)
     if "rule_set_reason" not in named:
         # Tables of before the reason was a column.
         named["rule_set_reason"] = ""

@@ -32,7 +32,8 @@ def make_result(benchmark: str, number: int, origin: str, **changes: Any) -> dic
     row = {
         "origin": origin, "method": "published", "submission": f"ORG{number}/system_{number}_n{units}",
         "org": f"ORG{number}", "system": f"system_{number}_n{units}", "label": f"System{number}-{units}",
-        "benchmark": benchmark, "scaling": "strong", "division": "open" if number % 4 == 1 else "closed",
+        "benchmark": benchmark, "edition": f"{samples} samples", "same_runs_as": "",
+        "scaling": "strong", "division": "open" if number % 4 == 1 else "closed",
         "rule_set": "1.0.0", "runs": runs, "runs_by_rule": runs, "good_by_status": runs, "good_by_target": runs,
         "kept": runs - 2, "nodes": units // 2, "processors": units, "accelerators": 0 if number % 6 == 5 else units,
         "units": units, "unit": "processor" if number % 6 == 5 else "accelerator", "global_batch_samples": units,
@@ -91,7 +92,8 @@ def make_weak(count: int = 6, origins: Sequence[str] = ("v1.0",)) -> pd.DataFram
             strong = make_result(list(BENCHMARKS)[number % 3], number, origin, scaling="weak")
             whole, instances = 128 * 2 ** (number % 4), 12 + 4 * number
             own = {
-                "whole_scale": whole, "instance_scale": 16, "scale_unit": "accelerator", "instances": instances,
+                "whole_scale": whole, "instance_scale": 16, "logged_instance_scale": 16.0, "scale_unit": "accelerator",
+                "instance_scale_source": "number_of_ranks", "instances": instances,
                 "counted_instances": instances - 2, "time_to_train_all_s": 3000.0 + 100 * number,
                 "models_per_min": 60 * (instances - 2) / (3000 + 100 * number), "energy_j": np.nan,
             }  # fmt: skip

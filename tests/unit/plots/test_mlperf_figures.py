@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from hpcai.plots.mlperf_principal import outline
 from hpcai.plots.mlperf_scaling import QUANTITIES
 from hpcai.plots.theme import to_svg
 
+SVG = "{http://www.w3.org/2000/svg}"
 ORIGINS = ("own", "v0.7", "v1.0", "v2.0", "v3.0")
 
 
@@ -227,3 +229,75 @@ def test_numbers_stand_apart_where_points_are_equal() -> None:
     boxes = [text.get_window_extent() for text in figure.axes[0].texts]
     assert len(boxes) == 3
     assert not any(one.overlaps(two) for one, two in itertools.combinations(boxes, 2))
+
+
+def test_editions_of_a_benchmark_have_panels_of_their_own() -> None:
+    rows = [make_result("cosmoflow", number, "v0.7") for number in range(3)]
+    rows += [make_result("cosmoflow", number, "v1.0", edition="524288 samples") for number in range(2)]
+    figure = draw_figure("mlperf_scaling", {"mlperf_results": pd.DataFrame(rows)})
+    panels = [axes for axes in figure.axes if axes.axison]
+    assert [len(axes.containers) for axes in panels] == [3, 2] * len(QUANTITIES)
+    titles = [" ".join(axes.get_title(loc="left").split()) for axes in panels[:2]]
+    assert titles == ["cosmoflow, 262144 samples, n = 3", "cosmoflow, 524288 samples, n = 2"]
+
+
+def test_targets_of_an_edition_have_panels_of_their_own() -> None:
+    rows = [make_result("deepcam", number, "own", quality_target=0.5 + 0.1 * (number % 2)) for number in range(4)]
+    figure = draw_figure("mlperf_scaling", {"mlperf_results": pd.DataFrame(rows)})
+    titles = [" ".join(axes.get_title(loc="left").split()) for axes in figure.axes if axes.get_title(loc="left")]
+    assert [title.partition("target ")[2] for title in titles] == ["0.5, n = 2", "0.6, n = 2"]
+
+
+def test_many_editions_stand_below_each_other() -> None:
+    rows = [make_result("deepcam", number, "own", edition=f"{number} samples") for number in range(9)]
+    figure = draw_figure("mlperf_scaling", {"mlperf_results": pd.DataFrame(rows)})
+    assert figure.get_size_inches()[0] < 16
+    assert len([axes for axes in figure.axes if axes.axison]) == 9 * len(QUANTITIES)
+
+
+@pytest.mark.parametrize("topic", OWN)
+def test_what_was_published_again_is_drawn_once(topic: str) -> None:
+    tables = make_tables(6, ("v1.0", "v2.0"))
+    table = "mlperf_weak" if topic == "mlperf_weak" else "mlperf_results"
+    again = tables[table].assign(same_runs_as=np.where(tables[table]["origin"] == "v2.0", "v1.0 another", ""))
+    figure = draw_figure(topic, {**tables, table: again})
+    once = draw_figure(topic, make_tables(6, ("v1.0",)))
+    for mark in ("result", "ellipse", "train_share_ratio"):
+        assert marks(figure, mark) == marks(once, mark)
+    assert not any("v2.0" in text.get_text() for text in texts_of(figure))
+
+
+NASTY = ("$a$b_{", "$\\frac$ x^2_", "_begins", "<script>&\"'", "a\x07b\tc", "\\$odd\\$", "$$")
+
+
+@pytest.mark.parametrize("name", NASTY, ids=["formula", "broken", "underscore", "markup", "control", "escaped", "two"])
+@pytest.mark.parametrize("topic", OWN)
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_names_are_shown_as_they_are(topic: str, name: str) -> None:
+    """Between two $ matplotlib reads a formula, and stops at one that is none."""
+    tables = make_tables(3, ("v1.0",))
+    tables = {
+        table: frame.assign(**{column: name for column in ("origin", "label", "benchmark") if column in frame})
+        for table, frame in tables.items()
+    }
+    svg = to_svg(draw_figure(topic, tables)).decode()
+    words = " ".join(" ".join(node.itertext()) for node in ElementTree.fromstring(svg).iter(f"{SVG}text"))
+    shown = name.replace("\x07", "\ufffd").replace("\t", " ")
+    assert words.replace("\xa0", " ").count(shown) >= 2  # a title or legend, and the list or an axis
+
+
+def test_scales_that_are_not_the_logged_ones_are_marked() -> None:
+    weak = make_weak(6).assign(reason="")
+    weak.loc[weak.index[1], "logged_instance_scale"] = 4096.0
+    weak.loc[weak.index[2], ["instance_scale", "logged_instance_scale"]] = [np.nan, 4096.0]
+    texts = [text.get_text() for text in texts_of(draw_figure("mlperf_weak", {"mlperf_weak": weak}))]
+    assert sum(text.count("‡ (S = 16") for text in texts) == 1
+    assert sum(text.count("(S = unknown") for text in texts) == 1
+    assert "‡ in the list: S is not what the logged nodes make" in texts
+
+
+def test_throughputs_say_which_mean_they_are() -> None:
+    figure = draw_figure("mlperf_scaling", {"mlperf_results": make_results(3)})
+    labels = [" ".join(axes.get_ylabel().split()) for axes in figure.axes if "throughput" in axes.get_ylabel()]
+    assert len(labels) == 3
+    assert all("harmonic mean" in label for label in labels)

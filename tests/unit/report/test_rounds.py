@@ -42,6 +42,15 @@ def test_rounds_are_counted() -> None:
     assert grouped.loc["v0.7", "benchmarks"] == "cosmoflow, deepcam, oc20"
 
 
+def test_pruned_instances_are_no_result_of_their_own() -> None:
+    """Of v1.0 the page counted 32 results; there are 31."""
+    results = make_results(3, ("v1.0",)).assign(scaling="weak")
+    runs = make_runs(results).assign(complies=True, reaches_target=True, repairs=0, rule_set_reason="")
+    runs.loc[runs["number"] > 3, "scaling"] = "weak_pruned"
+    grouped = group_origins(runs)
+    assert (grouped["results"].tolist(), grouped["logs"].tolist()) == ([3], [len(runs)])
+
+
 def test_the_fastest_of_each_benchmark_round_and_division_stand_first() -> None:
     results = make_results(6, ("v0.7", "v1.0"))
     results.loc[0, "run_by_target_s"] = float("nan")
