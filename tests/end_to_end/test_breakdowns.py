@@ -3,6 +3,7 @@
 Their ranks only obey the plan (tests/stub_ranks): what happens to real ones is in test_ranks.py.
 """
 
+import re
 import shutil
 import signal
 import subprocess
@@ -119,7 +120,7 @@ def test_killed_rank_ends_the_run_soon(campaign):
     kind, reason, record = outcome(campaign, "killed/k/n1x2")
     assert kind == "failed"
     assert "exit status" in reason
-    assert "rank 1: killed by signal 9" in reason
+    assert re.search(r"rank [01]: killed by signal 9", reason)
     assert record.wall_s < LIMIT_S
     assert record.epochs
     assert record.time_to_train_s is None
@@ -165,6 +166,21 @@ def test_nothing_is_left_behind(campaign):
         assert not ranks_of(record.attempt)
         scratch = Path(record.provenance.command[record.provenance.command.index("--scratch") + 1])
         assert not list(scratch.parent.glob(f"{scratch.name}*"))
+
+
+def test_points_without_a_result_end_the_workflow_badly_after_its_report(campaign):
+    assert campaign.dry_run("all", config=["measure=false"])["require_results"] == 1
+    done = campaign.snakemake("results/outcomes.json", config=["measure=false"])
+    assert done.returncode == 1
+    assert "3 of 5 points have none" in done.stdout
+    for point in ("killed/k/n1x2", "hangs/h/n1x2", "endless/e/n1x2"):
+        assert f"runs/{point}: its run broke down" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert (campaign.directory / "results/workflow_report.html").exists()
+    assert not (campaign.directory / "results/outcomes.json").exists()
+    doctor = subprocess.run(["hpcai", "doctor"], cwd=campaign.directory, capture_output=True, text=True, check=False)
+    assert doctor.returncode == 2
+    assert "runs/killed/k/n1x2: its run broke down: the launcher ended with exit status" in doctor.stdout
 
 
 def test_retry_keeps_the_failed_attempt(campaign):

@@ -178,9 +178,13 @@ def cubes(tmp_path_factory):
     ],
 )
 def test_two_nodes_train_as_two_ranks_of_one_do(cluster, tmp_path, cubes, launcher, partition):
-    """Staged whole, the losses are the same to the last bit; staged in parts, all is still evaluated once."""
+    """Staged whole, the losses are the same to the last bit; staged in parts, all is still evaluated once.
+
+    The parts lie side by side in a folder that both nodes see.
+    """
     if launcher == "srun" and not horovod_knows_mpi():
         pytest.skip("ranks that srun starts meet through MPI, which this Horovod lacks: make env MPI=yes")
+    scratch = "$TMPDIR" if partition == "whole" else str(tmp_path / "scratch")
     losses = {}
     for nodes in (1, 2):
         raw = tmp_path / f"raw{nodes}"
@@ -191,7 +195,7 @@ def test_two_nodes_train_as_two_ranks_of_one_do(cluster, tmp_path, cubes, launch
         data = ["--manifest", str(cubes.manifest), "--pack", str(cubes.pack), "--page-cache", "kept"]
         code = f"""
             program = [sys.executable, "-m", "hpcai.training", "--plan", {str(raw / "plan.json")!r}, *{data!r}]
-            program += ["--raw", {str(raw)!r}, "--scratch", os.environ["TMPDIR"] + "/train{nodes}"]
+            program += ["--raw", {str(raw)!r}, "--scratch", os.path.expandvars({scratch!r}) + "/train{nodes}"]
             command = launch_command({launcher!r}, Ranks("r", {nodes}, {2 // nodes}, 1), program)
             sys.exit(subprocess.run(command).returncode)
         """
@@ -200,8 +204,10 @@ def test_two_nodes_train_as_two_ranks_of_one_do(cluster, tmp_path, cubes, launch
         places = [json.loads(path.read_text())["placement"] for path in sorted((raw / "ranks").iterdir())]
         expected = [("n1", 0, 0), ("n2", 0, 1)] if nodes == 2 else [("n1", 0, 0), ("n1", 1, 0)]
         assert [(p["hostname"], p["local_rank"], p["node_index"]) for p in places] == expected
-        epochs = json.loads((raw / "training.json").read_text())["epochs"]
-        assert {epoch["evaluation_samples"] for epoch in epochs} == {15}
+        report = json.loads((raw / "training.json").read_text())
+        assert report["staging"]["place"] == ("shared" if partition == "split" and nodes == 2 else "node_local")
+        assert {epoch["evaluation_samples"] for epoch in report["epochs"]} == {15}
         losses[nodes] = [row["train_loss"] for row in csv.DictReader((raw / "steps.csv").open())]
     assert partition == "split" or losses[1] == losses[2]
     assert list(Path(cluster.folder, "nodes").glob("n?/scratch/train*")) == []
+    assert list(tmp_path.glob("scratch/*")) == []
