@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpcai.errors import ConfigError
@@ -53,6 +55,23 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+@contextmanager
+def written_where_asked(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file that the user asked for cannot be written.
+
+    Raises
+    ------
+    ConfigError
+        If the system refuses to write it in the block.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+
+
 def write_asked(path: Path, text: str) -> None:
     """Write a file that the user asked for, whole or not at all.
 
@@ -61,12 +80,8 @@ def write_asked(path: Path, text: str) -> None:
     ConfigError
         If it cannot be written there.
     """
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
-    try:
+    with written_where_asked(path):
         write_atomically(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
 
 
 def write_asked_json(path: Path, values: object) -> None:

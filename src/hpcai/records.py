@@ -18,7 +18,7 @@ from hpcai.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.errors import ParseError, RecordError
 from hpcai.files import write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
-from hpcai.sealed import Unsealed, seal, unseal
+from hpcai.sealed import Unsealed, sealed_model, unseal
 
 RECORD = "record.json"
 RAW = "raw"
@@ -294,23 +294,31 @@ def write_json(part: BaseModel, path: Path) -> None:
     write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
+def write_sealed(part: BaseModel, path: Path) -> None:
+    """Write what later stages take numbers from: a model as JSON with the digest of its own bytes."""
+    write_atomically(path, sealed_model(part))
+
+
 def write_record(record: RunRecord, path: Path) -> None:
     """Write a run record with the digest of its own bytes, whole or not at all."""
-    write_atomically(path, seal((record.model_dump_json(indent=1) + "\n").encode()))
+    write_sealed(record, path)
 
 
 def read_part(model: type[Part], path: Path) -> Part:
-    """Read one model back.
+    """Read one model back, checked against the digest that it ends with, if it has one.
 
     Raises
     ------
     RecordError
-        If the file is missing, no JSON, or not what the model says; names each place.
+        If the file is missing, was changed since it was written, is no JSON, or not what the model says: names each
+        place.
     """
     try:
-        return _validate(model, path, path.read_bytes(), _advise_restore)
+        return _validate(model, path, unseal(path.read_bytes()).text, _advise_again)
     except FileNotFoundError as error:
         raise _no_file(path) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}; {_advise_again(path)}") from error
 
 
 def read_record(path: Path) -> RunRecord:
@@ -381,8 +389,8 @@ def _advise_copy(path: Path) -> str:
     return f"{sound} is right: `hpcai restore {folder}` puts it back"
 
 
-def _advise_restore(path: Path) -> str:
-    return f"`hpcai restore {path.parent}` puts back a run's original"
+def _advise_again(path: Path) -> str:
+    return f"`rm {path}`, and the next start of the workflow makes it again"
 
 
 def _no_file(path: Path) -> RecordError:

@@ -7,6 +7,7 @@ from hpcai.characterise.reference_steps import read_reference_steps
 from hpcai.logs import log_to
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
+from hpcai.records import read_part
 from hpcai.table_files import read_parquet
 from hpcai.tables import join_tables, write_tables
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 given = snakemake.input
-stored = KernelRegressors.model_validate_json(Path(given.regressors).read_bytes())
+stored = read_part(KernelRegressors, Path(given.regressors))
 steps = [step for file in given.get("steps", []) for step in collect_steps(*read_reference_steps(Path(file)), file)]
 accuracy = judge_steps(steps, stored.regressors)
 tables = {

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from hpcai.characterise import convolution, gemm, memory
 from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
 from hpcai.disturbance import Tolerance, Watched, measure_quietly
+from hpcai.sealed import seal
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +27,7 @@ class Report(Watched, Protocol):
 
 
 def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> str:
-    """Measure, again where the machine was disturbed; return the report as the text of its file.
+    """Measure, again where the machine was disturbed; return the report as the text of its file, with its digest.
 
     Parameters
     ----------
@@ -37,7 +38,7 @@ def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> s
         changed parameter of a rule would be one.
     """
     report = measure_quietly(measure, Tolerance.model_validate(study["limits"]["disturbance"]), logger.warning)
-    return report.model_dump_json(indent=1) + "\n"
+    return seal((report.model_dump_json(indent=1) + "\n").encode()).decode()
 
 
 def ceiling(
