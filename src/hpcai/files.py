@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +11,41 @@ from pathlib import Path
 
 from hpcai.errors import ConfigError
 
+MOST_BYTES = 1 << 30
+"""More than any file of ours that is read as a whole has."""
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What file systems answer that cannot sync a folder by itself."""
+
+
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file; a folder, FIFO or device is refused unopened.
+
+    To open a FIFO blocks, to read a device may never end, and a sparse file can be larger than all memory.
+
+    Raises
+    ------
+    OSError
+        If it is none, larger than ``most_bytes``, or cannot be read; with the words in ``strerror``.
+    """
+    size_bytes = regular_bytes(path)
+    if size_bytes > most_bytes:
+        raise OSError(errno.EFBIG, f"found {size_bytes} bytes, expected at most {most_bytes}", str(path))
+    return path.read_bytes()
+
+
+def regular_bytes(path: Path) -> int:
+    """Return the length of a regular file, without opening it.
+
+    Raises
+    ------
+    OSError
+        If it is none, or there is none.
+    """
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        words = "a folder" if stat.S_ISDIR(facts.st_mode) else "no regular file"
+        raise OSError(errno.EINVAL, f"found {words}, expected a file", str(path))
+    return facts.st_size
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:

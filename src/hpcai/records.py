@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.errors import ParseError, RecordError
-from hpcai.files import write_atomically
+from hpcai.files import read_regular, write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
 from hpcai.sealed import Unsealed, sealed_model, unseal
 
@@ -314,9 +314,9 @@ def read_part(model: type[Part], path: Path) -> Part:
         place.
     """
     try:
-        return _validate(model, path, unseal(path.read_bytes()).text, _advise_again)
-    except FileNotFoundError as error:
-        raise _no_file(path) from error
+        return _validate(model, path, unseal(read_regular(path)).text, _advise_again)
+    except OSError as error:
+        raise _unreadable(path, error) from error
     except ValueError as error:
         raise RecordError(f"{path}: {error}; {_advise_again(path)}") from error
 
@@ -331,8 +331,8 @@ def read_record(path: Path) -> RunRecord:
     """
     try:
         return _validate(RunRecord, path, read_record_text(path).text, _advise_copy)
-    except FileNotFoundError as error:
-        raise _no_file(path) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def read_record_text(path: Path) -> Unsealed:
@@ -344,11 +344,11 @@ def read_record_text(path: Path) -> Unsealed:
     ------
     RecordError
         If a byte was changed since it was written; names the other copy if that one is right.
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If there is no such file, or it cannot be read.
     """
     try:
-        return unseal(path.read_bytes())
+        return unseal(read_regular(path))
     except ValueError as error:
         raise RecordError(f"{path}: {error}; {_advise_copy(path)}") from error
 
@@ -374,7 +374,7 @@ def sound_copy(folder: Path) -> Path | None:
 
 def _valid_copy(path: Path) -> Unsealed | None:
     try:
-        copy = unseal(path.read_bytes())
+        copy = unseal(read_regular(path))
         RunRecord.model_validate_json(copy.text)
     except (OSError, ValueError):
         return None
@@ -393,8 +393,10 @@ def _advise_again(path: Path) -> str:
     return f"`rm {path}`, and the next start of the workflow makes it again"
 
 
-def _no_file(path: Path) -> RecordError:
-    return RecordError(f"{path}: no such file; start the workflow again to make it")
+def _unreadable(path: Path, error: OSError) -> RecordError:
+    if isinstance(error, FileNotFoundError):
+        return RecordError(f"{path}: no such file; start the workflow again to make it")
+    return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
 
 
 def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:

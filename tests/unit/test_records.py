@@ -1,6 +1,7 @@
 """The record: what it refuses to say, and how it complains."""
 
 import json
+import os
 import random
 
 import pytest
@@ -185,3 +186,13 @@ def make_group():
         instances=1, counted=1, instance_extent=extent, whole_extent=extent, time_to_train_all_monotonic_s=2.25,
         results=(instance,),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device"])
+def test_what_is_no_file_is_no_record(tmp_path, kind):
+    path = tmp_path / "record.json"
+    {"folder": path.mkdir, "fifo": lambda: os.mkfifo(path), "device": lambda: path.symlink_to("/dev/zero")}[kind]()
+    for read in (read_record, lambda one: read_part(Capture, one)):
+        with pytest.raises(RecordError, match="cannot be read"):
+            read(path)
+    assert sound_copy(tmp_path) is None

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from hpcai.errors import RecordError
+from hpcai.files import read_regular
 from hpcai.records import RAW, RECORD, Outcome, file_sha256, read_record, read_record_text, sound_copy
 from hpcai.sealed import unseal
 
@@ -144,7 +145,7 @@ def read_json(path: Path) -> dict[str, Any]:
         If it is no JSON, no object, or was changed since it was written.
     """
     try:
-        return _as_object(path, unseal(path.read_bytes()).text)
+        return _as_object(path, unseal(read_regular(path)).text)
     except ValueError as error:
         raise RecordError(f"{path}: {error}") from error
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpcai.errors import RecordError
+from hpcai.files import read_regular
 from hpcai.records import read_record_text
 from hpcai.sealed import unseal
 from hpcai.table_files import read_parquet
@@ -159,9 +160,11 @@ def _read_record(file: Path) -> Mapping[str, Any]:
     return record
 
 
-def _read_json(
-    file: Path, read: Callable[[Path], bytes] = lambda path: unseal(path.read_bytes()).text
-) -> Mapping[str, Any]:
+def _unsealed(file: Path) -> bytes:
+    return unseal(read_regular(file)).text
+
+
+def _read_json(file: Path, read: Callable[[Path], bytes] = _unsealed) -> Mapping[str, Any]:
     try:
         content = json.loads(read(file))
     except (OSError, ValueError, RecursionError) as error:

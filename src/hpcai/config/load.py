@@ -18,7 +18,7 @@ from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
-from hpcai.files import write_atomically
+from hpcai.files import read_regular, write_atomically
 from hpcai.sealed import seal, unseal
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
@@ -275,6 +275,6 @@ def read_plan(path: Path) -> RunPlan:
         If the file is no valid plan, or was changed since it was written.
     """
     try:
-        return RunPlan.model_validate_json(unseal(path.read_bytes()).text)
+        return RunPlan.model_validate_json(unseal(read_regular(path)).text)
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hpcai.config.base import Name, Settings
 from hpcai.errors import DatasetError
+from hpcai.files import read_regular
 
 
 def _blank_is_none(value: object) -> object:
@@ -54,7 +55,7 @@ def read_catalogue(path: Path) -> dict[str, Archive]:
         Naming the line and column of what is wrong.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_regular(path).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}), expected the table of datasets") from error
     except UnicodeDecodeError as error:

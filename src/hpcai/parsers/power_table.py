@@ -18,10 +18,12 @@ WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 UNIX_S = (1e9, 4e9)
 """Seconds since 1970 from 2001 to 2096: times without a unit that can be nothing else."""
+LONGEST_HEADER = 1 << 16
+"""Characters; a node has some tens of meters."""
 TIME = re.compile(r"timestamps?|time|date[_ ]?time", re.IGNORECASE)
 HEADING = re.compile(r"(.*?)(?: ?\[(.*)\]| ?\((.*)\)|_(m?[Ww]|[kK][Ww]|[Ww]atts|m?s|us|ns))?")
 OTHER = re.compile(
-    r"gpu|device|index|id|.*uuid.*|rank|node|host(name)?|name|serial|pstate"
+    r".*[\"].*|gpu|device|index|id|.*uuid.*|rank|node|host(name)?|name|serial|pstate"
     r"|.*(temp|util|clock|mem|fan|volt|current|energy|limit|freq|%|power\.draw).*",
     re.IGNORECASE,
 )
@@ -83,8 +85,10 @@ def read_power_table(path: Path, unit: str | None = None) -> Reading:
     """
     findings = Findings(path, TOOL)
     whole, torn = read_whole_lines(path, TOOL)
-    lines = [line.replace('"', "") for line in whole]
+    lines = [line.replace('"', "") if line.count('"') % 2 == 0 else line for line in whole]
     header = next((line for line in lines if line.strip()), "")
+    if len(header) > LONGEST_HEADER:
+        raise nothing_read(path, TOOL, f"a first line of {len(header)} characters", ADVICE)
     separator = max(",;\t", key=header.count)
     columns = _columns(path, [cell.strip() for cell in header.split(separator)], unit)
     times: dict[int, str] = {}

@@ -11,6 +11,7 @@ import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from hpcai.errors import ConfigError
+from hpcai.files import read_regular
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
 from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
@@ -169,7 +170,7 @@ def _choose_network(args: argparse.Namespace) -> LayerList:
 def _read_stored(model: type[Stored], path: Path, what: str) -> Stored:
     """Read a file that a study wrote, checked against the digest that it ends with, if it has one."""
     try:
-        return model.model_validate_json(unseal(path.read_bytes()).text)
+        return model.model_validate_json(unseal(read_regular(path)).text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of {what}") from error
     except ValidationError as error:

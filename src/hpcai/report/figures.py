@@ -10,6 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.material import Link, Material, read_json
 from hpcai.sealed import unseal_drawing
@@ -96,8 +97,8 @@ def read_drawing(path: Path) -> bytes:
     if not path.exists():
         return b""
     try:
-        return unseal_drawing(path.read_bytes()).text
-    except ValueError as error:
+        return unseal_drawing(read_regular(path)).text
+    except (OSError, ValueError) as error:
         raise ParseError(f"{path}: a damaged drawing ({error}); delete it and run the workflow again") from error
 
 

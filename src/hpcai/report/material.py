@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.report.definitions import Definitions, read_definitions
 from hpcai.sealed import unseal
 from hpcai.table_files import read_parquet
@@ -121,8 +122,8 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
     if not path.exists():
         return None
     try:
-        return json.loads(unseal(path.read_bytes()).text)
-    except (ValueError, RecursionError) as error:
+        return json.loads(unseal(read_regular(path)).text)
+    except (OSError, ValueError, RecursionError) as error:
         raise ParseError(
             f"{path}: no JSON, or a damaged one ({error}); delete it and run the workflow again"
         ) from error

@@ -91,6 +91,8 @@ def test_times_with_a_unit_stand_as_they_are(table, name, factor):
         "no name": ("timestamp,[W]", "2026-05-05T19:14:50,1"),
         "one row per device": ("timestamp,gpu [W],level [W]", "2026-05-05T19:14:50,0,1"),
         "not finite": ("timestamp,GPU0 [W]", "2026-05-05T19:14:50,inf"),
+        "a quote that nobody closed": ('timestamp,"GPU0 [W]', "2026-05-05T19:14:50,1"),
+        "a header without end": ("timestamp" + ",GPU0 [W]" * 10_000, "2026-05-05T19:14:50,1"),
         "less than nothing": ("timestamp,GPU0 [W]", "2026-05-05T19:14:50,-1"),
     }.values(),
 )
