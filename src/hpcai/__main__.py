@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
 from hpcai.errors import HpcaiError, ResultsError
-from hpcai.files import write_asked_json
+from hpcai.files import write_asked, write_asked_json, written_where_asked
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
@@ -97,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("file", type=Path, nargs="+", help="one; of Darshan several logs, or a folder with them")
     read.add_argument("--data-root", help="Darshan: only files below this folder count as data")
     read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
+    read.add_argument("--unit", choices=("W", "mW", "kW"), help="table of power: unit of a header that names none")
     read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
     read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
     read.set_defaults(run=_read)
@@ -282,6 +283,7 @@ def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Readin
     """Read what was named: one artefact, or the Darshan logs of a job."""
     from hpcai.errors import ConfigError
     from hpcai.parsers.nvidia_smi import read_nvidia_smi
+    from hpcai.parsers.power_table import read_power_table
     from hpcai.parsers.registry import read_artefact, read_jobs_logs
 
     files, tool = arguments.file, arguments.tool
@@ -290,10 +292,15 @@ def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Readin
         raise ConfigError(f"--tool: found {tool}; allowed: darshan, for several files, a folder or --data-root")
     if arguments.devices is not None and (together or tool not in (None, "nvidia-smi")):
         raise ConfigError(f"--devices: found {arguments.devices}; allowed: with one query of nvidia-smi only")
+    apart = together or arguments.devices is not None or tool not in (None, "power-table")
+    if arguments.unit is not None and apart:
+        raise ConfigError(f"--unit: found {arguments.unit}; allowed: with one table of power only")
     if together:
         return read_jobs_logs(files, arguments.data_root)
     if arguments.devices is not None:
         return read_nvidia_smi(files[0], arguments.devices)
+    if arguments.unit is not None:
+        return read_power_table(files[0], arguments.unit)
     return read_artefact(files[0], tool)
 
 
@@ -307,10 +314,14 @@ def _read(arguments: argparse.Namespace) -> None:
     reading = _read_files(arguments)
     whole = f"{reading.complete_records} of {reading.seen_records} records"
     print(f"{arguments.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
-    if arguments.output and arguments.output.suffix == ".parquet":
-        write_parquet(reading.table, arguments.output)
+    output = arguments.output
+    if output is None:
+        reading.table.to_csv(sys.stdout, index=False)
+    elif output.suffix == ".parquet":
+        with written_where_asked(output):
+            write_parquet(reading.table, output)
     else:
-        reading.table.to_csv(arguments.output or sys.stdout, index=False)
+        write_asked(output, reading.table.to_csv(index=False))
 
 
 def _retry(arguments: argparse.Namespace) -> None:

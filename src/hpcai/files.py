@@ -3,7 +3,10 @@
 import errno
 import json
 import os
+import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from hpcai.errors import ConfigError
@@ -11,8 +14,41 @@ from hpcai.errors import ConfigError
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 """A file system that is full, or of which a user has had their part."""
 PROBE_BYTES = 1 << 16
+MOST_BYTES = 1 << 30
+"""More than any file of ours that is read as a whole has."""
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What file systems answer that cannot sync a folder by itself."""
+
+
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file; a folder, FIFO or device is refused unopened.
+
+    To open a FIFO blocks, to read a device may never end, and a sparse file can be larger than all memory.
+
+    Raises
+    ------
+    OSError
+        If it is none, larger than ``most_bytes``, or cannot be read; with the words in ``strerror``.
+    """
+    size_bytes = regular_bytes(path)
+    if size_bytes > most_bytes:
+        raise OSError(errno.EFBIG, f"found {size_bytes} bytes, expected at most {most_bytes}", str(path))
+    return path.read_bytes()
+
+
+def regular_bytes(path: Path) -> int:
+    """Return the length of a regular file, without opening it.
+
+    Raises
+    ------
+    OSError
+        If it is none, or there is none.
+    """
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        words = "a folder" if stat.S_ISDIR(facts.st_mode) else "no regular file"
+        raise OSError(errno.EINVAL, f"found {words}, expected a file", str(path))
+    return facts.st_size
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
@@ -68,6 +104,23 @@ def why_full(folder: Path) -> str:
     return ""
 
 
+@contextmanager
+def written_where_asked(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file that the user asked for cannot be written.
+
+    Raises
+    ------
+    ConfigError
+        If the system refuses to write it in the block.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+
+
 def write_asked(path: Path, text: str) -> None:
     """Write a file that the user asked for, whole or not at all.
 
@@ -76,12 +129,8 @@ def write_asked(path: Path, text: str) -> None:
     ConfigError
         If it cannot be written there.
     """
-    if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
-    try:
+    with written_where_asked(path):
         write_atomically(path, text.encode())
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
 
 
 def write_asked_json(path: Path, values: object) -> None:

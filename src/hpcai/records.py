@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.errors import ParseError, RecordError
-from hpcai.files import write_atomically
+from hpcai.files import read_regular, write_atomically
 from hpcai.rules.verdict import RunFacts, Verdict
-from hpcai.sealed import Unsealed, seal, unseal
+from hpcai.sealed import Unsealed, sealed_model, unseal
 from hpcai.stalls import Stalls
 
 RECORD = "record.json"
@@ -309,23 +309,31 @@ def write_json(part: BaseModel, path: Path) -> None:
     write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
+def write_sealed(part: BaseModel, path: Path) -> None:
+    """Write what later stages take numbers from: a model as JSON with the digest of its own bytes."""
+    write_atomically(path, sealed_model(part))
+
+
 def write_record(record: RunRecord, path: Path) -> None:
     """Write a run record with the digest of its own bytes, whole or not at all."""
-    write_atomically(path, seal((record.model_dump_json(indent=1) + "\n").encode()))
+    write_sealed(record, path)
 
 
 def read_part(model: type[Part], path: Path) -> Part:
-    """Read one model back.
+    """Read one model back, checked against the digest that it ends with, if it has one.
 
     Raises
     ------
     RecordError
-        If the file is missing, no JSON, or not what the model says; names each place.
+        If the file is missing, was changed since it was written, is no JSON, or not what the model says: names each
+        place.
     """
     try:
-        return _validate(model, path, path.read_bytes(), _advise_restore)
-    except FileNotFoundError as error:
-        raise _no_file(path) from error
+        return _validate(model, path, unseal(read_regular(path)).text, _advise_again)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}; {_advise_again(path)}") from error
 
 
 def read_record(path: Path) -> RunRecord:
@@ -338,8 +346,8 @@ def read_record(path: Path) -> RunRecord:
     """
     try:
         return _validate(RunRecord, path, read_record_text(path).text, _advise_copy)
-    except FileNotFoundError as error:
-        raise _no_file(path) from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
 
 
 def read_record_text(path: Path) -> Unsealed:
@@ -351,11 +359,11 @@ def read_record_text(path: Path) -> Unsealed:
     ------
     RecordError
         If a byte was changed since it was written; names the other copy if that one is right.
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If there is no such file, or it cannot be read.
     """
     try:
-        return unseal(path.read_bytes())
+        return unseal(read_regular(path))
     except ValueError as error:
         raise RecordError(f"{path}: {error}; {_advise_copy(path)}") from error
 
@@ -381,7 +389,7 @@ def sound_copy(folder: Path) -> Path | None:
 
 def _valid_copy(path: Path) -> Unsealed | None:
     try:
-        copy = unseal(path.read_bytes())
+        copy = unseal(read_regular(path))
         RunRecord.model_validate_json(copy.text)
     except (OSError, ValueError):
         return None
@@ -396,12 +404,14 @@ def _advise_copy(path: Path) -> str:
     return f"{sound} is right: `hpcai restore {folder}` puts it back"
 
 
-def _advise_restore(path: Path) -> str:
-    return f"`hpcai restore {path.parent}` puts back a run's original"
+def _advise_again(path: Path) -> str:
+    return f"`rm {path}`, and the next start of the workflow makes it again"
 
 
-def _no_file(path: Path) -> RecordError:
-    return RecordError(f"{path}: no such file; start the workflow again to make it")
+def _unreadable(path: Path, error: OSError) -> RecordError:
+    if isinstance(error, FileNotFoundError):
+        return RecordError(f"{path}: no such file; start the workflow again to make it")
+    return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
 
 
 def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:

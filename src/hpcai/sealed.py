@@ -1,20 +1,25 @@
-"""JSON files that end with the SHA-256 of all that stands before: every copy tells by itself whether it is right.
+"""Files that end with the SHA-256 of all that stands before: every copy tells by itself whether it is right.
 
-The digest is a key of the file, its last one, and no second file: copies cannot lose it, and one rename publishes both.
+The digest is a key of a JSON file, its last one, or the comment behind a drawing, and no second file: copies cannot
+lose it, and one rename publishes both.
 """
 
 import hashlib
+import json
 import re
 from typing import NamedTuple
+
+from pydantic import BaseModel
 
 KEY = b"content_sha256"
 _END = b"\n}\n"
 _SEAL = re.compile(rb',\n "%b": "([0-9a-f]{64})"\n}\n\Z' % KEY)
 _NAMED = re.compile(rb'"%b"\s*:' % KEY)
+_COMMENT = re.compile(rb"<!-- %b: ([0-9a-f]{64}) -->\n\Z" % KEY)
 
 
 class Unsealed(NamedTuple):
-    """The JSON of a file without its seal, and whether it had one; files of earlier versions have none."""
+    """The content of a file without its seal, and whether it had one; files of earlier versions have none."""
 
     text: bytes
     is_sealed: bool
@@ -39,6 +44,17 @@ def seal(text: bytes) -> bytes:
     return body + b',\n "%b": "%b"' % (KEY, hashlib.sha256(body).hexdigest().encode()) + _END
 
 
+def sealed_json(values: dict[str, object]) -> bytes:
+    """Return plain values as the content of a JSON file with its seal; an empty object has nothing to seal."""
+    text = (json.dumps(values, indent=1) + "\n").encode()
+    return seal(text) if values else text
+
+
+def sealed_model(model: BaseModel) -> bytes:
+    """Return a model as the content of a JSON file with its seal."""
+    return seal((model.model_dump_json(indent=1) + "\n").encode())
+
+
 def unseal(content: bytes) -> Unsealed:
     """Check the content of a file against its seal, if it has one.
 
@@ -53,7 +69,35 @@ def unseal(content: bytes) -> Unsealed:
             raise ValueError(f"found no {KEY.decode()} on its last line, where it was written; it was changed")
         return Unsealed(content, is_sealed=False)
     body = content[: found.start()]
-    digest, expected = hashlib.sha256(body).hexdigest(), found[1].decode()
+    _compare(body, found[1])
+    return Unsealed(body + _END, is_sealed=True)
+
+
+def seal_drawing(drawing: bytes) -> bytes:
+    """Return a drawing (SVG) with the SHA-256 of its text in a comment behind it."""
+    body = drawing if drawing.endswith(b"\n") else drawing + b"\n"
+    return body + b"<!-- %b: %b -->\n" % (KEY, hashlib.sha256(body).hexdigest().encode())
+
+
+def unseal_drawing(content: bytes) -> Unsealed:
+    """Check a drawing against its seal, if it has one.
+
+    Raises
+    ------
+    ValueError
+        If a byte was changed since it was sealed.
+    """
+    found = _COMMENT.search(content)
+    if found is None:
+        if KEY in content:
+            raise ValueError(f"found no {KEY.decode()} at its end, where it was written; it was changed")
+        return Unsealed(content, is_sealed=False)
+    body = content[: found.start()]
+    _compare(body, found[1])
+    return Unsealed(body, is_sealed=True)
+
+
+def _compare(body: bytes, noted: bytes) -> None:
+    digest, expected = hashlib.sha256(body).hexdigest(), noted.decode()
     if digest != expected:
         raise ValueError(f"found SHA-256 {digest[:12]}, expected {expected[:12]} as it was written; it was changed")
-    return Unsealed(body + _END, is_sealed=True)

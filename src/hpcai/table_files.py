@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hpcai.errors import TableError
+from hpcai.files import read_regular
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None) -> "pd.
     import pandas as pd
 
     try:
-        content = Path(path).read_bytes()
+        content = read_regular(Path(path))
         _check(content)
         wanted = None if columns is None else list(columns)
         return pd.read_parquet(io.BytesIO(content), "pyarrow", wanted, page_checksum_verification=True)

@@ -22,6 +22,7 @@ from hpcai.metrics.validity import invalid_reasons, join_reasons, result_flags, 
 from hpcai.metrics.verdicts import summarise_verdicts
 from hpcai.records import EpochRecord, RunRecord, read_record
 from hpcai.rules.table import rules_of
+from hpcai.sealed import sealed_json
 from hpcai.table_files import read_parquet, write_parquet
 
 __all__ = [
@@ -186,10 +187,10 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
 
 
 def rows_as_json(files: Iterable[Path]) -> bytes:
-    """Return the rows of Parquet files as one JSON object, by the files' names; an empty cell is null."""
+    """Return the rows of Parquet files as one JSON object with its digest, by file names; an empty cell is null."""
     tables = {file.stem: read_parquet(file) for file in files}
     rows = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in tables.items()}
-    return json.dumps(rows, indent=1).encode()
+    return sealed_json(rows)
 
 
 def _to_csv(frame: pd.DataFrame, path: Path) -> None:

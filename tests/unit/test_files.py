@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from hpcai import files
-from hpcai.files import sync, why_full, write_atomically
+from hpcai.files import read_regular, sync, why_full, write_atomically
 
 
 @pytest.fixture
@@ -72,3 +72,26 @@ def test_a_full_disk_is_told_from_one_that_fails(tmp_path, monkeypatch, number, 
     monkeypatch.setattr(files.os, "fsync", fsync)
     assert why_full(tmp_path) == (os.strerror(number) if full else "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device", "loop", "nothing", "giant"])
+def test_what_is_no_file_is_refused_unread(tmp_path, kind):
+    path = tmp_path / "place"
+    make = {
+        "folder": path.mkdir,
+        "fifo": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "loop": lambda: path.symlink_to(path),
+        "nothing": lambda: None,
+        "giant": lambda: path.touch() or os.truncate(path, 1 << 36),
+    }
+    make[kind]()
+    with pytest.raises(OSError, match=str(path)) as caught:
+        read_regular(path)
+    assert caught.value.strerror
+
+
+def test_a_file_is_read_through_a_link(tmp_path):
+    (tmp_path / "a").write_bytes(b"1")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert read_regular(tmp_path / "b") == b"1"

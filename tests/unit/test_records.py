@@ -1,6 +1,7 @@
 """The record: what it refuses to say, and how it complains."""
 
 import json
+import os
 import random
 
 import pytest
@@ -8,7 +9,21 @@ from pydantic import ValidationError
 from unit.record_factory import make_record
 
 from hpcai.errors import RecordError
-from hpcai.records import RAW, RECORD, RunRecord, read_record, read_record_text, sound_copy, write_json, write_record
+from hpcai.records import (
+    RAW,
+    RECORD,
+    Artefact,
+    Capture,
+    RunRecord,
+    read_part,
+    read_record,
+    read_record_text,
+    sound_copy,
+    write_json,
+    write_record,
+    write_sealed,
+)
+from hpcai.weak_records import Extent, Instance, WeakGroup
 
 OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
 
@@ -138,3 +153,46 @@ def test_a_changed_copy_names_the_one_that_is_right(tmp_path):
             read_record(damaged)
         assert f"{right} is right: `hpcai restore {tmp_path}`" in str(caught.value)
         assert sound_copy(tmp_path) == right
+
+
+@pytest.mark.parametrize("kind", ["capture", "group"])
+def test_every_changed_digit_of_a_capture_or_group_is_noticed(tmp_path, kind):
+    path, draw = tmp_path / f"{kind}.json", random.Random(18)
+    part = make_capture() if kind == "capture" else make_group()
+    write_sealed(part, path)
+    assert read_part(type(part), path) == part
+    whole = path.read_text()
+    digits = [place for place, letter in enumerate(whole) if letter.isdigit()]
+    for place in draw.sample(digits, min(100, len(digits))):
+        other = draw.choice([digit for digit in "0123456789" if digit != whole[place]])
+        path.write_text(whole[:place] + other + whole[place + 1 :])
+        with pytest.raises(RecordError, match=str(path)):
+            read_part(type(part), path)
+
+
+def make_capture():
+    raw = (Artefact(path="raw/timeline.json", bytes=12, sha256="0" * 64),)
+    return Capture(profile="timeline", run_id="a/b/n1x2/r1", tool="t", status="measured", reason="", raw=raw)
+
+
+def make_group():
+    extent = Extent(nodes=1, ranks=1, accelerators=0)
+    instance = Instance(
+        number=1, run_id="a/b/n1x1/i1", attempt="a", seed=7, outcome="converged", reason="", pruned=None, shares=(),
+        run_start_monotonic_s=1.25, run_stop_monotonic_s=3.5,
+    )  # fmt: skip
+    return WeakGroup(
+        group="a/b/n1x1", benchmark="a", variant="b", scale="n1x1", attempt="a", started_utc="2026-01-01T00:00:00Z",
+        instances=1, counted=1, instance_extent=extent, whole_extent=extent, time_to_train_all_monotonic_s=2.25,
+        results=(instance,),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "device"])
+def test_what_is_no_file_is_no_record(tmp_path, kind):
+    path = tmp_path / "record.json"
+    {"folder": path.mkdir, "fifo": lambda: os.mkfifo(path), "device": lambda: path.symlink_to("/dev/zero")}[kind]()
+    for read in (read_record, lambda one: read_part(Capture, one)):
+        with pytest.raises(RecordError, match="cannot be read"):
+            read(path)
+    assert sound_copy(tmp_path) is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from hpcai.sealed import seal, unseal
+from hpcai.sealed import seal, seal_drawing, sealed_json, unseal, unseal_drawing
 
 TEXT = b'{\n "a": 1,\n "b": [\n  2\n ]\n}\n'
 
@@ -33,3 +33,24 @@ def test_written_again_by_another_program_it_is_refused():
 def test_what_is_laid_out_otherwise_cannot_be_sealed(text):
     with pytest.raises(ValueError, match="expected"):
         seal(text)
+
+
+def test_every_flipped_bit_of_a_sealed_drawing_is_noticed():
+    drawing = b'<svg width="72pt"><path d="M 1 2"/></svg>'
+    sealed = seal_drawing(drawing)
+    assert unseal_drawing(sealed) == (drawing + b"\n", True)
+    assert unseal_drawing(drawing) == (drawing, False)
+    for place in range(8 * len(sealed)):
+        flipped = bytearray(sealed)
+        flipped[place // 8] ^= 1 << place % 8
+        try:
+            found = unseal_drawing(bytes(flipped))
+        except ValueError:
+            continue
+        # A comment of another name is none of ours: the drawing before it is whole.
+        assert found.text.startswith(drawing)
+
+
+def test_plain_values_are_sealed_and_an_empty_object_has_nothing_to_seal():
+    assert json.loads(unseal(sealed_json({"a": [1, "ü"]})).text) == {"a": [1, "ü"]}
+    assert sealed_json({}) == b"{}\n"

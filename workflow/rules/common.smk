@@ -22,6 +22,7 @@ from hpcai.config.runs import PROFILES
 from hpcai.config.sharing import Sharing
 from hpcai.errors import ConfigError
 from hpcai.measure.publish import kept_plan, refuse_changed
+from hpcai.sealed import KEY, unseal
 
 ROOT = Path(workflow.basedir)
 
@@ -54,6 +55,8 @@ def checked(check, *arguments):
 # Snakemake has read these files already, but takes what `hpcai check` refuses, such as a key that stands twice.
 if workflow.is_main_process:
     checked(refuse_loose_files, workflow.configfiles)
+# A study that an earlier start wrote (results/study.json) ends with its digest, which was checked above.
+config.pop(KEY.decode(), None)
 CAMPAIGN = checked(load_campaign, config, ROOT / "config")
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
@@ -490,6 +493,14 @@ def records_of_benchmark(wildcards):
     ]
 
 
+def read_summary(path):
+    """A summary for the report's texts, checked against the digest that it ends with."""
+    try:
+        return json.loads(unseal(path.read_bytes()).text)
+    except ValueError as error:
+        raise WorkflowError(f"{path}: {error}; delete it and start again") from None
+
+
 def summary():
     """Summary of the study for the report's texts; absent before the analysis."""
     parts = {
@@ -498,7 +509,7 @@ def summary():
     }
     if not all(path.exists() for path in parts.values()):
         return None
-    texts = {name: json.loads(path.read_text()) for name, path in parts.items()}
+    texts = {name: read_summary(path) for name, path in parts.items()}
     return {**texts.pop("summary"), **texts}
 
 

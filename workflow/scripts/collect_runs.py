@@ -1,11 +1,11 @@
 """Records to tables: runs, epochs, verdicts, scales and scaling, and the summary of the study."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.files import write_atomically
 from hpcai.logs import log_to
+from hpcai.sealed import sealed_json
 from hpcai.tables import read_records, run_tables, summarise_study, write_tables
 
 if TYPE_CHECKING:
@@ -16,4 +16,4 @@ records = snakemake.input.records
 tables = run_tables(records)
 summary = summarise_study(tables["runs"], tables["scales"], read_records(records), title=snakemake.params.title)
 write_tables(tables, Path(snakemake.output.summary).parent / "tables")
-write_atomically(Path(snakemake.output.summary), json.dumps(summary, indent=1).encode())
+write_atomically(Path(snakemake.output.summary), sealed_json(summary))

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.files import write_atomically
 from hpcai.logs import log_to
 from hpcai.predict.kernels.accuracy import summarise_goals
 from hpcai.predict.kernels.fit import fit_kernels
 from hpcai.predict.kernels.regressor import KernelRegressors
+from hpcai.records import write_sealed
 from hpcai.table_files import read_parquet
 from hpcai.tables import join_tables, write_tables
 
@@ -18,7 +18,7 @@ log_to(snakemake.log[0])
 times = join_tables([read_parquet(path) for path in snakemake.input.times])
 regressors, accuracy, errors = fit_kernels(times, snakemake.params.seed)
 stored = KernelRegressors(regressors=regressors, source=", ".join(snakemake.input.times))
-write_atomically(Path(snakemake.output.regressors), stored.model_dump_json().encode())
+write_sealed(stored, Path(snakemake.output.regressors))
 tables = {
     "kernel_accuracy": accuracy,
     "kernel_errors": errors,

@@ -8,6 +8,7 @@ from hpcai.disturbance import Tolerance
 from hpcai.logs import log_to
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
+from hpcai.records import read_part
 from hpcai.table_files import read_parquet
 from hpcai.tables import join_tables, write_tables
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 given = snakemake.input
-stored = KernelRegressors.model_validate_json(Path(given.regressors).read_bytes())
+stored = read_part(KernelRegressors, Path(given.regressors))
 tolerance = Tolerance.model_validate(snakemake.params.tolerance)
 read = ((file, read_reference_steps(Path(file), tolerance)) for file in given.get("steps", []))
 steps = [step for file, found in read for step in collect_steps(*found, file)]

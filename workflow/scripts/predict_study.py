@@ -10,6 +10,7 @@ from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.what_if import StudyModels, StudyTables, fit_published_epochs, predict_study
+from hpcai.records import read_part
 from hpcai.table_files import read_parquet
 from hpcai.tables import write_tables
 
@@ -20,8 +21,8 @@ log_to(snakemake.log[0])
 given, asked = snakemake.input, snakemake.params
 names = ("scales", "scores", "runs", "link_fits", "ceilings")
 tables = StudyTables(**{name: read_parquet(given[name]) for name in names})
-layers = [LayerList.model_validate_json(Path(file).read_text()) for file in given.layers]
-regressors = KernelRegressors.model_validate_json(Path(given.regressors).read_text()).regressors
+layers = [read_part(LayerList, Path(file)) for file in given.layers]
+regressors = read_part(KernelRegressors, Path(given.regressors)).regressors
 rounds = [read_parquet(given[name]) for name in ("mlperf_results", "mlperf_systems")]
 models = StudyModels(
     layers={one.name: one for one in layers},

@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from hpcai.characterise.hpl_run import run_hpl
 from hpcai.logs import log_to
+from hpcai.sealed import seal
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
 report = Path(snakemake.output.report)
-report.write_text(run_hpl(snakemake.params.tests, raw_folder=report.with_suffix("")))
+text = run_hpl(snakemake.params.tests, raw_folder=report.with_suffix(""))
+report.write_bytes(seal(f"{text}\n".encode()))

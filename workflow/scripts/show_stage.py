@@ -1,12 +1,12 @@
 """Tables of one stage to figures, charts and pages, in one process: starting Python takes longer than drawing."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.catalogue import PAGES
 from hpcai.logs import log_to
 from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+from hpcai.sealed import seal_drawing, sealed_json
 from hpcai.table_files import read_parquet
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ log_to(snakemake.log[0])
 tables = {Path(path).stem: read_parquet(path) for path in snakemake.input}
 given = snakemake.output
 for figure in map(Path, given.get("figures", [])):
-    figure.write_bytes(to_svg(draw_figure(figure.stem, tables)))
+    figure.write_bytes(seal_drawing(to_svg(draw_figure(figure.stem, tables))))
 for page in map(Path, given.get("pages", [])):
     shown = PAGES[page.stem]
     page.write_text(to_html(tables[page.stem], shown.title, shown.note, SHOWN_COLUMNS.get(page.stem)))
@@ -27,5 +27,5 @@ if charts := [Path(path) for path in given.get("charts", [])]:
 
     for chart in charts:
         specification = to_spec(draw_chart(chart.stem, tables))
-        chart.with_suffix(".json").write_text(json.dumps(specification))
-        chart.write_text(spec_to_svg(specification))
+        chart.with_suffix(".json").write_bytes(sealed_json(specification))
+        chart.write_bytes(seal_drawing(spec_to_svg(specification).encode()))

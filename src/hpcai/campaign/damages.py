@@ -9,7 +9,9 @@ from typing import Any, get_args
 from pydantic_core import from_json
 
 from hpcai.errors import RecordError
+from hpcai.files import read_regular
 from hpcai.records import RAW, RECORD, Outcome, file_sha256, read_record, read_record_text, sound_copy
+from hpcai.sealed import unseal
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
@@ -135,14 +137,17 @@ def read_record_json(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file.
+    """Read a JSON file, checked against the digest that it ends with, if it has one.
 
     Raises
     ------
     RecordError
-        If it is no JSON, or no object.
+        If it is no JSON, no object, or was changed since it was written.
     """
-    return _as_object(path, path.read_bytes())
+    try:
+        return _as_object(path, unseal(read_regular(path)).text)
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}") from error
 
 
 def _as_object(path: Path, content: bytes) -> dict[str, Any]:

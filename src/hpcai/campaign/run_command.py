@@ -11,9 +11,10 @@ from pathlib import Path
 from hpcai.campaign.child import Child, snakemake_program
 from hpcai.campaign.failures import OUTCOMES_RULE, last_words
 from hpcai.campaign.journal import Job, Journal, read_journals
-from hpcai.campaign.run_options import calls_of, only_answers, report_words, working_folder
+from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
+from hpcai.config.load import refuse_loose_files
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -35,10 +36,18 @@ Exit status: Snakemake's; 130 after Ctrl-C."""
 
 
 def run(words: list[str]) -> int:
-    """Run the workflow with Snakemake's arguments, and return its exit status; 130 after Ctrl-C."""
+    """Run the workflow with Snakemake's arguments, and return its exit status; 130 after Ctrl-C.
+
+    Raises
+    ------
+    ConfigError
+        If an option lacks its value, or a file of settings is none.
+    """
     if words in (["-h"], ["--help"]):
         print(HELP)
         return 0
+    # Snakemake would wait for a FIFO, read a device for ever, and run the Python code of a template.
+    refuse_loose_files(study_files(words))
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
     start = Start(words)

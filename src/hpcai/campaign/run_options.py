@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpcai.errors import ConfigError
+
 ANSWERS = {
     *["-n", "--dry-run", "--dryrun", "-h", "--help", "-v", "--version", "--dag", "--rulegraph", "--filegraph"],
     *["--d3dag", "--summary", "-S", "--detailed-summary", "-D", "--list-rules", "--list", "-l", "--lint"],
@@ -28,6 +30,11 @@ def working_folder(words: Sequence[str]) -> Path:
     return Path(_read(words).directory or ".")
 
 
+def study_files(words: Sequence[str]) -> list[str]:
+    """Return the files of settings that Snakemake is to read."""
+    return _read(words).configfile or []
+
+
 def report_words(words: Sequence[str]) -> list[str]:
     """Return the arguments that make the report of what is there, of the same study, and measure nothing."""
     read = _read(words)
@@ -42,7 +49,7 @@ def report_words(words: Sequence[str]) -> list[str]:
 
 
 def _read(words: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-s", "--snakefile")
     parser.add_argument("-d", "--directory")
     parser.add_argument("-c", "--cores", nargs="?")
@@ -50,4 +57,7 @@ def _read(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--workflow-profile")
     parser.add_argument("--configfile", "--configfiles", nargs="+")
     parser.add_argument("-C", "--config", nargs="*")
-    return parser.parse_known_args(words)[0]
+    try:
+        return parser.parse_known_args(words)[0]
+    except argparse.ArgumentError as error:
+        raise ConfigError(f"{error}; `snakemake --help` tells what each option takes") from error

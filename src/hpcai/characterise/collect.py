@@ -22,6 +22,7 @@ from hpcai.metrics.link import AllreduceReport
 from hpcai.metrics.quietness import judge_quiet
 from hpcai.metrics.roofline_columns import REFUSED
 from hpcai.records import read_part
+from hpcai.sealed import sealed_json
 from hpcai.table_files import read_parquet
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
@@ -87,14 +88,14 @@ def read_views(files: Mapping[str, str | Sequence[str]]) -> dict[str, list[pd.Da
 
 
 def summarise_views(views: Mapping[str, pd.DataFrame]) -> bytes:
-    """Return what the report's texts need of the views as JSON: their rows, or only how many there are."""
+    """Return what the report's texts need of the views as JSON with its digest: their rows, or their number."""
     shown: dict[str, object] = {name: len(view) for name, view in views.items() if name in COUNTED}
     for name, view in views.items():
         if name not in COUNTED:
             shown[name] = json.loads(view.to_json(orient="records", double_precision=15))
     sources = views["lanes"][[*POINT, "run_id", "source"]].drop_duplicates()
     shown["lane_sources"] = sources.to_dict("records")
-    return json.dumps(shown, indent=1).encode()
+    return sealed_json(shown)
 
 
 def _fullest_lanes(lanes: pd.DataFrame) -> pd.DataFrame:

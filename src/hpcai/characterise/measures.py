@@ -12,6 +12,7 @@ from hpcai.characterise.sampling import Kind, NotMeasured, report_of
 from hpcai.disturbance import Tolerance, Watched, measure_quietly
 from hpcai.errors import LaunchError
 from hpcai.metrics.link import AllreduceReport
+from hpcai.sealed import seal
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class Report(Watched, Protocol):
 
 
 def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> str:
-    """Measure, again where the machine was disturbed; return the report as the text of its file.
+    """Measure, again where the machine was disturbed; return the report as the text of its file, with its digest.
 
     Parameters
     ----------
@@ -43,7 +44,7 @@ def report_quietly(measure: Callable[[], Report], study: Mapping[str, Any]) -> s
         changed parameter of a rule would be one.
     """
     report = measure_quietly(measure, Tolerance.model_validate(study["limits"]["disturbance"]), logger.warning)
-    return report.model_dump_json(indent=1) + "\n"
+    return seal((report.model_dump_json(indent=1) + "\n").encode()).decode()
 
 
 def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Command) -> Callable[[], Report]:

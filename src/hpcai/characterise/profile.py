@@ -31,7 +31,9 @@ class Profile:
 
     @cached_property
     def plan(self) -> RunPlan:
-        """What was asked for."""
+        """What was asked for: as the checked record says; without a run, as the workflow wrote it."""
+        if self.capture.status == "measured":
+            return self.record.plan
         return read_plan(self.folder / "plan.json")
 
     @cached_property

@@ -20,7 +20,7 @@ from hpcai.characterise.compiled_step import CompiledStep, Stage, StepReading
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.errors import HpcaiError
-from hpcai.files import write_atomically
+from hpcai.records import write_sealed
 
 if TYPE_CHECKING:
     from hpcai.training.work import LayerWork
@@ -301,12 +301,11 @@ def read_statistics(manifest: Path | None) -> Statistics | None:
 
 
 def write_report(report: BaseModel, output: Path | None) -> None:
-    """Write a report as JSON, whole or not at all; print it where no file is named."""
-    text = report.model_dump_json(indent=1) + "\n"
+    """Write a report as JSON with its digest, whole or not at all; print it where no file is named."""
     if output:
-        write_atomically(output, text.encode())
+        write_sealed(report, output)
     else:
-        print(text, end="")
+        print(report.model_dump_json(indent=1))
 
 
 if __name__ == "__main__":

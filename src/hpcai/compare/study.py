@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpcai.errors import RecordError
+from hpcai.files import read_regular
 from hpcai.records import read_record_text
+from hpcai.sealed import unseal
 from hpcai.table_files import read_parquet
 
 NEEDED = (
@@ -158,10 +160,14 @@ def _read_record(file: Path) -> Mapping[str, Any]:
     return record
 
 
-def _read_json(file: Path, read: Callable[[Path], bytes] = Path.read_bytes) -> Mapping[str, Any]:
+def _unsealed(file: Path) -> bytes:
+    return unseal(read_regular(file)).text
+
+
+def _read_json(file: Path, read: Callable[[Path], bytes] = _unsealed) -> Mapping[str, Any]:
     try:
         content = json.loads(read(file))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{file}: cannot be read as JSON ({str(error)[:120]}); put the file back") from error
     if not isinstance(content, dict):
         raise RecordError(f"{file}: found a {type(content).__name__}, an object with settings is expected")

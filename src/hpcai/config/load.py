@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
 from hpcai.config.published import Published
@@ -20,7 +18,8 @@ from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.errors import ConfigError
-from hpcai.files import write_atomically
+from hpcai.files import read_regular, write_atomically
+from hpcai.sealed import seal, unseal
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
@@ -262,8 +261,9 @@ def write_plan(plan: RunPlan, path: Path) -> None:
 
 
 def plan_text(plan: RunPlan) -> str:
-    """Return what the file of a plan holds."""
-    return json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True)
+    """Return what the file of a plan holds, with its digest and without the last line break."""
+    text = json.dumps(plan.model_dump(mode="json"), indent=1, sort_keys=True)
+    return seal(f"{text}\n".encode()).decode().removesuffix("\n")
 
 
 def read_plan(path: Path) -> RunPlan:
@@ -272,9 +272,9 @@ def read_plan(path: Path) -> RunPlan:
     Raises
     ------
     ConfigError
-        If the file is no valid plan.
+        If the file is no valid plan, or was changed since it was written.
     """
     try:
-        return RunPlan.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
+        return RunPlan.model_validate_json(unseal(read_regular(path)).text)
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: no valid run plan; remove it and start the workflow again: {error}") from error

@@ -12,11 +12,16 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcai.errors import ConfigError
+from hpcai.sealed import unseal
 
 Model = TypeVar("Model", bound=BaseModel)
 
 LARGEST_BYTES = 1 << 24
 """More than any file of settings has."""
+MOST_VALUES = 1 << 18
+"""More than any file of settings has; nine lists of nine aliases each would be 400 million."""
+TEMPLATE_KEY = "__use_yte__"
+"""Makes Snakemake take a file of settings for a template (YTE), whose expressions are Python."""
 NO_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 """What PyYAML raises: it lets Python's own errors through for dates, numbers and tags that cannot be."""
 
@@ -69,19 +74,51 @@ def read_text(path: Path, problems: Problems, expected: str, missing: str) -> st
 
 
 def read_yaml(path: Path, problems: Problems) -> object:
-    """Read a YAML file in which no key stands twice; None after noting why it is none."""
+    """Read a YAML file in which no key stands twice; None after noting why it is none.
+
+    What a study wrote of itself (JSON is YAML) is checked against the digest that it ends with.
+    """
     expected = "a YAML file with each key once"
     others = sorted(other.stem for other in path.parent.glob("*.yaml"))
     text = read_text(path, problems, expected, f"one of {', '.join(others) or 'none yet'} in {path.parent}")
     if text is None:
         return None
     try:
-        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506  a SafeLoader
+        data = _load(unseal(text.encode()).text.decode())
     except RecursionError:
         problems.add(str(path), "", Words("brackets or lists that are too deep"), expected)
     except NO_YAML as error:
         problems.add(str(path), "", Words(" ".join(str(error).split())), expected)
+    else:
+        return data
     return None
+
+
+def _load(text: str) -> object:
+    loader = _UniqueKeyLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        if _count_values(node, {}) > MOST_VALUES:
+            raise yaml.YAMLError(f"more than {MOST_VALUES} values, most of them through aliases (*name)")
+        data: object = loader.construct_document(node)
+    finally:
+        loader.dispose()
+    if isinstance(data, dict) and TEMPLATE_KEY in data:
+        raise yaml.YAMLError(f"the key {TEMPLATE_KEY}: Snakemake would run the Python code that such a template holds")
+    return data
+
+
+def _count_values(node: yaml.Node, known: dict[int, int]) -> int:
+    """Return how many values a node stands for, those of its aliases as often as they are named."""
+    if id(node) not in known:
+        # One that holds itself has no end.
+        known[id(node)] = MOST_VALUES
+        children = node.value if isinstance(node, yaml.CollectionNode) else ()
+        parts = (part for child in children for part in (child if isinstance(child, tuple) else (child,)))
+        known[id(node)] = 1 + sum(_count_values(part, known) for part in parts)
+    return known[id(node)]
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

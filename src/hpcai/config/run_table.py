@@ -41,7 +41,9 @@ def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[in
     if len(numbered) < 2:
         problems.add(str(path), "", Words(f"{len(numbered)} lines"), "a header line and at least one run")
         return []
-    header = next(csv.reader([numbered[0][1]], delimiter="\t"))
+    header = _cells(numbered[0][1], f"{path}: line {numbered[0][0]}", problems)
+    if header is None:
+        return []
     doubled = [column for column, count in Counter(header).items() if count > 1]
     if doubled:
         problems.add(f"{path}: line {numbered[0][0]}", "", doubled[0], "each column once")
@@ -54,8 +56,20 @@ def read_rows(path: Path, row: type[Model], problems: Problems) -> list[tuple[in
     return rows
 
 
+def _cells(line: str, place: str, problems: Problems) -> list[str] | None:
+    """Return the cells of a line; None after noting why it has none."""
+    try:
+        return next(csv.reader([line], delimiter="\t"))
+    except csv.Error:  # a cell of more than 131,072 characters, for example behind a quote that nobody closed
+        found = Words(f"a cell of up to {len(line)} characters")
+        problems.add(place, "", found, f"at most {csv.field_size_limit()} in a cell")
+        return None
+
+
 def _read_row(row: type[Model], header: list[str], line: str, place: str, problems: Problems) -> Model | None:
-    cells = next(csv.reader([line], delimiter="\t"))
+    cells = _cells(line, place, problems)
+    if cells is None:
+        return None
     if len(cells) > len(header):
         problems.add(
             place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"

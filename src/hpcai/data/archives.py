@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.errors import DatasetError
+from hpcai.files import regular_bytes
 
 Format = Literal["tar", "tgz"]
 _HEADER_BYTES = 1 << 20
@@ -54,6 +55,7 @@ def unpack_archive(archive: Path, folder: Path, form: Format, limits: UnpackLimi
     """
     names: set[str] = set()
     try:
+        regular_bytes(archive)
         with archive.open("rb") as raw:
             source = _Meter(gzip.GzipFile(fileobj=raw) if form == "tgz" else raw, archive, limits)
             # A stream is read once from front to end, so that the meter sees every byte.

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hpcai.config.base import Name, Settings
 from hpcai.errors import DatasetError
+from hpcai.files import read_regular
 
 
 def _blank_is_none(value: object) -> object:
@@ -54,9 +55,20 @@ def read_catalogue(path: Path) -> dict[str, Archive]:
         Naming the line and column of what is wrong.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path).decode("utf-8-sig").splitlines()
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}), expected the table of datasets") from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(
+            f"{path}: found bytes at {error.start} that are no UTF-8; save the table as UTF-8"
+        ) from error
+    try:
+        return _read_archives(path, lines)
+    except csv.Error as error:
+        raise DatasetError(f"{path}: found a line that is none of a table ({error}); correct the table") from error
+
+
+def _read_archives(path: Path, lines: list[str]) -> dict[str, Archive]:
     archives: dict[str, Archive] = {}
     expected = list(Archive.model_fields)
     rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)

@@ -17,6 +17,7 @@ from hpcai.data.module import DataModule, FileFacts
 from hpcai.data.tfrecord import read_file
 from hpcai.errors import DatasetError
 from hpcai.files import write_atomically
+from hpcai.sealed import sealed_model, unseal
 
 Source = Literal["generated", "downloaded", "existing"]
 MAX_THREADS = 16
@@ -238,20 +239,25 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Write a manifest; the file appears whole or not at all."""
-    write_atomically(path, (manifest.model_dump_json(indent=1) + "\n").encode())
+    """Write a manifest with the digest of its own bytes; the file appears whole or not at all."""
+    write_atomically(path, sealed_model(manifest))
 
 
 Model = TypeVar("Model", bound=Settings)
 
 
 def read_json(path: Path, model: type[Model], remedy: str) -> Model:
-    """Read a JSON file of ours; whatever is wrong with it is a DatasetError that says where."""
-    return parse_json(path, read_file(path), model, remedy)
+    """Read a JSON file of ours, checked against the digest that it ends with, if it has one.
 
-
-def parse_json(path: Path, text: bytes, model: type[Model], remedy: str) -> Model:
-    """Return what a JSON file of ours holds; whatever is wrong with it is a DatasetError that says where."""
+    Raises
+    ------
+    DatasetError
+        If the file is missing or damaged, or of another schema; says where, and the remedy.
+    """
+    try:
+        text = unseal(read_file(path)).text
+    except ValueError as error:
+        raise DatasetError(f"{path}: {error}; {remedy}") from error
     try:
         return model.model_validate_json(text)
     except ValidationError as error:

@@ -12,6 +12,7 @@ from hpcai.config.benchmark import DataSettings, Split
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.errors import DatasetError
+from hpcai.files import regular_bytes
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
@@ -150,6 +151,7 @@ def file_checksum(path: Path) -> tuple[int, str]:
     """
     size, crc = 0, 0
     try:
+        regular_bytes(path)
         with path.open("rb") as stream:
             while block := stream.read(_BLOCK_BYTES):
                 crc = crc32c(block, crc)

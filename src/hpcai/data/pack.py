@@ -21,13 +21,12 @@ from pydantic import Field
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import SPLITS, PackSettings, Split
-from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, parse_json
+from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
 from hpcai.data.module import DataModule, Member, checksum_of
-from hpcai.data.tfrecord import read_file
 from hpcai.errors import DatasetError
 from hpcai.files import write_atomically
-from hpcai.sealed import seal, unseal
+from hpcai.sealed import sealed_model
 
 logger = logging.getLogger(__name__)
 PACKED = "packed.json"
@@ -133,7 +132,7 @@ def pack_dataset(
         compression_ratio=content_bytes / packed_bytes,
         pack_s=time.monotonic() - started_s,
     )
-    write_atomically(output / PACKED, seal((packed.model_dump_json(indent=1) + "\n").encode()))
+    write_atomically(output / PACKED, sealed_model(packed))
     logger.info("packed %d bytes into %d in %.1f s", content_bytes, packed_bytes, packed.pack_s)
     return packed
 
@@ -146,12 +145,7 @@ def read_pack(path: Path) -> PackManifest:
     DatasetError
         If the file is missing or damaged, or of another schema.
     """
-    remedy = "delete it and start the workflow again, which packs the dataset again"
-    try:
-        text = unseal(read_file(path)).text
-    except ValueError as error:
-        raise DatasetError(f"{path}: {error}; {remedy}") from error
-    return parse_json(path, text, PackManifest, remedy)
+    return read_json(path, PackManifest, "delete it and start the workflow again, which packs the dataset again")
 
 
 def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:

@@ -11,7 +11,7 @@ from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, results_written
-from hpcai.records import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_json
+from hpcai.records import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
@@ -45,7 +45,7 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
             found = _captured(plan, measure(inputs, folder, launcher, instrument), folder)
         if found.status == "not_measured":
             say(plan, f"profile {plan.profile} not measured: {found.reason}")
-        write_json(found, folder / CAPTURE)
+        write_sealed(found, folder / CAPTURE)
         return found
 
 

@@ -51,7 +51,7 @@ from hpcai.measure.supervise import (
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.measure.weak_group import SHARE, describe_group
 from hpcai.measure.weak_shares import share_machine, sharing_of
-from hpcai.records import Attempt, RunRecord, write_json
+from hpcai.records import Attempt, RunRecord, write_json, write_sealed
 from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
 
 
@@ -120,7 +120,7 @@ def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
                 refuse_other_data(record, inputs.manifest, folder)
                 publish.republish(folder / f"i{record.plan.repetition}")
         group = describe_group(folder, records)
-        write_json(group, folder / GROUP)
+        write_sealed(group, folder / GROUP)
     say(first, f"group: {group.counted} of {group.instances} instances count")
     return group
 

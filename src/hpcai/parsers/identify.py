@@ -22,7 +22,7 @@ BINARY: tuple[tuple[bytes, str], ...] = (
 """First bytes of binary formats."""
 
 TEXT: tuple[tuple[str, str], ...] = (
-    (r'\A\s*\[?\s*\{[^{}]*"ph"\s*:', "a Chrome trace (Horovod timeline)"),
+    (r'\A\s*+\[?\s*+\{[^{}]*"ph"\s*:', "a Chrome trace (Horovod timeline)"),
     (r'"?Device"?,"?Kernel"?,"?Invocations"?,"?Metric Name"?', "an nvprof table of metrics"),
     (r'"?Device"?,"?Kernel"?,"?Invocations"?,"?Event Name"?', "an nvprof table of events"),
     (r'^"?Type"?,"?Time\(%\)"?|^"?Time\(%\)"?,"?Time"?,"?Calls"?|Time\(%\)\s+Time\s+Calls', "an nvprof summary"),
@@ -40,16 +40,17 @@ TEXT: tuple[tuple[str, str], ...] = (
     (r"^#\s*Entity", "output of dcgmi dmon"),
     (r"ConsumedEnergy", "a table of sacct"),
     (r"^TABLE,|^Region,|^STRUCT,Info", "output of LIKWID"),
-    (r"^# started on |^\s*[^,;\n]*[,;](msec)?[,;](task|cpu)-clock[,;]", "output of perf stat"),
+    (r"^# started on |^[^,;\n]*+[,;](msec)?[,;](task|cpu)-clock[,;]", "output of perf stat"),
     (r"^timestamp,.*_watts", "a log of node power"),
     (r"^monotonic_s,", "samples of this project's own power meters"),
+    (r'\A"?(?i:timestamps?|time|date[_ ]?time)(_m?s|_us|_ns)?"?\s*([\[(]\w+[\])])?\s*[,;\t]', "a table by time"),
     (r"\AHloModule ", "HLO text of XLA"),
     (r":::MLLOG", "an MLPerf log"),
     (r"\A\s*<(!DOCTYPE html|html)", "an HTML page"),
     (r"\A\s*<\?xml", "an XML document"),
     (r"\A\s*[\[{]", "a JSON document"),
 )
-"""Patterns of text formats, matched line by line in the first 64 KiB."""
+"""Patterns of text formats, matched line by line in the first 64 KiB; none may try a run of blanks from each."""
 
 
 def looks_like(path: Path) -> str:
@@ -61,6 +62,8 @@ def looks_like(path: Path) -> str:
             head = stream.read(HEAD_BYTES)
     except FileNotFoundError:
         return "no such file"
+    except OSError as error:
+        return f"a file that cannot be read ({error.strerror})"
     return describe(head)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic_core import from_json
 
 from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.parsers.json_text import replace_surrogates
 
 TOKEN = ":::MLLOG "  # noqa: S105 - no password
@@ -144,7 +145,7 @@ def read_mllog(path: Path) -> Mllog:
         If the file cannot be read, or holds no line with the token.
     """
     try:
-        log = parse_mllog(path.read_bytes(), str(path))
+        log = parse_mllog(read_regular(path), str(path))
     except OSError as error:
         raise ParseError(f"{path}: {error.strerror}, expected an MLPerf log") from error
     if not (log.events or log.broken):

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,6 +10,7 @@ from hpcai.parsers.findings import Findings, in_order
 
 COLUMNS = ("time_s", "device", "power_w", "energy_j")
 """Time [s; NaN if the artefact has none], device, power [W], energy counter [J]; NaN where not given."""
+TOTAL = "total"
 FEWEST = 3
 """Samples of every device from which on a device that is seen once is taken for a damaged name."""
 
@@ -40,6 +41,25 @@ def sample(
     return {"line": line, "time_s": time_s, "device": device, "power_w": power_w, "energy_j": energy_j}
 
 
+def add_watts(findings: Findings, number: int, watts: Mapping[str, float]) -> None:
+    """Add the samples of a line, one for each device; a total must be their sum, and alone it is a device.
+
+    Parameters
+    ----------
+    findings, number
+        Where they go, and the number of their line.
+    watts
+        Power of each device [W]; a line with one that is none is left out.
+    """
+    devices = {device: power_w for device, power_w in watts.items() if device != TOTAL} or watts
+    if any(not power_w >= 0 for power_w in watts.values()):
+        findings.leave_out(number, "power that is no number of W")
+    elif TOTAL in watts and abs(sum(devices.values()) - watts[TOTAL]) > 1e-6 * watts[TOTAL]:
+        findings.leave_out(number, f"total {watts[TOTAL]:g} W is not the sum of the nodes")
+    else:
+        findings.records += [sample(number, device, math.nan, power_w) for device, power_w in devices.items()]
+
+
 def keep_plausible_devices(findings: Findings) -> None:
     """Leave out devices that are seen once while the others are seen often: their name was changed."""
     times = Counter(record["device"] for record in findings.records)
@@ -60,9 +80,14 @@ def keep_order(findings: Findings) -> None:
 def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> None:
     """Set the times to seconds since the earliest stamp that is kept, which becomes the fact ``start``.
 
-    Local times are taken as they are: a change of the clock is seen as times that go back, or as a gap.
+    Local times are taken as they are: a change of the clock is seen as times that go back, or as a gap. Beside times
+    with a zone, those without one mean nothing.
     """
-    for record, stamp in zip(findings.records, stamps, strict=True):
+    mixed = len({stamp.tzinfo is None for stamp in stamps if stamp}) > 1
+    if mixed:
+        findings.note("time stamps with and without zone: those without are left out")
+    for record, found in zip(findings.records, stamps, strict=True):
+        stamp = None if found is not None and mixed and found.tzinfo is None else found
         record["time_s"] = (
             math.nan if stamp is None else (stamp - datetime(1970, 1, 1, tzinfo=stamp.tzinfo)).total_seconds()
         )

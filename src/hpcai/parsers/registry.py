@@ -22,6 +22,7 @@ from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
 from hpcai.parsers.osu import read_osu
 from hpcai.parsers.perf_stat import read_perf_stat
+from hpcai.parsers.power_table import read_power_table
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
 from hpcai.parsers.slurm_energy import read_slurm_energy
@@ -46,6 +47,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
     "nvidia-smi": read_nvidia_smi,
     "dcgm": read_dcgm_dmon,
     "node-power": read_node_power,
+    "power-table": read_power_table,
     "nvml": read_nvml_samples,
     "rapl": read_rapl,
     "sacct": read_slurm_energy,
@@ -71,6 +73,7 @@ RECOGNISED = {
     "a query of nvidia-smi": "nvidia-smi",
     "output of dcgmi dmon": "dcgm",
     "a log of node power": "node-power",
+    "a table by time": "power-table",
     "a table of sacct": "sacct",
     "an MLPerf log": "mllog",
 }

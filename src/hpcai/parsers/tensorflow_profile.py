@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import Reading, nothing_read
 
@@ -54,8 +55,8 @@ def _read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no st
 
     space = XSpace()
     try:
-        space.ParseFromString(path.read_bytes())
-    except DecodeError as error:
+        space.ParseFromString(read_regular(path))
+    except (DecodeError, OSError) as error:
         raise ParseError(
             f"{path}: found {looks_like(path)} that is no whole protocol buffer ({error}), expected an XSpace of "
             f"{TOOL}; the file is cut or foreign: profile the steps again"

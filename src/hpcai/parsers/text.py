@@ -1,5 +1,6 @@
 """The text of an artefact: encodings, colour codes and rank labels settled, damage refused."""
 
+import csv
 import re
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def read_lines(path: Path, tool: str) -> list[str]:
             f"{path}: found a line of {longest} characters, expected {tool}; its line ends were lost: copy it again"
         )
     return lines
+
+
+def split_csv(line: str) -> list[str]:
+    """Return the cells of a CSV line; none if its quotes do not close, or if a cell is longer than any tool writes."""
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error:
+        return []
 
 
 def _read(path: Path, tool: str) -> bytes:

@@ -5,12 +5,13 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hpcai.errors import ConfigError
+from hpcai.files import read_regular
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
 from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
@@ -27,6 +28,7 @@ from hpcai.predict.training.presets import PRESETS, Cluster
 from hpcai.predict.training.roofline_cost import COST_MODELS, LayerTimes, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES, Scenario, StepModel, combine_step, predict_step, time_messages
 from hpcai.predict.training.sweeps import describe_step
+from hpcai.sealed import unseal
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -40,6 +42,7 @@ examples:
 """
 
 Regressors = Mapping[str, KernelRegressor]
+Stored = TypeVar("Stored", bound=BaseModel)
 KERNELS = "kernel regressors"
 PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
 RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
@@ -158,21 +161,24 @@ def _choose_network(args: argparse.Namespace) -> LayerList:
     if args.layers and (args.network or args.data):
         raise ConfigError("--layers is given together with --network or --data: give one of them")
     if args.layers:
-        return _read_layers(args.layers)
+        return _read_stored(LayerList, args.layers, "layers")
     if not (args.network and args.data):
         raise ConfigError("no network: give --network and --data, or --layers with a file")
     return build_network(args.network, args.data)
 
 
-def _read_layers(path: Path) -> LayerList:
+def _read_stored(model: type[Stored], path: Path, what: str) -> Stored:
+    """Read a file that a study wrote, checked against the digest that it ends with, if it has one."""
     try:
-        return LayerList.model_validate_json(path.read_bytes())
+        return model.model_validate_json(unseal(read_regular(path)).text)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of layers") from error
+        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of {what}") from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise ConfigError(f"{path}: {where}: {first['msg']}: expected layers as a study writes them") from error
+        raise ConfigError(f"{path}: no {what}: {where}: {first['msg']}: expected what a study writes") from error
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}: start the workflow again, which makes it again") from error
 
 
 def _choose_cluster(args: argparse.Namespace) -> Cluster | None:
@@ -184,12 +190,7 @@ def _choose_cluster(args: argparse.Namespace) -> Cluster | None:
 
 
 def _read_regressors(path: Path) -> Regressors:
-    try:
-        found = KernelRegressors.model_validate_json(path.read_bytes()).regressors
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror}): give a file of regressors") from error
-    except ValidationError as error:
-        raise ConfigError(f"{path}: no regressors: {error.errors()[0]['msg']}: expected what a study writes") from error
+    found = _read_stored(KernelRegressors, path, "regressors").regressors
     if not found:
         raise ConfigError(f"{path}: no regressor: measure kernels first (study key predict.kernel_samples)")
     return found

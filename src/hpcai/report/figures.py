@@ -4,12 +4,16 @@ import base64
 import json
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
+from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.material import Link, Material, read_json
+from hpcai.sealed import unseal_drawing
 
 LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}
@@ -60,7 +64,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         Names of the tables that it was made from.
     """
     path = material.folder / material.place / "figures" / f"{name}.svg"
-    drawing = path.read_bytes() if path.exists() else b""
+    drawing = read_drawing(path)
     width, height = read_size(drawing.decode("utf-8", "replace"))
     own = [material.link_file(f"{material.place}figures/{name}.{end}", words) for end, words in FORMS.items()]
     made_from = [(table, tuple(material.link_table(table))) for table in tables]
@@ -80,6 +84,22 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         if drawing
         else f"The figure {material.place}figures/{name}.svg is not in this folder: nothing has drawn it yet.",
     )
+
+
+def read_drawing(path: Path) -> bytes:
+    """Return an SVG without its seal; nothing if there is no such file.
+
+    Raises
+    ------
+    ParseError
+        If it was changed since it was drawn.
+    """
+    if not path.exists():
+        return b""
+    try:
+        return unseal_drawing(read_regular(path)).text
+    except (OSError, ValueError) as error:
+        raise ParseError(f"{path}: a damaged drawing ({error}); delete it and run the workflow again") from error
 
 
 def read_size(drawing: str) -> tuple[int, int]:

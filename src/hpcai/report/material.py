@@ -10,7 +10,9 @@ from urllib.parse import quote
 import pandas as pd
 
 from hpcai.errors import ParseError
+from hpcai.files import read_regular
 from hpcai.report.definitions import Definitions, read_definitions
+from hpcai.sealed import unseal
 from hpcai.table_files import read_parquet
 
 FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
@@ -110,13 +112,21 @@ def read_material(folder: Path, sources: Path, place: str = "") -> Material:
 
 
 def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
-    """Return the content of a JSON file, None if there is no such file."""
+    """Return the content of a JSON file without its seal, None if there is no such file.
+
+    Raises
+    ------
+    ParseError
+        If it is no JSON, or was changed since it was written.
+    """
     if not path.exists():
         return None
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ParseError(f"{path}: not JSON ({error}); delete it and run the workflow again") from error
+        return json.loads(unseal(read_regular(path)).text)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ParseError(
+            f"{path}: no JSON, or a damaged one ({error}); delete it and run the workflow again"
+        ) from error
 
 
 def _read_summary(folder: Path) -> dict[str, Any] | None:

@@ -1,10 +1,13 @@
 """What `hpcai run` makes of Snakemake's arguments."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from hpcai.campaign.run_options import calls_of, only_answers, report_words, working_folder
+from hpcai.campaign.run_command import run
+from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
+from hpcai.errors import ConfigError
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,36 @@ def test_the_report_of_the_same_study_measures_nothing():
     words += ["--workflow-profile", "p", "--forcerun", "train", "-d", "w"]
     study = ["--directory", "w", "--cores", "2", "--workflow-profile", "p", "--configfile", "a.yaml", "b.yaml"]
     assert report_words(words) == ["report", *study, "--config", "config_dir=c", "measure=false"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [([], []), (["-n", "--configfile", "a.yaml", "b.yaml"], ["a.yaml", "b.yaml"]), (["--configfile=c"], ["c"])],
+)
+def test_files_of_settings(words, expected):
+    assert study_files(words) == expected
+
+
+def test_an_option_without_its_value_is_one_sentence():
+    with pytest.raises(ConfigError, match="--configfile"):
+        study_files(["-n", "--configfile"])
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "missing", "template"])
+def test_what_snakemake_would_wait_for_or_run_is_refused_before_it_starts(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr("hpcai.campaign.run_command._program", lambda: pytest.fail("Snakemake was to be started"))
+    path = tmp_path / "study.yaml"
+    make = {
+        "fifo": lambda: os.mkfifo(path),
+        "device": lambda: path.symlink_to("/dev/zero"),
+        "folder": path.mkdir,
+        "missing": lambda: None,
+        "template": lambda: path.write_text("__use_yte__: true\nname: ?open('/nowhere', 'w')\n"),
+    }
+    make[kind]()
+    for words in (["-n", "--configfile", str(path)], ["report", "--configfile", str(path)]):
+        with pytest.raises(ConfigError, match=str(path)):
+            run(words)
 
 
 def test_the_report_of_the_default_study():

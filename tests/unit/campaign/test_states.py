@@ -24,6 +24,7 @@ from hpcai.errors import RecordError
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import restore
 from hpcai.records import read_record, write_json
+from hpcai.sealed import sealed_json
 
 
 def look(results, folder, *, instances=None, check_files=False):
@@ -244,6 +245,17 @@ def test_profile_whose_capture_is_damaged_is_written_again(tmp_path):
     folder = profile_folder(tmp_path, status="measured")
     (folder / "capture.json").write_text("")
     assert look(tmp_path, folder).damages[0].command == f"rm {folder / 'capture.json'}"
+
+
+def test_a_changed_capture_or_group_is_found_and_written_again(tmp_path):
+    profile, group = profile_folder(tmp_path, status="measured"), finish_group(tmp_path)
+    for path in (profile / "capture.json", group / "group.json"):
+        content = {"status": "measured", "reason": "", "counted": 2, "instances": 2}
+        path.write_bytes(sealed_json(content))
+        assert look(tmp_path, path.parent, instances=2).state == "finished"
+        path.write_bytes(sealed_json(content).replace(b'"counted": 2', b'"counted": 1'))
+        found = look(tmp_path, path.parent, instances=2)
+        assert (found.state, found.damages[0].command) == ("damaged", f"rm {path}")
 
 
 def test_measured_profile_whose_run_is_gone(tmp_path):

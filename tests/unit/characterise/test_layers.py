@@ -1,6 +1,5 @@
 """The layers that are read from the graph of a training step, against formula and model, for all five benchmarks."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hpcai.characterise.layers import list_layers, main
 from hpcai.characterise.work import NEUTRAL_STATISTICS
 from hpcai.config.runs import RunPlan
 from hpcai.predict.training.layers import LINEAR, Layer, LayerList, count_forward_flop, count_parameters, is_transposed
+from hpcai.records import read_part
 from hpcai.training.registry import workload_of
 from hpcai.training.workload import seed_streams
 
@@ -141,5 +141,4 @@ def test_command_writes_the_list(tmp_path: Path) -> None:
     settings = plan("cosmoflow_tiny")
     (tmp_path / "plan.json").write_text(settings.model_dump_json())
     main(["--plan", str(tmp_path / "plan.json"), "--output", str(tmp_path / "layers.json")])
-    read = LayerList.model_validate(json.loads((tmp_path / "layers.json").read_text()))
-    assert read == list_layers(settings)
+    assert read_part(LayerList, tmp_path / "layers.json") == list_layers(settings)

@@ -5,8 +5,9 @@ from unit.characterise.profile_folders import STEPS_S, make_profile
 
 from hpcai.characterise.profile import Profile
 from hpcai.characterise.views import VIEWS, as_view, join_views
-from hpcai.errors import ParseError
-from hpcai.records import Artefact, file_sha256, write_record
+from hpcai.config.load import write_plan
+from hpcai.errors import ParseError, RecordError
+from hpcai.records import Artefact, file_sha256, write_record, write_sealed
 
 
 def test_a_changed_raw_file_is_never_read(tmp_path):
@@ -47,6 +48,22 @@ def test_views_have_their_columns_whatever_the_rows():
     assert "unknown" not in made
     assert join_views("power", []).empty
     assert len(join_views("power", [made, as_view("power", []), made])) == 2
+
+
+def test_a_capture_whose_digest_is_wrong_is_refused(tmp_path):
+    path = tmp_path / "p/capture.json"
+    write_sealed(make_profile(tmp_path / "p", "power", {"power_rapl.csv": "1,2\n"}).capture, path)
+    assert Profile.at(path).capture.tool == "a tool"
+    path.write_text(path.read_text().replace('"bytes": 4', '"bytes": 5'))
+    with pytest.raises(RecordError, match=r"capture\.json"):
+        Profile.at(path)
+
+
+def test_a_changed_plan_changes_no_number_of_a_profile(tmp_path):
+    profile = make_profile(tmp_path / "p", "power", {"power_rapl.csv": "1,2\n"})
+    plan = profile.record.plan
+    write_plan(plan.model_copy(update={"seed": plan.seed + 1}), tmp_path / "p/plan.json")
+    assert Profile.at(tmp_path / "p/capture.json").plan.seed == plan.seed
 
 
 def test_changed_steps_are_never_read(tmp_path):

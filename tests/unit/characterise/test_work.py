@@ -12,6 +12,7 @@ from unit.training.training_plans import make_plan, plan_of
 
 from hpcai.characterise.work import WorkCount, WorkReport, count_work, main
 from hpcai.config.runs import RunPlan
+from hpcai.records import read_part
 from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.work import LayerWork
 
@@ -175,7 +176,7 @@ def test_command_line_writes_the_report_and_the_text_it_stands_on(tmp_path: Path
     settings.write_text(make_plan().model_dump_json())
     command = [sys.executable, "-m", "hpcai.characterise.work", "--plan", str(settings), "--output", str(output)]
     subprocess.run([*command, "--keep", str(tmp_path / "hlo"), "--samples", "2"], check=True, capture_output=True)
-    report = WorkReport.model_validate_json(output.read_text())
+    report = read_part(WorkReport, output)
     assert (report.benchmark, report.variant, report.hlo.samples) == ("cosmoflow_test", "test", 2)
     assert {path.name for path in (tmp_path / "hlo").iterdir()} == {"hlo.txt", "optimized_hlo.txt"}
     assert "mean" in report.assumed

@@ -21,6 +21,7 @@ from hpcai.errors import ConfigError, RecordError
 from hpcai.metrics.detectable import detectable_ratio
 from hpcai.metrics.statistics import mean_interval
 from hpcai.records import RunRecord
+from hpcai.sealed import sealed_json
 from hpcai.tables import write_table
 
 RATE = "train_rate_samples_per_s"
@@ -289,6 +290,16 @@ def test_a_renamed_study_is_one_difference(tmp_path: Path) -> None:
     assert comparison.changes["key"].tolist() == ["study.name"]
     assert (comparison.base.name, comparison.new.name) == ("default", "renamed")
     assert set(comparison.scores["finding"]) == {"identical"}
+
+
+def test_settings_that_were_changed_after_they_were_written_are_refused(tmp_path: Path) -> None:
+    base = write_study(tmp_path / "base", make_runs(2))
+    file, settings = base / "study.json", {"name": "default", "title": "A study", "seed": 1}
+    file.write_bytes(sealed_json(settings))
+    assert compare_folders(base, write_study(tmp_path / "new", make_runs(2))).changes.empty
+    file.write_bytes(sealed_json(settings).replace(b'"seed": 1', b'"seed": 2'))
+    with pytest.raises(RecordError, match=r"study\.json"):
+        compare_folders(base, tmp_path / "new")
 
 
 def test_an_older_folder_with_tables_alone_can_be_compared(tmp_path: Path) -> None:

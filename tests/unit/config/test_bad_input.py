@@ -5,9 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hpcai.config.load import load_study_file, refuse_loose_files
 from hpcai.errors import ConfigError
+from hpcai.sealed import sealed_json
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,6 +38,13 @@ BAD_TEXTS = {
     "tag without value": "name: !!timestamp soon\n",
     "truth that is none": "name: !!bool maybe\n",
     "number that is none": "name: !!int ''\n",
+    "aliases of aliases": "a0: &a0 [x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30)),
+    "aliases of mappings": "a0: &a0 {x: 1}\n"
+    + "".join(f"a{n}: &a{n} {{b: *a{n - 1}, c: *a{n - 1}}}\n" for n in range(1, 64)),
+    "alias of itself": "name: &a [*a]\n",
+    "template": "__use_yte__: true\n?open('/nowhere', 'w'): 1\n",
+    "template that is none": "__use_yte__: false\nname: a\n",
 }
 
 
@@ -48,7 +57,10 @@ def test_texts_that_are_no_study(folder, text):
     assert str(study) in str(caught.value)
 
 
-LOOSE = ["merge key", "key twice", "key twice, deeper", "impossible date", "list as key"]
+LOOSE = [
+    *["merge key", "key twice", "key twice, deeper", "impossible date", "list as key", "aliases of aliases"],
+    *["aliases of mappings", "alias of itself", "template", "template that is none"],
+]
 
 
 @pytest.mark.parametrize("kind", LOOSE)
@@ -82,6 +94,26 @@ def test_a_byte_order_mark_changes_nothing(folder, place):
     path = folder / place
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     assert load_study_file(folder / "study.yaml") == whole
+
+
+def test_a_study_that_a_start_wrote_is_checked_and_a_changed_digit_is_refused(folder):
+    written, study = folder / "written.json", yaml.safe_load((folder / "study.yaml").read_text())
+    written.write_bytes(sealed_json(study))
+    assert load_study_file(written) == load_study_file(folder / "study.yaml")
+    written.write_bytes(written.read_bytes().replace(b"default", b"defaulu", 1))
+    for read in (load_study_file, lambda path: refuse_loose_files([path])):
+        with pytest.raises(ConfigError, match="changed"):
+            read(written)
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_a_cell_longer_than_any(folder, line):
+    table = folder / "runs/default.tsv"
+    lines = [one for one in table.read_text().splitlines() if one and not one.startswith("#")]
+    lines[line] += "\t" + "x" * 131_073
+    table.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ConfigError, match=rf"line {line + 1}: .*at most 131072"):
+        load_study_file(folder / "study.yaml")
 
 
 def test_a_column_that_stands_twice_is_refused(folder):

@@ -289,9 +289,11 @@ def test_plans(folder, tmp_path):
     write_plan(plan, tmp_path / "plan.json")
     assert read_plan(tmp_path / "plan.json") == plan
     assert read_plan(tmp_path / "plan.json").digest == plan.digest
-    (tmp_path / "plan.json").write_text("{}")
-    with pytest.raises(ConfigError, match="no valid run plan"):
-        read_plan(tmp_path / "plan.json")
+    text = (tmp_path / "plan.json").read_text()
+    for damaged in ("{}", text.replace('"max_epochs": 40', '"max_epochs": 41', 1)):
+        (tmp_path / "plan.json").write_text(damaged)
+        with pytest.raises(ConfigError, match="no valid run plan"):
+            read_plan(tmp_path / "plan.json")
 
 
 def test_a_plan_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):

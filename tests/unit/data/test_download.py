@@ -259,6 +259,14 @@ def test_other_redirects_are_followed(tmp_path, publisher, redirecting):
     assert fetch_archive(archive(publisher, url="http://a.example/file"), tmp_path, QUICK).read_bytes() == CONTENT
 
 
+@pytest.mark.parametrize("damage", [lambda text: "größe" + text, lambda text: text + "x" * 131_073 + "\n"])
+def test_a_catalogue_that_is_no_table_is_refused(tmp_path, damage):
+    path = tmp_path / "datasets.tsv"
+    path.write_bytes(damage(CATALOGUE.read_text()).encode("latin-1", "replace"))
+    with pytest.raises(DatasetError, match=str(path)):
+        read_catalogue(path)
+
+
 def test_the_catalogue_has_the_official_editions():
     catalogue = read_catalogue(CATALOGUE)
     assert {"cosmoflow_v2", "cosmoflow_v07", "cosmoflow_small"} <= catalogue.keys()

@@ -1,4 +1,5 @@
 import json
+import random
 
 import pytest
 from unit.data.data_samples import (
@@ -34,6 +35,18 @@ def test_a_sound_dataset_passes(tmp_path, manifest):
     assert entry.bytes == (tmp_path / entry.path).stat().st_size
     (member,) = small_cubes().members(tmp_path / entry.path, entry.facts)
     assert (len(member.content), member.record_offsets) == (entry.content_bytes, (0,))
+
+
+def test_every_changed_digit_of_a_manifest_is_noticed(tmp_path, manifest):
+    path, draw = tmp_path / "manifest.json", random.Random(18)
+    write_manifest(manifest, path)
+    assert read_manifest(path) == manifest
+    whole = path.read_text()
+    for place in draw.sample([place for place, letter in enumerate(whole) if letter.isdigit()], 100):
+        other = draw.choice([digit for digit in "0123456789" if digit != whole[place]])
+        path.write_text(whole[:place] + other + whole[place + 1 :])
+        with pytest.raises(DatasetError, match="prepare the dataset again"):
+            read_manifest(path)
 
 
 def test_all_damage_is_listed_at_once(tmp_path, manifest):
@@ -127,8 +140,8 @@ def test_file_round_trip_and_root(tmp_path, manifest):
 )
 def test_damaged_manifest(tmp_path, manifest, change, message):
     path = tmp_path / "manifest.json"
-    write_manifest(manifest, path)
-    path.write_text(change(path.read_text()))
+    # As an earlier version wrote it: without a digest that would notice any change first.
+    path.write_text(change(manifest.model_dump_json(indent=1) + "\n"))
     with pytest.raises(DatasetError, match=f"manifest.json: {message}"):
         read_manifest(path)
 
@@ -140,5 +153,7 @@ def test_missing_manifest(tmp_path):
 
 def test_json_is_plain(tmp_path, manifest):
     write_manifest(manifest, tmp_path / "manifest.json")
-    assert Manifest.model_validate(json.loads((tmp_path / "manifest.json").read_text())) == manifest
+    plain = json.loads((tmp_path / "manifest.json").read_text())
+    assert plain.pop("content_sha256")
+    assert Manifest.model_validate(plain) == manifest
     assert manifest.sample_shape == SHAPE

@@ -13,6 +13,7 @@ from hpcai.measure.capture import capture
 from hpcai.measure.instruments import Instrument, Missing
 from hpcai.measure.supervise import Inputs
 from hpcai.records import Artefact, Capture, read_part, write_json
+from hpcai.sealed import unseal
 
 TOOL = Instrument("a tool", ("trace.json", "*.csv"), compute_capability="7.0")
 
@@ -42,6 +43,7 @@ def captured(inputs, tmp_path, monkeypatch):
         monkeypatch.setattr(module, "published", lambda folder, plan: record if is_there else None)
         made = capture(inputs, folder, "horovodrun")
         assert read_part(Capture, folder / publish.CAPTURE) == made
+        assert unseal((folder / publish.CAPTURE).read_bytes()).is_sealed
         return made
 
     return make

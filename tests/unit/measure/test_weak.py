@@ -17,6 +17,7 @@ from hpcai.errors import ConfigError, LaunchError, RunInterruptedError, RunRefus
 from hpcai.measure import launcher, publish, recording, weak
 from hpcai.measure.weak import GroupInputs, measure_weak
 from hpcai.records import Attempt, read_part, read_record, write_json
+from hpcai.sealed import unseal
 from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
 
 INSTANCES = 3
@@ -110,6 +111,7 @@ def test_all_instances_train_at_the_same_time_on_cores_of_their_own(group):
     assert made.results[1].run_start_monotonic_s == pytest.approx(50.5)
     assert made.time_to_train_all_monotonic_s == pytest.approx(0.7)
     assert read_part(WeakGroup, group.folder / GROUP) == made
+    assert unseal((group.folder / GROUP).read_bytes()).is_sealed
 
 
 def test_what_is_published_is_only_published_again(group):

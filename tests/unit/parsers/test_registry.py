@@ -8,6 +8,7 @@ from unit.parsers.artefacts import foreign, sample
 
 from hpcai.__main__ import main
 from hpcai.errors import ParseError
+from hpcai.parsers.identify import HEAD_BYTES, describe
 from hpcai.parsers.registry import READERS, read_artefact
 
 OWN = {
@@ -126,3 +127,10 @@ def test_what_is_no_file_is_refused_unopened(tmp_path, monkeypatch, kind):
 def call(monkeypatch, words):
     monkeypatch.setattr(sys, "argv", ["hpcai", *words])
     return main()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("text", ["\n", " ", "\t \n", "[ ", "{ ", '"ph" '])
+def test_blanks_without_end_are_looked_at_once(text):
+    head = (text * HEAD_BYTES)[:HEAD_BYTES].encode()
+    assert describe(head)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.errors import ParseError
 from hpcai.report.captions import render_caption
 from hpcai.report.definitions import Definitions
 from hpcai.report.figures import embed_json, make_figure, read_size
 from hpcai.report.material import Material
+from hpcai.sealed import seal_drawing, sealed_json
 
 DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'
 
@@ -57,6 +59,21 @@ def test_figure_has_picture_caption_and_files(material: Material) -> None:
     assert figure.alt == "First words."
     assert [link.href for link in figure.files] == ["figures/topic.svg", "figures/topic.json"]
     assert [(name, [link.href for link in links]) for name, links in figure.tables] == [("runs", ["tables/runs.csv"])]
+
+
+def test_a_changed_drawing_or_chart_is_refused(material: Material) -> None:
+    write_caption(material, "First.\n")
+    svg, chart = (material.folder / "figures" / f"topic.{end}" for end in ("svg", "json"))
+    svg.write_bytes(seal_drawing(DRAWING.encode()))
+    chart.write_bytes(sealed_json({"mark": "point", "x": 1}))
+    figure = make_figure(material, "topic", "A topic", ())
+    assert (figure.width, figure.specification) == (96, '{"mark":"point","x":1}')
+    for path, old, new in ((svg, b"72pt", b"73pt"), (chart, b'"x": 1', b'"x": 2')):
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(old, new))
+        with pytest.raises(ParseError, match=rf"{path.name}.*run the workflow again"):
+            make_figure(material, "topic", "A topic", ())
+        path.write_bytes(whole)
 
 
 def test_figure_that_was_not_drawn_says_so(material: Material) -> None:

@@ -15,6 +15,7 @@ from hpcai.data.example import encode_example
 from hpcai.data.module import DataModule, FileFacts, Found, Member, files_in_folders
 from hpcai.data.tfrecord import encode_records
 from hpcai.errors import DatasetError
+from hpcai.files import read_regular
 
 
 class DeepCamDataModule(DataModule[DeepCamData]):
@@ -73,7 +74,7 @@ class DeepCamDataModule(DataModule[DeepCamData]):
 
 def _read(file: Path) -> bytes:
     try:
-        return file.read_bytes()
+        return read_regular(file)
     except OSError as error:
         raise DatasetError(
             f"{file}: cannot be read ({error.strerror}), expected a readable file; make the dataset again"

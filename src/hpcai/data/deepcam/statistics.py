@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from hpcai.data.deepcam.frame import CHANNELS, Frame, read_arrays
 from hpcai.errors import DatasetError
+from hpcai.files import read_regular
 
 STATISTICS_FILE = "stats.h5"
 _TOLERANCE = 1e-3
@@ -72,7 +73,7 @@ def read_statistics(file: Path) -> ChannelStatistics:
         above its minimum, or means outside of their bounds.
     """
     try:
-        content = file.read_bytes()
+        content = read_regular(file)
     except OSError as error:
         raise DatasetError(
             f"{file}: cannot be read ({error.strerror}), expected lowest and highest values of all channels, "

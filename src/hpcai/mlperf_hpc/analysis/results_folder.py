@@ -1,7 +1,6 @@
 """Imported rounds as a results folder like that of an own study: its tables, and what it says about itself."""
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -23,6 +22,7 @@ from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
 from hpcai.records import file_sha256
+from hpcai.sealed import sealed_json
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[[Mapping[str, pd.DataFrame], Path], None]
@@ -171,8 +171,7 @@ def write_import(rounds: Sequence[CheckedRound], folder: Path, write_tables: Wri
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_tables(tables, folder / "tables")
-        facts = json.dumps(import_facts(rounds), indent=1, ensure_ascii=False)
-        write_atomically(folder / "study.json", f"{facts}\n".encode())
+        write_atomically(folder / "study.json", sealed_json(import_facts(rounds)))
     except OSError as error:
         raise ConfigError(f"{folder}: {error.strerror}; name a folder that can be written") from error
     return tables

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.errors import ParseError
+from hpcai.files import regular_bytes
 from hpcai.parsers.horovod.events import BOUNDARY, END, NO_CODE, NO_JSON, Dictionary, Ending, Events, no_events
 from hpcai.parsers.horovod.scan import MARGIN, scan_block
 from hpcai.parsers.horovod.words import Codes, Texts
@@ -34,7 +35,7 @@ def check_head(path: Path) -> int:
         If the file is missing, empty, no timeline, or one in which nothing was recorded.
     """
     try:
-        size_bytes = path.stat().st_size if path.is_file() else 0
+        size_bytes = regular_bytes(path)
         with path.open("rb") as stream:
             head = stream.read(LONGEST_EVENT)
     except OSError as error:

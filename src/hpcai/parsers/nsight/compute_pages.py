@@ -1,6 +1,5 @@
 """The lines of Nsight Compute's CSV output as cells of text: details page, raw page and summary per kernel."""
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ import pandas as pd
 
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import nothing_read
+from hpcai.parsers.text import split_csv
 
 TOOL = "a table of Nsight Compute (ncu --csv)"
 IDENTITY = {
@@ -81,7 +81,7 @@ def find_page(path: Path, lines: list[str]) -> Page:
     begin = next((number for number, line in enumerate(lines) if _is_header(line)), None)
     if begin is None:
         raise nothing_read(path, TOOL, f"no kernels: {_failure(path, lines)}", ADVICE)
-    header = _fields(lines[begin])
+    header = split_csv(lines[begin])
     kind = _kind(path, header)
     page = Page(kind, pd.DataFrame(), notes=[*_messages(lines), *_unknown_columns(kind, header)])
     rows = _whole_rows(path, lines, begin, page)
@@ -102,8 +102,8 @@ def _whole_rows(path: Path, lines: list[str], begin: int, page: Page) -> list[tu
         if _is_header(line):
             found = f"a second table with other columns (line {number})"
             raise nothing_read(path, TOOL, found, "write each run of ncu to a file of its own")
-        if _ROW.fullmatch(line):
-            rows.append((number, _fields(line)))
+        if _ROW.fullmatch(line) and (cells := split_csv(line)):
+            rows.append((number, cells))
         elif line.startswith('"') or line.count('","') >= _FEWEST_QUOTES:
             page.damaged.append(number)
     return rows
@@ -111,10 +111,6 @@ def _whole_rows(path: Path, lines: list[str], begin: int, page: Page) -> list[tu
 
 def _is_header(line: str) -> bool:
     return bool(_HEADER.match(line) and _ROW.fullmatch(line))
-
-
-def _fields(line: str) -> list[str]:
-    return next(csv.reader([line]))
 
 
 def _failure(path: Path, lines: list[str]) -> str:

@@ -3,10 +3,11 @@
 CSV and text output are read, and several reports in one stream; names of reports and columns differ by version.
 """
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from hpcai.parsers.text import split_csv
 
 KERNELS, MEMORY_TIME, MEMORY_SIZE, API, OS_RUNTIME = "kernels", "memory times", "memory sizes", "CUDA API", "OS runtime"
 TITLES = {
@@ -122,18 +123,11 @@ def _tell_apart(report: Report) -> None:
 
 
 def _add_row(report: Report, columns: list[str], number: int, line: str) -> None:
-    cells = line.split(maxsplit=len(columns) - 1) if report.is_text else _csv_cells(line)
+    cells = line.split(maxsplit=len(columns) - 1) if report.is_text else split_csv(line)
     if len(cells) != len(columns):
         report.damaged.append(number)
     else:
         report.rows.append((number, dict(zip(columns, (cell.strip() for cell in cells), strict=True))))
-
-
-def _csv_cells(line: str) -> list[str]:
-    try:
-        return next(csv.reader([line], strict=True))
-    except csv.Error:
-        return []
 
 
 def titles(reports: list[Report]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Tables in the output of nvprof, CSV or text, found by their headers; sections, messages and damage between them."""
 
-import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from hpcai.parsers.nvprof.text import (
     read_trace_row,
     split_columns,
 )
-from hpcai.parsers.text import read_lines
+from hpcai.parsers.text import read_lines, split_csv
 
 _SUMMARY = frozenset({"Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name"})
 _TRACE = frozenset({"Start", "Duration", "Device", "Name"})
@@ -130,14 +129,6 @@ def scan(path: Path, tool: str) -> Recording:
     for number, line in enumerate(lines, 1):
         scanner.take(number, line)
     return scanner.recording
-
-
-def split_csv(line: str) -> list[str]:
-    """Return the cells of a CSV line, none if its quotes do not close."""
-    try:
-        return next(csv.reader([line], strict=True), [])
-    except csv.Error:
-        return []
 
 
 def _ends_whole(path: Path) -> bool:

@@ -17,6 +17,7 @@ from hpcai.report.hpc_ai500.scores import trial_rows
 from hpcai.report.hpc_ai500.sources import commands_script, study_files
 from hpcai.report.hpc_ai500.system import rate_within_node
 from hpcai.run_commands import shown_command
+from hpcai.sealed import sealed_model
 
 
 def write_document(
@@ -76,7 +77,7 @@ def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
 
 def _texts(evidence: Evidence, document: Document) -> Iterator[tuple[str, str]]:
     """Return the files that are made here, by their paths."""
-    yield "report.json", document.model_dump_json(indent=1) + "\n"
+    yield "report.json", sealed_model(document).decode()
     yield "report.html", document_page(document)
     yield "README.md", readme_text(document)
     yield "system.json", _json(_system(evidence))

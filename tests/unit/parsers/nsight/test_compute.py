@@ -105,6 +105,17 @@ def test_what_ncu_could_not_measure_is_nan_and_words_are_left_out(tmp_path):
     assert "Function Cache Configuration" not in set(reading.table["metric"])
 
 
+def test_a_cell_longer_than_any_is_left_out(tmp_path):
+    path = tmp_path / "ncu.csv"
+    lines = details().splitlines()
+    row = next(number for number, line in enumerate(lines) if "void copy" in line)
+    lines[row] = lines[row].replace("void copy", "x" * 131_073)
+    path.write_text("\n".join(lines) + "\n")
+    reading = read_ncu(path)
+    assert reading.reasons
+    assert not reading.table["name"].str.contains("xx").any()
+
+
 def test_an_unknown_unit_is_left_out_with_a_reason(tmp_path):
     reading = read_ncu(write(tmp_path, details().replace("Kbyte", "Furlong")))
     assert "dram__bytes.sum" not in set(reading.table["metric"])

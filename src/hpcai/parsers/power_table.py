@@ -1,0 +1,160 @@
+"""Power as a plain table: a time column and one column for each device, such as ``timestamp,GPU0 [W],GPU1 [W]``."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hpcai.parsers.findings import Findings, read_whole_lines, to_number
+from hpcai.parsers.power_samples import COLUMNS, add_watts, count_from_first, keep_order, rows_of
+from hpcai.parsers.reading import Reading, nothing_read
+
+TOOL = "a plain table of power"
+ADVICE = "write one column of time, and one of power with its unit for each device: `timestamp,GPU0 [W],GPU1 [W]`"
+WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
+"""Units of power as they are written: in small letters, milli- and megawatts would look alike."""
+SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+UNIX_S = (1e9, 4e9)
+"""Seconds since 1970 from 2001 to 2096: times without a unit that can be nothing else."""
+LONGEST_HEADER = 1 << 16
+"""Characters; a node has some tens of meters."""
+TIME = re.compile(r"timestamps?|time|date[_ ]?time", re.IGNORECASE)
+HEADING = re.compile(r"(.*?)(?: ?\[(.*)\]| ?\((.*)\)|_(m?[Ww]|[kK][Ww]|[Ww]atts|m?s|us|ns))?")
+OTHER = re.compile(
+    r".*[\"].*|gpu|device|index|id|.*uuid.*|rank|node|host(name)?|name|serial|pstate"
+    r"|.*(temp|util|clock|mem|fan|volt|current|energy|limit|freq|%|power\.draw).*",
+    re.IGNORECASE,
+)
+"""Headings that name another quantity, or do not say which device."""
+
+
+@dataclass(frozen=True)
+class _Heading:
+    """A column: what it is named, and the unit behind its name; blank if there is none."""
+
+    column: str
+    name: str
+    unit: str
+
+    @classmethod
+    def of(cls, column: str) -> "_Heading":
+        found = HEADING.fullmatch(column)
+        name, *units = found.groups() if found else (column,)
+        return cls(column, str(name).strip(), next((unit.strip() for unit in units if unit), ""))
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """What the columns of a table are.
+
+    Attributes
+    ----------
+    time, unit_s
+        The column of time, and its unit in seconds; None: it names none.
+    devices
+        Of each other column the device, and its unit in watts.
+    """
+
+    time: str
+    unit_s: float | None
+    devices: dict[str, tuple[str, float]]
+
+
+def read_power_table(path: Path, unit: str | None = None) -> Reading:
+    """Read power samples of several devices side by side: one row per time and device.
+
+    Parameters
+    ----------
+    path
+        The table, with commas, semicolons or tabs between its columns.
+    unit
+        W, mW or kW; needed only if the header names no unit.
+
+    Returns
+    -------
+    Reading
+        The common columns of power. Times with a unit in their heading stand as they are; dates, and seconds since
+        1970, count from the first sample (fact ``start``).
+
+    Raises
+    ------
+    ParseError
+        If the header does not say what each column is, or if there is no sample: nothing is guessed.
+    """
+    findings = Findings(path, TOOL)
+    whole, torn = read_whole_lines(path, TOOL)
+    lines = [line.replace('"', "") if line.count('"') % 2 == 0 else line for line in whole]
+    header = next((line for line in lines if line.strip()), "")
+    if len(header) > LONGEST_HEADER:
+        raise nothing_read(path, TOOL, f"a first line of {len(header)} characters", ADVICE)
+    separator = max(",;\t", key=header.count)
+    columns = _columns(path, [cell.strip() for cell in header.split(separator)], unit)
+    times: dict[int, str] = {}
+    for number, fields in rows_of(findings, lines, lambda line: line == header, separator):
+        times[number] = fields[columns.time]
+        watts = {device: to_number(fields[name]) * unit_w for name, (device, unit_w) in columns.devices.items()}
+        add_watts(findings, number, watts)
+    if torn:
+        findings.leave_out(len(lines) + 1, "the last line was cut")
+    _set_times(findings, [times[record["line"]] for record in findings.records], columns.unit_s)
+    return findings.reading(COLUMNS, ADVICE)
+
+
+def _columns(path: Path, cells: Sequence[str], unit: str | None) -> _Columns:
+    headings = [_Heading.of(cell) for cell in cells]
+    times = [one for one in headings if TIME.fullmatch(one.name)]
+    devices = [one for one in headings if one not in times]
+    if len(times) != 1 or not devices:
+        found = f"a first line with {len(times)} columns of time and {len(devices)} others"
+        raise nothing_read(path, TOOL, found, ADVICE)
+    if found := _why_unclear(times[0], devices, unit):
+        raise nothing_read(path, TOOL, found, ADVICE)
+    watts = {one.column: (one.name, WATTS[one.unit or str(unit)]) for one in devices}
+    return _Columns(times[0].column, SECONDS.get(times[0].unit), watts)
+
+
+def _why_unclear(time: _Heading, devices: Sequence[_Heading], unit: str | None) -> str:
+    """Say why headings do not tell what their columns are; blank if they do."""
+    names, units = [one.name for one in devices], {one.unit for one in devices}
+    others = ", ".join(map(repr, sorted(units - {*WATTS, ""})))
+    odd = next((one.column for one in devices if not one.name or OTHER.fullmatch(one.name)), None)
+    bare = next((one.column for one in devices if not one.unit), None)
+    reasons = {
+        f"times in {time.unit!r}, which is none of {', '.join(SECONDS)}": time.unit not in {*SECONDS, ""},
+        f"columns in {others}, which are none of {', '.join(WATTS)}": bool(others),
+        f"a column {odd!r}, which may be something else than the power of one device": odd is not None,
+        "a column that stands twice": len(set(names)) < len(names),
+        f"a column {bare!r} without a unit (`hpcai read --unit W` says that all are in W)": bare is not None
+        and (unit is None or units != {""}),
+        f"units in the header, so that --unit {unit} is not needed": bare is None and unit is not None,
+    }
+    return next((words for words, is_so in reasons.items() if is_so), "")
+
+
+def _set_times(findings: Findings, texts: Sequence[str], unit_s: float | None) -> None:
+    numbers = [to_number(text) for text in texts]
+    if unit_s is not None:
+        for record, number in zip(findings.records, numbers, strict=True):
+            record["time_s"] = number * unit_s
+        findings.keep([not math.isnan(number) for number in numbers], "no time")
+        keep_order(findings)
+        return
+    if not any(map(math.isnan, numbers)):
+        if not all(UNIX_S[0] <= number < UNIX_S[1] for number in numbers):
+            found = f"times such as {texts[0]} without a unit"
+            raise nothing_read(findings.path, TOOL, found, "name the column time_s or time_ms, as it is")
+        count_from_first(findings, [datetime.fromtimestamp(number, UTC) for number in numbers])
+        return
+    count_from_first(findings, [_stamp(text) for text in texts])
+
+
+def _stamp(text: str) -> datetime | None:
+    """Return a date that can be read in one way: year first."""
+    for read in (datetime.fromisoformat, lambda one: datetime.strptime(one, "%Y/%m/%d %H:%M:%S.%f")):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None
