@@ -12,12 +12,12 @@ from hpcai.config.runs import PROFILES, RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {
-    "timed": "227444f82b808c58f4553c01c7abea069c793c4daee3fbb176a37f93eef53558",
-    "timeline": "896087ec1e91c1e1a74b1e9e2ac59947a701e42bfa79063bc22875f8a75203a8",
-    "kernels": "4466cc9fcea29d075f641bd0f682b45ae0ff56b46c18d2921dfb328cb1eacde3",
-    "counters": "7c4e9bf2b0644ac85fb826fdeb0721cd083c6b5b60a1989fe79a0a94ee82dac9",
-    "io": "77867e90945cd5c2bb73179a99460b61f19a3cf267c7aaa18d6dcf8e46554ae4",
-    "power": "d6d8d7404a8044b3eb38ab127ef5bffeba970a685e71cf734c6bd1cdc2215b22",
+    "timed": "d634c47fe27de30e01902591d99db64de8c42b555dcebc4e20a0953b2b058960",
+    "timeline": "e4669ce2cc08c042d8e1f5a14c89a07daf544faa8bc738ad7156e6e226fd29f6",
+    "kernels": "4e745dc97ee99c44f28bd109b993a4cc220312def29a338616902fae7d213000",
+    "counters": "5872e259a3605cd81f1b06e1ab935f611c1a596126442caddfc03607a9faa6aa",
+    "io": "775140826abf3876347fcb66e675eff2cca9288d922e9f4b6af37085ca771e5e",
+    "power": "948720f2eb65150f7b5f6509762d910b6526500cbfcac6973a0a761ecb5b641e",
 }
 """SHA-256 of run ids and digests of the default study's plans. Another digest makes finished runs look changed."""
 
