@@ -88,6 +88,6 @@ rule require_results:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        library=library_digest("campaign/outcomes.py"),
+        library=library_of("workflow/scripts/require_results.py"),
     script:
         "../scripts/require_results.py"
