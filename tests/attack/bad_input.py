@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import shutil
 import sys
@@ -58,7 +59,10 @@ ODD_VALUES = (
 )
 FILES = ("tiny.yaml", "machines/box.yaml", "benchmarks/cosmoflow_mini.yaml", "benchmarks/resnet50_mini.yaml")
 TABLES = ("runs/attacked.tsv", "runs/attacked_weak.tsv")
-SECRETS = (b"Traceback (most recent call last)", b'File "')
+TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\)|^(?!WorkflowError)\w+(Error|Exception) in file", re.MULTILINE
+)
+"""What Python and Snakemake print of errors that nobody expected."""
 LIMIT_S = 120
 NOT_BOTH = "what Snakemake opens before it reads our workflow: `hpcai run` refuses it"
 Damage = Callable[[Path], object]
@@ -192,7 +196,7 @@ def _try_both(tally: Tally, folder: Path, what: str, *, opened_first: bool) -> N
 def _is_bad(tally: Tally, way: str, what: str, outcome: Outcome) -> bool:
     """Note a call that hung, died, or ended with a traceback or without a word."""
     text = f"{outcome.words}\n{outcome.output}"
-    if outcome.ending != "returned" or any(secret in text.encode() for secret in SECRETS):
+    if outcome.ending != "returned" or TRACEBACK.search(text):
         tally.add(way, what, "traceback", f"{outcome.ending}: {text}")
         return True
     if outcome.value not in {0, 1, 2, 3}:
