@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attack import bad_input, changed, faults, hostile, users  # noqa: E402  after the path
-from attack.study import copy_study, make_study  # noqa: E402
-from attack.tally import Tally, markdown  # noqa: E402
+from attack import bad_input, changed, faults, hostile, users
+from attack.study import copy_study, make_study
+from attack.tally import Tally, markdown
 
 COUNTS = {"changed": 24, "hostile": 4, "input": 40, "faults": 8, "users": 1}
 """So many attacks of each group of files, readers, files of settings, and ways to end a run."""
@@ -31,12 +31,9 @@ def main() -> int:
     parser.add_argument("--study", type=Path, help="folder of a finished study with results/ and data/; it is copied")
     parser.add_argument("--folder", type=Path, help="where to work; a study that is there already is attacked again")
     given = parser.parse_args()
-    tallies = []
     with tempfile.TemporaryDirectory(prefix="hpcai-attack-") as temporary:
         folder = (given.folder or Path(temporary)).resolve()
-        for seed in given.seed:
-            for kind in given.kind:
-                tallies.append(_attack(kind, seed, folder, given))
+        tallies = [_attack(kind, seed, folder, given) for seed in given.seed for kind in given.kind]
     print(f"\nseeds {', '.join(map(str, given.seed))}\n\n{markdown(_joined(tallies))}")
     bad = [f"{tally.kind}: {case.target}: {case.what}" for tally in tallies for case in tally.bad]
     print("\n".join(["", f"{len(bad)} of them are not as they should be", *bad]))
