@@ -10,7 +10,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all prepare packages env lint unit bench screenshots lock schema clean
+.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -39,6 +39,9 @@ test: prepare lint ## set up (as root with the packages of Debian that tests nee
 
 test-all: prepare lint ## the same with the tests of full size; before an issue is called done
 	$(PYTEST) --budget-s=5400 $(ARGS)
+
+attack: env ## faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); minutes, docs/attack.md
+	PATH="$(CURDIR)/$(BIN):$$PATH" python tests/attack/run.py $(ARGS)
 
 # MPI first: Horovod is compiled against it, while the other packages are installed.
 prepare:

@@ -19,6 +19,9 @@ from hpcai.mlperf_hpc.compliance import command as check_command
 from hpcai.mlperf_hpc.submission import command as submit_command
 
 
+NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser for which a wrong command line is bad input as any other: status 1, because 2 means a regression."""
 
@@ -44,6 +47,11 @@ def main() -> int:
             logging.getLogger(__name__).critical("%s", error)
         print(f"error: {error}", file=sys.stderr)
         return error.status
+    except OSError as error:  # a file of somebody else, a full or absent file system: nothing that code can foresee
+        if getattr(arguments, "log", None):
+            logging.getLogger(__name__).critical("%s", error, exc_info=True)
+        print(f"error: {error.filename or 'a file'}: {error.strerror or error}; {NO_ACCESS}", file=sys.stderr)
+        return 1
     return status or 0
 
 

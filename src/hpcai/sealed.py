@@ -15,6 +15,7 @@ KEY = b"content_sha256"
 _END = b"\n}\n"
 _SEAL = re.compile(rb',\n "%b": "([0-9a-f]{64})"\n}\n\Z' % KEY)
 _NAMED = re.compile(rb'"%b"\s*:' % KEY)
+_SVG_END = b"</svg>"
 _COMMENT = re.compile(rb"<!-- %b: ([0-9a-f]{64}) -->\n\Z" % KEY)
 
 
@@ -85,12 +86,12 @@ def unseal_drawing(content: bytes) -> Unsealed:
     Raises
     ------
     ValueError
-        If a byte was changed since it was sealed.
+        If a byte was changed since it was sealed, or its end was cut.
     """
     found = _COMMENT.search(content)
     if found is None:
-        if KEY in content:
-            raise ValueError(f"found no {KEY.decode()} at its end, where it was written; it was changed")
+        if KEY in content or not content.rstrip().endswith(_SVG_END):
+            raise ValueError("found another end than it was written with; it was cut or changed")
         return Unsealed(content, is_sealed=False)
     body = content[: found.start()]
     _compare(body, found[1])

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shlex
 import shutil
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 import yaml
 from attack.apart import Outcome, call_apart
 from attack.study import write_config
-from attack.tally import Tally
+from attack.tally import Tally, Verdict
 from workflow_project import Project
 
 from hpcai.__main__ import main
@@ -58,9 +59,13 @@ ODD_VALUES = (
 )
 FILES = ("tiny.yaml", "machines/box.yaml", "benchmarks/cosmoflow_mini.yaml", "benchmarks/resnet50_mini.yaml")
 TABLES = ("runs/attacked.tsv", "runs/attacked_weak.tsv")
-SECRETS = (b"Traceback (most recent call last)", b'File "')
+TRACEBACK = re.compile(
+    r"Traceback \(most recent call last\)|^(?!WorkflowError)\w+(Error|Exception) in file", re.MULTILINE
+)
+"""What Python and Snakemake print of errors that nobody expected."""
 LIMIT_S = 120
-NOT_BOTH = "what Snakemake opens before it reads our workflow: `hpcai run` refuses it"
+UNREADABLE = ("a FIFO", "a device", "a sparse giant", "no file")
+"""What Snakemake itself waits for, reads without end, or does not miss; `hpcai run` refuses it first."""
 Damage = Callable[[Path], object]
 
 
@@ -182,6 +187,8 @@ def _try_both(tally: Tally, folder: Path, what: str, *, opened_first: bool) -> N
         plan, name = call_apart(partial(_dry_run, project), limit_s=LIMIT_S), "snakemake -n"
     if _is_bad(tally, name, what, plan):
         return
+    if opened_first and not what.endswith(UNREADABLE):
+        _let_snakemake_read(tally, project, what, refused=bool(check.value))
     same = (check.value == 0) == (plan.value == 0)
     words = f"hpcai check: {check.value}, {name}: {plan.value}: {check.output[-200:]} | {plan.output[-200:]}"
     tally.add(
@@ -189,10 +196,20 @@ def _try_both(tally: Tally, folder: Path, what: str, *, opened_first: bool) -> N
     )
 
 
+def _let_snakemake_read(tally: Tally, project: Project, what: str, *, refused: bool) -> None:
+    """Give a study to Snakemake itself, which reads it before our workflow can: what we refuse is not taken."""
+    plan = call_apart(partial(_dry_run, project), limit_s=LIMIT_S)
+    own = " in Snakemake's own words" if TRACEBACK.search(plan.output) else ""
+    same = plan.ending == "returned" and bool(plan.value) == refused
+    words = f"{plan.ending} {plan.value}: {plan.words} {plan.output[-300:]}"
+    verdict: Verdict = "silent" if not same else "noticed" if refused else "harmless"
+    tally.add("snakemake reads the study itself", f"{what}{own}", verdict, words)
+
+
 def _is_bad(tally: Tally, way: str, what: str, outcome: Outcome) -> bool:
     """Note a call that hung, died, or ended with a traceback or without a word."""
     text = f"{outcome.words}\n{outcome.output}"
-    if outcome.ending != "returned" or any(secret in text.encode() for secret in SECRETS):
+    if outcome.ending != "returned" or TRACEBACK.search(text):
         tally.add(way, what, "traceback", f"{outcome.ending}: {text}")
         return True
     if outcome.value not in {0, 1, 2, 3}:

@@ -68,8 +68,8 @@ def attack(folder: Path, random_numbers: random.Random, count: int) -> Tally:
     importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2")
     for name, path in make(folder, random_numbers):
         chosen = random_numbers.sample(sorted(set(READERS) - {"tensorflow-profile"}), min(count, len(READERS) - 1))
-        for group, readers in _readers(chosen).items():
-            found = call_apart(partial(_read_all, readers, path), limit_s=FILE_LIMIT_S, memory_bytes=ADDRESSES_BYTES)
+        for group, readers in readers_of(chosen).items():
+            found = call_apart(partial(read_all, readers, path), limit_s=FILE_LIMIT_S, memory_bytes=ADDRESSES_BYTES)
             if found.ending != "returned":
                 tally.add(group, f"{name}: {found.ending}", "traceback", f"{found.words} {found.output}")
                 continue
@@ -80,7 +80,7 @@ def attack(folder: Path, random_numbers: random.Random, count: int) -> Tally:
     return tally
 
 
-def _readers(tools: list[str]) -> dict[str, Mapping[str, Reader]]:
+def readers_of(tools: list[str]) -> dict[str, Mapping[str, Reader]]:
     return {
         "tools' output": {"any": read_artefact, **{name: READERS[name] for name in tools}},
         "data preparation": {
@@ -157,7 +157,7 @@ def _rows(path: Path) -> object:
     return rows
 
 
-def _read_all(readers: Mapping[str, Reader], path: Path) -> list[tuple[str, str, str]]:
+def read_all(readers: Mapping[str, Reader], path: Path) -> list[tuple[str, str, str]]:
     """Call one reader after the other in this process; return of each how it ended, and its words."""
     signal.signal(signal.SIGALRM, _give_up)
     found = []

@@ -38,7 +38,7 @@ class _Runs:
 def files(random_numbers: random.Random) -> dict[str, Maker]:
     """Return what makes each hostile file at a place; random ones differ with the seed."""
     return {
-        **_NO_FILES,
+        **NO_FILES,
         **_TEXTS,
         **_BOMBS,
         **{f"archive with {name}": make for name, make in _archives().items()},
@@ -70,7 +70,7 @@ def _sparse(path: Path) -> None:
         file.truncate(SPARSE_BYTES)
 
 
-_NO_FILES: dict[str, Maker] = {
+NO_FILES: dict[str, Maker] = {
     "link to itself": lambda path: path.symlink_to(path),
     "link to nothing": _link("/nowhere/at/all"),
     "link to /dev/zero": _link("/dev/zero"),

@@ -31,12 +31,9 @@ def main() -> int:
     parser.add_argument("--study", type=Path, help="folder of a finished study with results/ and data/; it is copied")
     parser.add_argument("--folder", type=Path, help="where to work; a study that is there already is attacked again")
     given = parser.parse_args()
-    tallies = []
     with tempfile.TemporaryDirectory(prefix="hpcai-attack-") as temporary:
         folder = (given.folder or Path(temporary)).resolve()
-        for seed in given.seed:
-            for kind in given.kind:
-                tallies.append(_attack(kind, seed, folder, given))
+        tallies = [_attack(kind, seed, folder, given) for seed in given.seed for kind in given.kind]
     print(f"\nseeds {', '.join(map(str, given.seed))}\n\n{markdown(_joined(tallies))}")
     bad = [f"{tally.kind}: {case.target}: {case.what}" for tally in tallies for case in tally.bad]
     print("\n".join(["", f"{len(bad)} of them are not as they should be", *bad]))

@@ -1,6 +1,5 @@
 """Two users on one machine: whose runs are timed when, and what one of them can do to the other's files."""
 
-import itertools
 import json
 import os
 import random
@@ -11,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from attack.apart import call_apart
@@ -80,7 +80,7 @@ def _time_together(tally: Tally, random_numbers: random.Random, *, real: bool) -
         statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
         lock.rmdir()
         spans = sorted(json.loads(line) for line in log.read_text().splitlines())
-    together = [(a, b) for a, b in itertools.pairwise(spans) if b[0] < a[1]]
+    together = [(a, b) for a, b in pairwise(spans) if b[0] < a[1]]
     what = f"four runs of two users, lock on {PLACE if real else 'a folder'}"
     if any(statuses) or len(spans) != len(users):
         tally.add("the machine's lock", what, "silent", f"exit statuses {statuses}, {len(spans)} were timed")

@@ -40,6 +40,10 @@ def test_every_flipped_bit_of_a_sealed_drawing_is_noticed():
     sealed = seal_drawing(drawing)
     assert unseal_drawing(sealed) == (drawing + b"\n", True)
     assert unseal_drawing(drawing) == (drawing, False)
+    for length in range(len(sealed)):
+        if length not in {len(drawing), len(drawing) + 1}:
+            with pytest.raises(ValueError, match="cut"):
+                unseal_drawing(sealed[:length])
     for place in range(8 * len(sealed)):
         flipped = bytearray(sealed)
         flipped[place // 8] ^= 1 << place % 8

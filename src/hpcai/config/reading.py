@@ -22,8 +22,8 @@ MOST_VALUES = 1 << 18
 """More than any file of settings has; nine lists of nine aliases each would be 400 million."""
 TEMPLATE_KEY = "__use_yte__"
 """Makes Snakemake take a file of settings for a template (YTE), whose expressions are Python."""
-NO_YAML = (yaml.YAMLError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
-"""What PyYAML raises: it lets Python's own errors through for dates, numbers and tags that cannot be."""
+NO_YAML = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
+"""What PyYAML raises besides its own errors: Python's, for dates, numbers and tags that cannot be."""
 
 
 @dataclass
@@ -84,18 +84,24 @@ def read_yaml(path: Path, problems: Problems) -> object:
     if text is None:
         return None
     try:
-        data = _load(unseal(text.encode()).text.decode())
+        data = _load(text)
     except RecursionError:
         problems.add(str(path), "", Words("brackets or lists that are too deep"), expected)
-    except NO_YAML as error:
+    except yaml.YAMLError as error:
         problems.add(str(path), "", Words(" ".join(str(error).split())), expected)
+    except NO_YAML as error:
+        found = f"a date, number or other value that cannot be ({' '.join(str(error).split())})"
+        problems.add(str(path), "", Words(found), expected)
     else:
         return data
     return None
 
 
 def _load(text: str) -> object:
-    loader = _UniqueKeyLoader(text)
+    try:
+        loader = _UniqueKeyLoader(unseal(text.encode()).text)
+    except ValueError as error:
+        raise yaml.YAMLError(str(error)) from error
     try:
         node = loader.get_single_node()
         if node is None:

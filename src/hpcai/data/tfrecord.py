@@ -123,7 +123,9 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
                 raise ValueError(f"the gzip data is damaged ({error}); {REPAIR}") from error
             total_bytes += len(content)
             if total_bytes > most_bytes:
-                raise ValueError(f"found more than {most_bytes} bytes, expected one sample: a bomb; {REPAIR}")
+                raise ValueError(
+                    f"found more than {most_bytes} bytes of content, expected one sample: a bomb; {REPAIR}"
+                )
             yield content
         data = data[end - len(decompressor.unused_data) :]
 
