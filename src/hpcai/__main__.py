@@ -18,7 +18,6 @@ from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
 from hpcai.mlperf_hpc.submission import command as submit_command
 
-
 NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
 
 

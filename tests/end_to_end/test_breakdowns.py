@@ -172,7 +172,7 @@ def test_points_without_a_result_end_the_workflow_badly_after_its_report(campaig
     assert campaign.dry_run("all", config=["measure=false"])["require_results"] == 1
     done = campaign.snakemake("results/outcomes.json", config=["measure=false"])
     assert done.returncode == 1
-    assert "3 of 5 points have none" in done.stdout
+    assert "3 of 6 points have none" in done.stdout
     for point in ("killed/k/n1x2", "hangs/h/n1x2", "endless/e/n1x2"):
         assert f"runs/{point}: its run broke down" in done.stdout
     assert "Traceback" not in done.stdout

@@ -13,6 +13,7 @@ from workflow_project import edit_yaml
 
 from hpcai.config.runs import PROFILES
 from hpcai.records import read_record
+from hpcai.sealed import sealed_json
 
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
 
@@ -216,7 +217,8 @@ def test_a_run_is_not_published_again_for_other_data(study, tmp_path):
     folder = study.directory / RUN
     manifest = json.loads((study.directory / "data/cosmoflow_mini/manifest.json").read_text())
     manifest["splits"]["train"][0]["crc32c"] = "00000000"
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    del manifest["content_sha256"]
+    (tmp_path / "manifest.json").write_bytes(sealed_json(manifest))
     files = ["--plan", folder / "plan.json", "--manifest", tmp_path / "manifest.json", "--folder", folder]
     done = subprocess.run(
         ["hpcai", "measure", *files, "--launcher", "horovodrun"], capture_output=True, text=True, check=False

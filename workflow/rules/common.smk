@@ -352,7 +352,7 @@ def recorded_state(wildcards):
 
 def library_of(script):
     """Digest of what a script, or a module that is a program, loads of the library: Snakemake does not notice edits there."""
-    return library_digest(ROOT / script)
+    return library_digest(ROOT / script, ROOT / "src")
 
 
 def data_workload(wildcards):

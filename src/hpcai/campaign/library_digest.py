@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[2]
-"""Folder of the package `hpcai`."""
 _PACKAGE = "hpcai"
 # Text instead of syntax trees, which take 50 times as long: an import anywhere in a file, also inside of a function, or
 # a module's name as a string, as registries and `python -m` have it. A name in a comment would only add a file.
@@ -22,13 +20,15 @@ _REFERENCE = re.compile(
 )
 
 
-def library_digest(script: Path) -> str:
+def library_digest(script: Path, source: Path) -> str:
     """Return a digest of all library files that a script or module may load.
 
     Parameters
     ----------
     script
         A Python file inside or outside of the library.
+    source
+        Folder that holds the package `hpcai`.
 
     Returns
     -------
@@ -36,19 +36,21 @@ def library_digest(script: Path) -> str:
         The first 16 digits of the SHA-256 of the names and contents of `import_closure`.
     """
     digest = hashlib.sha256()
-    for file in sorted(import_closure(script)):
-        digest.update(f"{file.relative_to(SOURCE)}\0".encode())
+    for file in sorted(import_closure(script, source)):
+        digest.update(f"{file.relative_to(source)}\0".encode())
         digest.update(_content(file))
     return digest.hexdigest()[:16]
 
 
-def import_closure(script: Path) -> frozenset[Path]:
+def import_closure(script: Path, source: Path) -> frozenset[Path]:
     """Return the library files that a script loads, by whatever way.
 
     Parameters
     ----------
     script
         A Python file; if it is part of the library, it is part of its closure.
+    source
+        Folder that holds the package `hpcai`.
 
     Returns
     -------
@@ -56,20 +58,20 @@ def import_closure(script: Path) -> frozenset[Path]:
         Modules that are imported at the top or when they are needed, their packages, and the data files (such as the
         suites' rules) in the folders of those modules.
     """
-    script = script.resolve()
-    found = set(_modules_on_the_way(_module_name(script))) if script.is_relative_to(SOURCE) else set()
+    inside = script.is_relative_to(source)
+    found = set(_modules_on_the_way(_module_name(script, source), source)) if inside else set()
     waiting = [script, *found]
     while waiting:
-        new = set(_loaded_by(waiting.pop())) - found
+        new = set(_loaded_by(waiting.pop(), source)) - found
         found |= new
         waiting += new
     return frozenset(found.union(*(_data_files(folder) for folder in {file.parent for file in found})))
 
 
 @cache
-def _loaded_by(file: Path) -> tuple[Path, ...]:
+def _loaded_by(file: Path, source: Path) -> tuple[Path, ...]:
     names = _names_in(_content(file).decode())
-    return tuple(sorted({module for name in names for module in _modules_on_the_way(name)}))
+    return tuple(sorted({module for name in names for module in _modules_on_the_way(name, source)}))
 
 
 def _names_in(text: str) -> Iterator[str]:
@@ -78,21 +80,21 @@ def _names_in(text: str) -> Iterator[str]:
         yield from (f"{package}.{member}" for member in re.findall(r"\w+", members))
 
 
-def _modules_on_the_way(name: str) -> Iterator[Path]:
+def _modules_on_the_way(name: str, source: Path) -> Iterator[Path]:
     """Return the module of a dotted name and the packages above it; what names a function ends at its module."""
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
-        if module := _modules().get(".".join(parts[:length])):
+        if module := _modules(source).get(".".join(parts[:length])):
             yield module
 
 
 @cache
-def _modules() -> dict[str, Path]:
-    return {_module_name(file): file for file in (SOURCE / _PACKAGE).rglob("*.py")}
+def _modules(source: Path) -> dict[str, Path]:
+    return {_module_name(file, source): file for file in (source / _PACKAGE).rglob("*.py")}
 
 
-def _module_name(file: Path) -> str:
-    return ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+def _module_name(file: Path, source: Path) -> str:
+    return ".".join(file.relative_to(source).with_suffix("").parts).removesuffix(".__init__")
 
 
 @cache

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from hpcai.campaign import library_digest as module
-from hpcai.campaign.library_digest import SOURCE, import_closure, library_digest
+from hpcai.campaign.library_digest import import_closure, library_digest
 
 ROOT = Path(__file__).resolve().parents[3]
+SOURCE = ROOT / "src"
 RULES = sorted((ROOT / "workflow/rules").glob("*.smk"))
 DIGESTED = sorted({path for rules in RULES for path in re.findall(r'library_of\(\s*"([^"]+)"', rules.read_text())})
 # Prints for each file the modules of the library that its top level loads, each in a copy of a process that has loaded
@@ -50,34 +51,33 @@ def test_rules_have_digests():
 def test_closure_holds_what_is_loaded(path, loaded):
     """Lists that were kept by hand missed something in 27 of 28 rules."""
     assert loaded[path]
-    assert loaded[path] <= import_closure(ROOT / path)
+    assert loaded[path] <= import_closure(ROOT / path, SOURCE)
 
 
 def test_closure_of_lazy_imports_and_registries():
     """The counted work depends on the models, which are loaded by name when they are needed."""
-    closure = import_closure(SOURCE / "hpcai/characterise/work.py")
+    closure = import_closure(SOURCE / "hpcai/characterise/work.py", SOURCE)
     assert SOURCE / "hpcai/training/deepcam/workload.py" in closure
     assert SOURCE / "hpcai/training/opencatalyst/model.py" in closure
 
 
 def test_closure_holds_data_files_beside_modules():
-    assert SOURCE / "hpcai/rules/hpc_ai500.yaml" in import_closure(ROOT / "workflow/scripts/collect_runs.py")
+    assert SOURCE / "hpcai/rules/hpc_ai500.yaml" in import_closure(ROOT / "workflow/scripts/collect_runs.py", SOURCE)
 
 
 def test_closure_leaves_out_what_is_not_loaded():
-    closure = import_closure(ROOT / "workflow/scripts/collect_runs.py")
+    closure = import_closure(ROOT / "workflow/scripts/collect_runs.py", SOURCE)
     assert not [file for file in closure if "parsers" in file.parts or "plots" in file.parts]
 
 
 @pytest.fixture
-def package(tmp_path, monkeypatch):
+def package(tmp_path):
     """A library of three modules, of which a script loads two."""
     folder = tmp_path / "src/hpcai"
     folder.mkdir(parents=True)
     for name, text in {"__init__": "", "used": "from hpcai import later\n", "later": "A = 1\n", "other": ""}.items():
         (folder / f"{name}.py").write_text(text)
     (tmp_path / "script.py").write_text("def run():\n    from hpcai.used import later\n")
-    monkeypatch.setattr(module, "SOURCE", tmp_path / "src")
     _forget()
     yield tmp_path
     _forget()
@@ -90,8 +90,8 @@ def _forget():
 
 @pytest.mark.parametrize(("name", "changes"), [("used", True), ("later", True), ("__init__", True), ("other", False)])
 def test_digest_follows_edits(package, name, changes):
-    before = library_digest(package / "script.py")
+    before = library_digest(package / "script.py", package / "src")
     file = package / f"src/hpcai/{name}.py"
     file.write_text(file.read_text() + "B = 2\n")
     _forget()
-    assert (library_digest(package / "script.py") != before) == changes
+    assert (library_digest(package / "script.py", package / "src") != before) == changes
