@@ -159,10 +159,9 @@ def _verdict_of(attempt: Path) -> Attempt:
     file = attempt / (INTERRUPTED if (attempt / INTERRUPTED).exists() else RECORD)
     try:
         return _of_record(attempt) if file.name == RECORD else read_part(Attempt, file)
-    except RecordError:
-        why = "damaged or of another version"
-    except OSError as error:
-        why = error.strerror or type(error).__name__
+    except RecordError as error:
+        refused = error.__cause__ if isinstance(error.__cause__, OSError) else None
+        why = (refused.strerror or type(refused).__name__) if refused else "damaged or of another version"
     return _interrupted(attempt, f"its verdict cannot be read: {file.name}: {why}", None)
 
 

@@ -64,7 +64,9 @@ def test_an_option_without_its_value_is_one_sentence():
 
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder", "missing", "template"])
 def test_what_snakemake_would_wait_for_or_run_is_refused_before_it_starts(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("hpcai.campaign.run_command._program", lambda: pytest.fail("Snakemake was to be started"))
+    monkeypatch.setattr(
+        "hpcai.campaign.run_command.snakemake_program", lambda: pytest.fail("Snakemake was to be started")
+    )
     path = tmp_path / "study.yaml"
     make = {
         "fifo": lambda: os.mkfifo(path),

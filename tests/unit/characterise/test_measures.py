@@ -9,6 +9,7 @@ from hpcai.characterise.measures import ceiling, link, report_quietly
 from hpcai.characterise.sampling import CeilingReport
 from hpcai.errors import LaunchError
 from hpcai.metrics.link import AllreduceReport
+from hpcai.sealed import unseal
 
 STUDY = {"limits": {"disturbance": {"repeats": 1}}}
 
@@ -21,15 +22,22 @@ def found():
     return ["python"]
 
 
+def told(measure):
+    """The report without its seal, which readers of files check."""
+    unsealed = unseal(report_quietly(measure, STUDY).encode())
+    assert unsealed.is_sealed
+    return unsealed.text
+
+
 def test_a_ceiling_without_its_image_is_a_reason_for_each_number_of_threads():
-    report = CeilingReport.model_validate_json(report_quietly(ceiling("gemm", [2, 1, 2], "cpu", lost), STUDY))
+    report = CeilingReport.model_validate_json(told(ceiling("gemm", [2, 1, 2], "cpu", lost)))
     assert [(one.kind, one.threads) for one in report.not_measured] == [("gemm", 1), ("gemm", 2)]
     assert {one.reason for one in report.not_measured} == {"apptainer: no such program on the PATH"}
 
 
 @pytest.mark.parametrize(("launch", "python"), [(lost, found), (found, lost)])
 def test_an_allreduce_without_launcher_or_image_is_a_reason(launch, python):
-    report = AllreduceReport.model_validate_json(report_quietly(link(launch, 1, "cpu", python), STUDY))
+    report = AllreduceReport.model_validate_json(told(link(launch, 1, "cpu", python)))
     assert report.not_measured == ("apptainer: no such program on the PATH",)
 
 

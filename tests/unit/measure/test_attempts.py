@@ -179,7 +179,7 @@ def test_a_verdict_that_cannot_be_read_loses_no_other_attempt(folder, name, cont
 def test_a_verdict_that_the_system_does_not_give_is_one_that_cannot_be_read(folder):
     (attempt_folder(folder, "a1") / RECORD).mkdir(parents=True)
     (verdict,) = earlier_attempts(folder)
-    assert verdict.reason == "its verdict cannot be read: record.json: Is a directory"
+    assert verdict.reason == "its verdict cannot be read: record.json: found a folder, expected a file"
 
 
 def finish_attempt(folder, name, **changes):

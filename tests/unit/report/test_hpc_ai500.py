@@ -25,6 +25,7 @@ from hpcai.report.hpc_ai500.markup import document_html, document_page, say
 from hpcai.report.hpc_ai500.model import Document, Item, agreed, cell, read_document
 from hpcai.report.hpc_ai500.scores import CLOCK
 from hpcai.run_commands import shown_command
+from hpcai.sealed import unseal
 
 BENCHMARK = "images_tiny"
 COMMAND = (
@@ -589,7 +590,9 @@ def test_links_go_on_in_a_new_line_behind_a_slash_only(tmp_path: Path, width: in
 def test_a_document_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     output = write_whole(tmp_path)
     document = read_document(output / "report.json")
-    assert document.model_dump_json(indent=1) + "\n" == (output / "report.json").read_text()
+    unsealed = unseal((output / "report.json").read_bytes())
+    assert unsealed.is_sealed
+    assert document.model_dump_json(indent=1) + "\n" == unsealed.text.decode()
     (output / "report.json").write_text("{}")
     with pytest.raises(RecordError, match="damaged"):
         read_document(output / "report.json")

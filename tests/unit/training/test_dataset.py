@@ -1,5 +1,6 @@
 """What the nodes of a run see of a dataset that is split among them."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import own_stage
 from hpcai.errors import DatasetError
+from hpcai.sealed import sealed_json
 from hpcai.training.collective import Ranks
 from hpcai.training.dataset import Dataset, Sources
 from hpcai.training.input import Reading, Schedule, evaluation_batches, train_batches
@@ -84,6 +86,8 @@ def test_nodes_that_hold_unequally_many_samples_take_equally_many_steps(nodes: l
 def test_a_pack_of_other_data_is_refused(nodes: list[Dataset], tmp_path: Path) -> None:
     sources = nodes[0]._sources
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(sources.manifest.read_text().replace('"dataset": "resnet_test"', '"dataset": "other"'))
+    other = {**json.loads(sources.manifest.read_text()), "dataset": "other"}
+    del other["content_sha256"]
+    manifest.write_bytes(sealed_json(other))
     with pytest.raises(DatasetError, match="found shards of a dataset with the digest"):
         Dataset(split_plan(), Ranks(0, 2, 0, 1, 0, 2), Sources(manifest, sources.pack, tmp_path), threads=1)
