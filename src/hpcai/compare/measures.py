@@ -41,7 +41,7 @@ class Measure:
 
 
 _CLOCK = ("time_staging",)
-_WORK = ("flop_method",)
+_WORK = ("flop_method", "flop_per_sample")
 _QUALITY_WEIGHT = ("exponent",)
 _POWER = ("power_method",)
 QUALITY = "last_quality"

@@ -208,12 +208,19 @@ def test_equal_data_packed_again_are_no_change(
     assert compare_folders(base, new).changes["key"].tolist() == keys
 
 
-def test_scores_of_another_kind_are_not_compared(tmp_path: Path) -> None:
-    base = {"rate_flop_per_s": [1e12, 1.1e12], "flop_method": "compiled step"}
-    comparison = compare_scored(tmp_path, make_runs(2, (1,)), base, {**base, "flop_method": "declared"})
+@pytest.mark.parametrize(
+    ("fact", "other", "note"),
+    [
+        ("flop_method", "declared", "flop_method compiled step against declared"),
+        ("flop_per_sample", 23e9, "flop_per_sample "),
+    ],
+)
+def test_scores_of_another_kind_are_not_compared(tmp_path: Path, fact: str, other: object, note: str) -> None:
+    base = {"rate_flop_per_s": [1e12, 1.1e12], "flop_method": "compiled step", "flop_per_sample": 24.3e9}
+    comparison = compare_scored(tmp_path, make_runs(2, (1,)), base, {**base, fact: other})
     row = score_of(comparison, "rate_flop_per_s")
     assert row["finding"] == "not comparable"
-    assert "flop_method compiled step against declared" in row["note"]
+    assert note in row["note"]
     assert math.isnan(row["ratio"])
     assert score_of(comparison, RATE)["finding"] == "identical"
 
