@@ -92,6 +92,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def real_path(path: Path) -> Path:
+    """Return a path without links; one that leads in a circle stays as it is, and is no file."""
+    return Path(os.path.realpath(path))  # Path.resolve() raises RuntimeError there
+
+
 def why_full(folder: Path) -> str:
     """Return why a folder takes no more data, such as No space left on device; blank if that is not the matter."""
     try:

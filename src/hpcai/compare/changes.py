@@ -21,8 +21,9 @@ ABSENT = "not recorded"
 TABLE_FACTS = {
     "suite": "rules", "rule_set": "rules", "time_staging": "rules", "runs_by_rule": "rules", "quality_target": "rules",
     "exponent": "rules", "data_source": "data", "precision": "settings", "compression": "settings",
-    "global_batch_samples": "settings", "flop_method": "settings", "flop_per_sample": "settings", "power_method": "settings",
-    "workload": "settings", "page_cache": "settings", "commit": "code", "dirty": "code", "lock_sha256": "code", "machine": "machine",
+    "global_batch_samples": "settings", "flop_method": "settings", "flop_per_sample": "settings",
+    "power_method": "settings", "workload": "settings", "page_cache": "settings", "commit": "code", "dirty": "code",
+    "lock_sha256": "code", "machine": "machine",
 }  # fmt: skip
 """Columns of the tables of runs and their scores that are facts about a point."""
 IN_RECORD = ("rule_set", "time_staging", "precision", "compression", "quality_target", "machine", "workload", "suite")

@@ -27,8 +27,10 @@ def _one_printable_line(text: str) -> str:
 Text = Annotated[str, StringConstraints(max_length=500), AfterValidator(_one_printable_line)]
 """A sentence for people: shown, never executed and never part of a path."""
 
-Count = Annotated[int, Field(ge=1, strict=True)]
-Index = Annotated[int, Field(ge=0, strict=True)]
+LARGEST_COUNT = 2**53 - 1
+"""The largest that tables and JSON hold exactly; longer ones than 4,300 digits cannot even be printed."""
+Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT, strict=True)]
+Index = Annotated[int, Field(ge=0, le=LARGEST_COUNT, strict=True)]
 Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 Ratio = Annotated[float, Field(ge=0, lt=1)]
 Compression = Literal["none", "fp16"]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcai.config.reading import Problems
+from hpcai.files import real_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 """Ends of archives that can be imported."""
@@ -21,7 +22,7 @@ def find_round(source: str) -> Path:
 
 def name_round(source: str) -> str:
     """Return the name of a round: that of its folder or archive, such as "v0.7" of ``mlperf_hpc_v0.7.tar.xz``."""
-    name = find_round(source).resolve().name
+    name = real_path(find_round(source)).name
     for end in sorted(ARCHIVES, key=len, reverse=True):
         name = name.removesuffix(end)
     for prefix in PREFIXES:

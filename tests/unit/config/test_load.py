@@ -1,6 +1,7 @@
 """Every mistake in the configuration gives one line: file, dotted key, what was found, what is allowed."""
 
 import errno
+import re
 import shutil
 from pathlib import Path
 
@@ -359,3 +360,13 @@ def test_config_dir_of_the_study_goes_first(folder, tmp_path):
     study = yaml.safe_load((folder / STUDY).read_text())
     study["config_dir"] = str(folder)
     assert load_campaign(study, tmp_path / "nowhere").machine.name == "laptop"
+
+
+@pytest.mark.parametrize("samples", [2**53, 16**5000 - 1], ids=["2^53", "5,000 digits in base 16"])
+def test_counts_that_no_table_can_hold_are_refused(folder, samples):
+    """A number of more than 4,300 digits cannot be printed, so that a check which names it ends in a traceback."""
+    file = folder / "benchmarks/cosmoflow_tiny.yaml"
+    text = re.sub(r"train_samples: \d+", f"train_samples: {samples:#x}", file.read_text())
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=r"train_samples: found .*allowed: less than or equal to"):
+        load_study_file(folder / STUDY)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from hpcai.files import real_path
 from hpcai.mlperf_hpc.compliance.checked_round import read_looked_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
 from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene
@@ -148,7 +149,7 @@ def _is_log(source: Path) -> bool:
 
 def _names(found: Round, tops: list[str], source: Path) -> dict[str, str]:
     """Return the name of the organisation that each folder belongs to."""
-    own = source.resolve().name
+    own = real_path(source).name
     known = {one.folder: one.org for one in found.submissions}
     names = {}
     for top in tops:

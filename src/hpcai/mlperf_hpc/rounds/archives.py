@@ -196,7 +196,7 @@ def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: B
             # What tarfile remembers of each member is not needed, and millions of them would fill the memory.
             archive.members.clear()  # type: ignore[attr-defined]
             archive.pax_headers = {}
-            budget.pass_member()
+            budget.pass_member(member.size)
             path = _safe_path(member.name, wanted, repairs)
             if path is None:
                 continue
@@ -211,7 +211,7 @@ def _read_tar(stream: _Counted, wanted: Wanted, repairs: list[Repair], budget: B
 def _read_zip(source: Path, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
     with zipfile.ZipFile(source) as archive:
         for member in sorted(archive.infolist(), key=lambda info: info.header_offset):
-            budget.pass_member()
+            budget.pass_member(member.file_size)
             path = _safe_path(member.filename, wanted, repairs)
             if path is None:
                 continue

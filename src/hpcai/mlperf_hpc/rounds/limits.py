@@ -56,10 +56,11 @@ class Budget:
         self._hold(self.total_bytes, TOTAL_BYTES, "bytes of logs and system files")
         self._hold(self.lines, TOTAL_LINES, "lines with events")
 
-    def pass_member(self) -> None:
-        """Count one member of an archive, read or not."""
+    def pass_member(self, size_bytes: int) -> None:
+        """Count one member of an archive, read or not; a size beyond all is refused before its end is looked for."""
         self.members += 1
         self._hold(self.members, MEMBERS, "files and folders in the archive")
+        self._hold(self.unpacked_bytes + size_bytes, ARCHIVE_BYTES, "bytes in the unpacked archive")
 
     def unpack(self, size_bytes: int) -> None:
         """Count what an archive was unpacked to, read or not."""

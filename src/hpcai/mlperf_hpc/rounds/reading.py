@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Generic, Literal, TypeVar
 
 from hpcai.errors import ParseError
+from hpcai.files import real_path
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
@@ -165,14 +166,14 @@ def _read_source(source: Path, look: Look[T]) -> _Found[T]:
         raise ParseError(f"{source}: found neither a file nor a folder, expected a result repository or an archive")
     if single:
         return _read_single(source, look)
-    found = _Found(source.resolve().parts if source.is_dir() else (), look)
+    found = _Found(real_path(source).parts if source.is_dir() else (), look)
     found.take_logs(found.take(read_files(source, is_wanted, found.repairs)))
     return found
 
 
 def _read_single(source: Path, look: Look[T]) -> _Found[T]:
     """Read one log, whatever its name."""
-    found = _Found(source.resolve().parts[:-1], look)
+    found = _Found(real_path(source).parts[:-1], look)
     unnumbered: list[Repair] = []
     place = place_of(source.name, found.around, unnumbered)
     if place is None:

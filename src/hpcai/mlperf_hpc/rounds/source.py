@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from hpcai.errors import ParseError
+from hpcai.files import real_path
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.archives import read_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
@@ -55,7 +56,7 @@ def require_text(source: Path) -> None:
     ParseError
         If a folder on the way has a name that is no UTF-8, or has control characters.
     """
-    if not is_text(str(source.resolve())):
+    if not is_text(str(real_path(source))):
         raise ParseError(
             f"{printable(str(source))}: found {NO_TEXT} in the path, expected one that tables and figures can hold; "
             "rename the folder or archive"
@@ -63,7 +64,7 @@ def require_text(source: Path) -> None:
 
 
 def _read_folder(root: Path, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
-    inside = root.resolve()
+    inside = real_path(root)
 
     def note(error: OSError) -> None:
         path = printable(os.path.relpath(error.filename, root))
@@ -85,7 +86,7 @@ def _read_folder(root: Path, wanted: Wanted, repairs: list[Repair], budget: Budg
 
 
 def _read_one(file: Path, path: str, inside: Path, repairs: list[Repair], budget: Budget) -> Files:
-    target = file.resolve()
+    target = real_path(file)
     if not target.is_relative_to(inside):
         repairs.append(left_out(path, "link", f"a link out of the folder, to {target}"))
     elif not target.is_file():

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hpcai.files import real_path
 from hpcai.mlperf_hpc.rounds.model import Repair
 from hpcai.mlperf_hpc.rounds.selection import is_junk
 
@@ -130,7 +131,7 @@ def name_of_round(source: Path, tops: Iterable[str], readme: str) -> str:
 
     Where none of them names it, the source's own base name is returned.
     """
-    own = source.resolve()
+    own = real_path(source)
     around = reversed(own.parts) if own.is_dir() else [own.name]
     for word in (*around, *(PurePosixPath(top).parts[0] for top in tops if top != ".")):
         if found := VERSION.search(word):

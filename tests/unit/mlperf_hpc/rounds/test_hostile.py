@@ -381,3 +381,29 @@ def test_findings_of_a_log_are_listed_up_to_a_number(tmp_path):
     assert len(own) <= 1010
     assert own["message"].str.contains("4,000 more findings").sum() == 1
     assert not own["complies"].any()
+
+
+@pytest.mark.parametrize("name", [LOG.format(1), "a/readme"], ids=["wanted", "passed-over"])
+def test_a_member_of_a_size_beyond_all_is_refused_at_its_head(tmp_path, name):
+    """Its end would be looked for in 2^40 steps behind the end of the archive."""
+    member = tarfile.TarInfo(name)
+    member.size = 1 << 60
+    archive = tmp_path / "v2.0.tar"
+    archive.write_bytes(member.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
+    with pytest.raises(ParseError, match="bytes in the unpacked archive"):
+        read_round(archive)
+
+
+@pytest.mark.parametrize("read", [read_round, judge], ids=["import", "check"])
+def test_a_link_to_itself_is_no_source(tmp_path, read):
+    source = tmp_path / "v2.0"
+    source.symlink_to(source)
+    with pytest.raises(ParseError, match="no such file or folder"):
+        read(source)
+
+
+def test_a_log_that_is_a_link_to_itself_is_left_out_and_listed(tmp_path):
+    folder = write(tmp_path / "v2.0")
+    log = folder / LOG.format(6)
+    log.symlink_to(log)
+    assert "link" in kinds(imported(folder, tmp_path / "out"))
