@@ -160,7 +160,8 @@ def _samples(file: Path, rank: int) -> pa.Table | None:
         return None
     options = pyarrow.csv.ConvertOptions(column_types=_SAMPLE_TYPES, strings_can_be_null=False)
     try:
-        table = pyarrow.csv.read_csv(pa.BufferReader(content), convert_options=options)
+        one_thread = pyarrow.csv.ReadOptions(use_threads=False)
+        table = pyarrow.csv.read_csv(pa.BufferReader(content), one_thread, convert_options=options)
     except pa.ArrowInvalid:
         return None
     if table.column_names != list(_SAMPLE_TYPES):
