@@ -27,7 +27,7 @@ from hpcai.metrics.words import say_bytes
 logger = logging.getLogger(__name__)
 FILE_BYTES = 256 << 20
 STREAMS = (1, 4)
-REPEATS = 3
+REPEATS = 2
 BLOCK_BYTES = 8 << 20
 FREE_SHARE = 0.25
 """Of the free space: a benchmark that fills a disk harms others."""

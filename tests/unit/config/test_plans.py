@@ -12,12 +12,12 @@ from hpcai.config.runs import PROFILES, RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {
-    "timed": "d634c47fe27de30e01902591d99db64de8c42b555dcebc4e20a0953b2b058960",
-    "timeline": "e4669ce2cc08c042d8e1f5a14c89a07daf544faa8bc738ad7156e6e226fd29f6",
-    "kernels": "4e745dc97ee99c44f28bd109b993a4cc220312def29a338616902fae7d213000",
-    "counters": "5872e259a3605cd81f1b06e1ab935f611c1a596126442caddfc03607a9faa6aa",
-    "io": "775140826abf3876347fcb66e675eff2cca9288d922e9f4b6af37085ca771e5e",
-    "power": "948720f2eb65150f7b5f6509762d910b6526500cbfcac6973a0a761ecb5b641e",
+    "timed": "9819d96cdfc4e6a134d4b63d7e5ccfdad984d2bd507b6ea070ccdf23364da3ef",
+    "timeline": "3ffe24b0d1d66831e7b74ecd3f72b16e9a480fd5d765d18e50034d0d8dc6bcb3",
+    "kernels": "b4b8a36f70756375348f35ba8a9d28dc9069218bd76676d1f650c718fe4db531",
+    "counters": "ddc53dc2555506a43d693dd760d6779c1d17016e4d5bcc7276bcc781015806a2",
+    "io": "c4753850a5fbf34efc8b0cb4ea485d35ccfe663f73f5715401758c28a1c398c8",
+    "power": "83f8cc4dc93059114e59d1511616b0da80166815668e8fc25fa44000c400420c",
 }
 """SHA-256 of run ids and digests of the default study's plans. Another digest makes finished runs look changed."""
 
