@@ -19,15 +19,15 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS, PackSettings
-from hpcai.config.cosmoflow import CosmoFlowData
-from hpcai.data.cosmoflow.module import CosmoFlowDataModule
-from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
 from hpcai.data.member_codec import Codec
 from hpcai.data.pack import PACKED, pack_dataset, read_pack
 from hpcai.data.stage import clean_stage, node_pieces, preflight, stage_shards
 from hpcai.data.tfrecord import read_file, write_records
 from hpcai.measure.page_cache import drop_page_cache
+from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
+from hpcai.workloads.cosmoflow.data.sample import encode_sample
+from hpcai.workloads.cosmoflow.settings import CosmoFlowData
 
 SHAPE = (70, 71, 71, 4)
 """2.8 MB of int16, the mean size of the official compressed records (dlio_benchmark, cosmoflow workload)."""

@@ -27,7 +27,7 @@ from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import read_catalogue
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
-from hpcai.data.registry import DATA_MODULES, data_module
+from hpcai.data.registry import data_module
 from hpcai.errors import HpcaiError
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
 from hpcai.parsers.registry import READERS, read_artefact
@@ -37,6 +37,7 @@ from hpcai.report.material import read_json
 from hpcai.table_files import read_parquet
 from hpcai.tables import write_tables
 from hpcai.weak_records import WeakGroup
+from hpcai.workloads.registry import WORKLOADS
 
 Reader = Callable[[Path], object]
 CALL_LIMIT_S, FILE_LIMIT_S = 30, 240
@@ -84,7 +85,7 @@ def readers_of(tools: list[str]) -> dict[str, Mapping[str, Reader]]:
     return {
         "tools' output": {"any": read_artefact, **{name: READERS[name] for name in tools}},
         "data preparation": {
-            **{name: _examiner(name) for name in DATA_MODULES}, "tar": _unpacked("tar"), "tgz": _unpacked("tgz"),
+            **{name: _examiner(name) for name in WORKLOADS}, "tar": _unpacked("tar"), "tgz": _unpacked("tgz"),
         },
         "published rounds": {
             "alone": _import, "as a log": _import_as("results/sys/cosmoflow/result_0.txt"),

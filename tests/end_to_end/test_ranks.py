@@ -21,12 +21,12 @@ from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
 
 from hpcai.config.benchmark import PackSettings
-from hpcai.config.cosmoflow import CosmoFlowData
 from hpcai.config.runs import RunPlan
-from hpcai.data.cosmoflow.module import CosmoFlowDataModule
 from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset
 from hpcai.training.journal import BEAT_S
+from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
+from hpcai.workloads.cosmoflow.settings import CosmoFlowData
 
 TRAIN, VALIDATION = 64, 15
 # For the first rank to come to the exchange that it waits in.

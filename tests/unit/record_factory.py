@@ -7,8 +7,6 @@ from typing import Any
 import yaml
 
 from hpcai.config.benchmark import BenchmarkSettings
-from hpcai.config.cosmoflow import CosmoFlowBenchmark
-from hpcai.config.image_classification import ImageClassificationBenchmark
 from hpcai.config.machine import Machine
 from hpcai.config.runs import Point, RunPlan
 from hpcai.config.study import Limits, Submission
@@ -27,6 +25,8 @@ from hpcai.records import (
 )
 from hpcai.rules.judge import judge
 from hpcai.stalls import Stalls
+from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark
+from hpcai.workloads.image_classification.settings import ImageClassificationBenchmark
 
 TRAIN_SAMPLES = 256
 EPOCHS = 12

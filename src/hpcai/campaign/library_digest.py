@@ -11,11 +11,12 @@ from pathlib import Path
 
 _PACKAGE = "hpcai"
 # Text instead of syntax trees, which take 50 times as long: an import anywhere in a file, also inside of a function, or
-# a module's name as a string, as registries and `python -m` have it. A name in a comment would only add a file.
+# a module's name as a string, as registries and `python -m` have it; a star stands for any module, and what lies below
+# belongs to it. A name in a comment would only add a file.
 _REFERENCE = re.compile(
     rf"^[ \t]*from ({_PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)"
     rf"|^[ \t]*import ({_PACKAGE}[\w.]*)"
-    rf"|[\"']({_PACKAGE}(?:\.\w+)+)",
+    rf"|[\"']({_PACKAGE}(?:\.(?:\w+|\*))+)",
     re.MULTILINE,
 )
 
@@ -82,10 +83,21 @@ def _names_in(text: str) -> Iterator[str]:
 
 def _modules_on_the_way(name: str, source: Path) -> Iterator[Path]:
     """Return the module of a dotted name and the packages above it; what names a function ends at its module."""
+    if "*" in name:
+        for found in _matching(name, source):
+            yield from _modules_on_the_way(found, source)
+        return
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
         if module := _modules(source).get(".".join(parts[:length])):
             yield module
+
+
+@cache
+def _matching(name: str, source: Path) -> tuple[str, ...]:
+    """Return the modules that a name with stars stands for, and all below them."""
+    wanted = re.compile(re.escape(name).replace(r"\*", r"\w+") + r"(\.|$)")
+    return tuple(module for module in _modules(source) if wanted.match(module))
 
 
 @cache

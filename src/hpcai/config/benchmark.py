@@ -1,6 +1,6 @@
 """What every benchmark file holds: data, packing, staging, model, recipe and target of one workload at one size."""
 
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -94,6 +94,12 @@ class BenchmarkSettings(Settings):
     epoch (others in each epoch); or the batch is filled up with samples of the same epoch."""
     native: ClassVar[bool]
     """Whether TensorFlow reads the official container itself (TFRecord); others are converted when they are packed."""
+
+    if TYPE_CHECKING:  # each workload declares its own, in an order of its own
+        workload: str
+        data: DataSettings
+        model: Any
+        recipe: RecipeSettings
 
     name: Name
     title: Text

@@ -1,29 +1,19 @@
 """The benchmarks there are: one settings model each, told apart by the key `workload` of a benchmark file."""
 
-from typing import Annotated
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from hpcai.config.benchmark import BenchmarkSettings
-from hpcai.config.cosmoflow import CosmoFlowBenchmark
-from hpcai.config.deepcam import DeepCamBenchmark
-from hpcai.config.extreme_weather import ExtremeWeatherBenchmark
-from hpcai.config.image_classification import ImageClassificationBenchmark
-from hpcai.config.opencatalyst import OpenCatalystBenchmark
+from hpcai.workloads.registry import WORKLOADS, load_part
 
 BENCHMARKS: dict[str, type[BenchmarkSettings]] = {
-    "image_classification": ImageClassificationBenchmark,
-    "extreme_weather": ExtremeWeatherBenchmark,
-    "cosmoflow": CosmoFlowBenchmark,
-    "deepcam": DeepCamBenchmark,
-    "opencatalyst": OpenCatalystBenchmark,
+    name: load_part("hpcai.workloads.*.settings", name) for name in WORKLOADS
 }
 
-Benchmark = Annotated[
-    ImageClassificationBenchmark
-    | ExtremeWeatherBenchmark
-    | CosmoFlowBenchmark
-    | DeepCamBenchmark
-    | OpenCatalystBenchmark,
-    Field(discriminator="workload"),
-]
+if TYPE_CHECKING:
+    Benchmark = BenchmarkSettings
+else:
+    Benchmark = Annotated[reduce(or_, BENCHMARKS.values()), Field(discriminator="workload")]

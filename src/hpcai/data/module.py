@@ -48,6 +48,19 @@ class Member:
     record_offsets: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class SampleSizes:
+    """What settings alone tell about the size of a sample, before there is one; None where each has a size of its own.
+
+    ``container_bytes`` is its size in the official container without compression, ``record_bytes`` that of its
+    record in a TFRecord file; ``compressed`` says whether the container needs less than the first.
+    """
+
+    container_bytes: int | None = None
+    record_bytes: int | None = None
+    compressed: bool = False
+
+
 class DataModule(ABC, Generic[Data]):
     """One benchmark's data: official container and layout, generator, and what TensorFlow reads.
 
@@ -68,6 +81,14 @@ class DataModule(ABC, Generic[Data]):
     @abstractmethod
     def sample_shape(self) -> tuple[int, ...]:
         """Shape of a sample's main array, as it lies in the container; () for graphs."""
+
+    def split_files(self, split: Split) -> int | None:
+        """Return the number of files that a split has by the settings; None where they do not tell it."""
+        return self.settings.samples(split) if self.one_sample_per_file else None
+
+    def sample_sizes(self) -> SampleSizes:
+        """Return how large a sample is by the settings, for estimates; by default each has a size of its own."""
+        return SampleSizes()
 
     @property
     def edition(self) -> str:

@@ -57,8 +57,18 @@ def test_closure_holds_what_is_loaded(path, loaded):
 def test_closure_of_lazy_imports_and_registries():
     """The counted work depends on the models, which are loaded by name when they are needed."""
     closure = import_closure(SOURCE / "hpcai/characterise/work.py", SOURCE)
-    assert SOURCE / "hpcai/training/deepcam/workload.py" in closure
-    assert SOURCE / "hpcai/training/opencatalyst/model.py" in closure
+    assert SOURCE / "hpcai/workloads/deepcam/training/workload.py" in closure
+    assert SOURCE / "hpcai/workloads/opencatalyst/training/model.py" in closure
+
+
+def test_star_stands_for_the_same_part_of_every_benchmark():
+    """Every analysis reads the settings of all benchmarks, but an edit of a network changes none of its numbers."""
+    closure = import_closure(ROOT / "workflow/scripts/collect_runs.py", SOURCE)
+    parts = {
+        file.relative_to(SOURCE / "hpcai/workloads").parts[1:] for file in closure if "workloads" in file.parts[:-1]
+    }
+    assert ("settings.py",) in parts
+    assert not {part for part in parts if part[:1] in (("training",), ("training.py",), ("data",))}
 
 
 def test_closure_holds_data_files_beside_modules():

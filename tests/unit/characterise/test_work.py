@@ -13,8 +13,8 @@ from unit.training.training_plans import make_plan, plan_of
 from hpcai.characterise.work import WorkCount, WorkReport, count_work, main
 from hpcai.config.runs import RunPlan
 from hpcai.records import read_part
-from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.work import LayerWork
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 ROOT = Path(__file__).parents[3]
 BENCHMARKS = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")

@@ -196,7 +196,7 @@ def test_staging_is_never_on_the_clock_of_hpc_ai500(folder):
 @pytest.mark.parametrize("workload", [["a"], None, 3])
 def test_a_workload_that_is_no_name(folder, workload):
     change(folder, BENCHMARK, "workload", workload)
-    with pytest.raises(ConfigError, match=r"workload: found .*; allowed: one of image_classification"):
+    with pytest.raises(ConfigError, match=r"workload: found .*; allowed: one of cosmoflow, deepcam, extreme_weather, "):
         load_study_file(folder / STUDY)
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.config.cosmoflow import CosmoFlowData
-from hpcai.data.cosmoflow.module import CosmoFlowDataModule
-from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.manifest import Manifest, ManifestHeader, make_manifest
 from hpcai.data.module import Found
 from hpcai.data.tfrecord import write_records
+from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
+from hpcai.workloads.cosmoflow.data.sample import encode_sample
+from hpcai.workloads.cosmoflow.settings import CosmoFlowData
 
 EDGE = 8
 SHAPE = (EDGE, EDGE, EDGE, 4)

@@ -6,12 +6,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from unit.data.deepcam.deepcam_frames import arrays, module, write_statistics
+from unit.workloads.deepcam.data.deepcam_frames import arrays, module, write_statistics
 
-from hpcai.data.deepcam.statistics import read_statistics
-from hpcai.data.extreme_weather.container import YearShape, read_year
 from hpcai.data.hdf5 import stored_dataset
 from hpcai.errors import DatasetError
+from hpcai.workloads.deepcam.data.statistics import read_statistics
+from hpcai.workloads.extreme_weather.data.container import YearShape, read_year
 
 YEAR = YearShape(frames=2, height=8, width=8)
 Values = np.ndarray

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from unit.training.image_classification.image_plans import image_plan
+from unit.workloads.image_classification.training.image_plans import image_plan
 
 from hpcai.config.benchmark import Split
 from hpcai.config.runs import RunPlan

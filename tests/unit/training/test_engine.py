@@ -9,10 +9,10 @@ import tensorflow as tf
 from unit.training.training_plans import make_plan
 
 from hpcai.training.batch_norm import batch_norm
-from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.engine import Engine
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Streams, Workload
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 SEEDS = Streams(weights=1, order=2, dropout=3)
 

@@ -7,10 +7,8 @@ import pytest
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_numbered, write_sample
 
-from hpcai.data.cosmoflow.sample import encode_sample
 from hpcai.data.tfrecord import FRAME_BYTES, write_records
 from hpcai.errors import DatasetError
-from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.input import (
     Reading,
     Samples,
@@ -21,6 +19,8 @@ from hpcai.training.input import (
     evaluation_batches,
     train_batches,
 )
+from hpcai.workloads.cosmoflow.data.sample import encode_sample
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 COUNT = 12
 ALONE = Shard(0, 1)

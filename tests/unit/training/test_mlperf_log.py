@@ -9,9 +9,9 @@ import pytest
 from unit.training.training_plans import make_plan
 
 from hpcai.training import chrono
-from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.journal import Journal
 from hpcai.training.mlperf_log import MlperfLog
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 
 def write_log(path: Path, *, cleared: bool = False, quality: float = 0.1) -> list[dict[str, object]]:

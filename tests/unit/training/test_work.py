@@ -3,8 +3,8 @@
 import pytest
 from unit.training.training_plans import make_plan
 
-from hpcai.training.cosmoflow import CosmoFlow
 from hpcai.training.work import computed_flop, sixfold_flop
+from hpcai.workloads.cosmoflow.training import CosmoFlow
 
 OFFICIAL = {"conv_layers": 5, "base_filters": 32, "dense": (128, 64)}
 

@@ -1,0 +1,206 @@
+"""CosmoFlow: a 3-D convolutional network estimates four parameters of a universe (MLPerf HPC reference, cosmoflow/)."""
+
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+from mlperf_logging.mllog import constants
+from numpy.typing import NDArray
+
+from hpcai.training.schedules import scaled_rate, warmup_and_decay
+from hpcai.training.work import LayerWork
+from hpcai.training.workload import Batch, Streams, Workload
+from hpcai.workloads.cosmoflow.mlperf import MLPERF
+from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark
+
+TARGETS = 4
+LEAKY_SLOPE = 0.3
+"""Keras' default, which the reference relies on (cosmoflow/models/cosmoflow.py)."""
+SMALLEST_BF16_EDGE = 4
+"""oneDNN of TensorFlow 2.18.1 computes wrong bfloat16 gradients of 3^3 kernels on an edge of 2 (it adds what lies
+beside the data; the test of gradients shows it). The official network has no edge below 8."""
+OUTPUT_SCALE = 1.2
+"""The output layer is 1.2 tanh: targets lie in [-1, 1] (cosmoflow/models/cosmoflow.py)."""
+
+
+@keras.saving.register_keras_serializable(package="hpcai")
+class LogOfCounts(layers.Layer):  # type: ignore[misc]
+    """ln(1 + x) of int16 particle counts; on the device, so that two bytes a voxel travel there and not four."""
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the transformed counts in the layer's compute type."""
+        return tf.cast(tf.math.log1p(tf.cast(inputs, tf.float32)), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="hpcai")
+class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
+    """max(z, slope z) of z = x + bias, one bias per channel, which starts at zero."""
+
+    def build(self, input_shape: tuple[int | None, ...]) -> None:
+        """Create the bias."""
+        self.bias = self.add_weight(name="bias", shape=(input_shape[-1],), initializer="zeros")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return the activations; same shape as the inputs."""
+        return tf.nn.leaky_relu(tf.nn.bias_add(inputs, tf.cast(self.bias, inputs.dtype)), LEAKY_SLOPE)
+
+
+class CosmoFlow(Workload[CosmoFlowBenchmark]):
+    """CosmoFlow at the size that its benchmark file says."""
+
+    mlperf_name: ClassVar[str] = MLPERF.name
+    quality_metric: ClassVar[str] = MLPERF.quality_metric
+    higher_is_better: ClassVar[bool] = False
+    quality_key: ClassVar[str] = "eval_error"
+
+    @property
+    def cube(self) -> tuple[int, int, int, int]:
+        """Shape of one sample."""
+        edge = self.benchmark.data.edge
+        return (edge, edge, edge, self.benchmark.data.channels)
+
+    def batch_spec(self) -> tuple[tf.TensorSpec, tf.TensorSpec]:
+        """Return int16 counts (batch, edge, edge, edge, channels) and float32 targets (batch, 4)."""
+        batch = self.plan.micro_batch
+        return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
+
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:  # noqa: ARG002  nothing is augmented
+        """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats)."""
+        features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
+        example = tf.io.parse_single_example(record, features)
+        counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
+        return tf.reshape(counts, self.cube), example["y"]
+
+    def build_model(self, seeds: Streams) -> keras.Model:
+        """Return the network in the precision of the plan; variables and outputs are float32.
+
+        Each block of the reference is Conv3D with bias, LeakyReLU, MaxPool3D. Adding a constant and LeakyReLU both
+        grow with their argument, so the maximum commutes with them exactly: here the pool comes first, and what
+        follows it touches an eighth of the voxels.
+        """
+        settings = self.benchmark.model
+        inputs = keras.Input(self.cube, batch_size=self.plan.micro_batch, dtype="int16")
+        weight_seeds = iter(np.random.SeedSequence(seeds.weights).generate_state(settings.conv_layers + 3))
+        dropout_seeds = iter(np.random.SeedSequence(seeds.dropout).generate_state(len(settings.dense)))
+
+        def glorot() -> keras.initializers.Initializer:
+            return keras.initializers.GlorotUniform(seed=_int31(next(weight_seeds)))
+
+        dtype = self._dtype(self.benchmark.data.edge)
+        values = LogOfCounts(dtype=dtype)(inputs)
+        for block in range(settings.conv_layers):
+            dtype = self._dtype(self.benchmark.data.edge >> block)
+            filters = settings.base_filters * 2**block
+            convolution = layers.Conv3D(
+                filters, settings.kernel, padding="same", use_bias=False, kernel_initializer=glorot(), dtype=dtype
+            )
+            values = layers.MaxPooling3D(2, dtype=dtype)(convolution(values))
+            values = BiasAndLeakyReLU(dtype=dtype)(values)
+        dtype = self._dtype(self.benchmark.data.edge)
+        values = layers.Flatten(dtype=dtype)(values)
+        for number, units in enumerate(settings.dense):
+            values = layers.Dense(units, kernel_initializer=glorot(), dtype=dtype, name=f"hidden_{number}")(values)
+            values = layers.LeakyReLU(negative_slope=LEAKY_SLOPE, dtype=dtype)(values)
+            values = layers.Dropout(settings.dropout, seed=_int31(next(dropout_seeds)), dtype=dtype)(values)
+        values = layers.Dense(TARGETS, activation="tanh", kernel_initializer=glorot(), dtype="float32")(values)
+        return keras.Model(inputs, layers.Rescaling(OUTPUT_SCALE, dtype="float32")(values))
+
+    def _dtype(self, edge: int) -> str:
+        """Return the Keras type policy of a layer on cubes of an edge."""
+        return "float32" if self.plan.point.precision == "bf16" and edge < SMALLEST_BF16_EDGE else self.policy
+
+    def build_optimizer(self) -> keras.optimizers.Optimizer:
+        """Return SGD with momentum."""
+        return keras.optimizers.SGD(self.learning_rate(0), momentum=self.benchmark.recipe.momentum)
+
+    @property
+    def peak_rate(self) -> float:
+        """Learning rate after the warm-up."""
+        recipe = self.benchmark.recipe
+        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step: one for each epoch."""
+        recipe = self.benchmark.recipe
+        decays = list(zip(recipe.decay_epochs, recipe.decay_factors, strict=True))
+        epoch = step // self.plan.epoch_steps
+        return warmup_and_decay(epoch, recipe.base_learning_rate, self.peak_rate, recipe.warmup_epochs, decays)
+
+    def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002  Keras' own dropout
+        """Return the mean squared error over batch and targets, plus the L2 penalty on the hidden dense kernels."""
+        counts, targets = batch
+        error = tf.reduce_mean(tf.math.squared_difference(model(counts, training=True), targets))
+        weight_decay = self.benchmark.recipe.weight_decay
+        if weight_decay == 0:
+            return error
+        kernels = [model.get_layer(f"hidden_{n}").kernel.value for n in range(len(self.benchmark.model.dense))]
+        # Keras' L2 is the plain sum of squares; tf.nn.l2_loss is half of it.
+        return error + weight_decay * tf.add_n([2 * tf.nn.l2_loss(kernel) for kernel in kernels])
+
+    def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
+        """Return the number of samples and the sum of their absolute errors over the targets, (1, 2)."""
+        counts, targets = batch
+        return absolute_errors(targets, model(counts, training=False), weights)
+
+    def quality(self, rows: NDArray[np.float64]) -> float:
+        """Return the mean absolute error over all samples and targets."""
+        samples, error = rows.sum(axis=0)
+        return float(error / (samples * TARGETS))
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the hyper-parameters that MLPerf HPC's rules for CosmoFlow name."""
+        recipe = self.benchmark.recipe
+        return {
+            constants.OPT_NAME: recipe.optimizer,
+            "sgd_opt_momentum": recipe.momentum,
+            constants.OPT_BASE_LR: self.peak_rate,
+            constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
+            constants.OPT_LR_WARMUP_FACTOR: self.peak_rate / recipe.base_learning_rate,
+            constants.OPT_LR_DECAY_BOUNDARY_EPOCHS: list(recipe.decay_epochs),
+            constants.OPT_LR_DECAY_FACTOR: list(recipe.decay_factors),
+            constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
+            "dropout": self.benchmark.model.dropout,
+        }
+
+    def layers(self) -> tuple[LayerWork, ...]:
+        """Return the layers that multiply.
+
+        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, the padding
+        counted as if it were data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
+        """
+        settings = self.benchmark.model
+        edge: int = self.benchmark.data.edge
+        channels: int = self.benchmark.data.channels
+        counted: list[LayerWork] = []
+        for block in range(settings.conv_layers):
+            filters = settings.base_filters * 2**block
+            mac = edge**3 * settings.kernel**3 * channels * filters
+            counted.append(LayerWork(f"convolution {block + 1}", mac, needs_input_gradient=block > 0))
+            edge, channels = edge // 2, filters
+        units = edge**3 * channels
+        for number, wider in enumerate((*settings.dense, TARGETS), 1):
+            counted.append(LayerWork(f"dense {number}", units * wider))
+            units = wider
+        return tuple(counted)
+
+
+def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Return the number of samples and the sum of their absolute errors over the targets, (1, 2) float64.
+
+    Parameters
+    ----------
+    targets, predictions : (batch, 4)
+        Of each sample.
+    weights : (batch,)
+        0 for padding, whose error must not count even if it is not finite.
+    """
+    errors = tf.reduce_sum(tf.abs(tf.cast(predictions, tf.float64) - tf.cast(targets, tf.float64)), axis=1)
+    counted = tf.where(weights > 0, errors, tf.zeros_like(errors))
+    return tf.stack([tf.reduce_sum(tf.cast(weights, tf.float64)), tf.reduce_sum(counted)])[tf.newaxis]
+
+
+def _int31(value: np.uint32) -> int:
+    """Keras wants a seed that fits a signed 32-bit integer."""
+    return int(value) % (2**31 - 1)

@@ -1,0 +1,87 @@
+"""DeepCAM's data: one HDF5 file per frame in the folders train and validation, and ``stats.h5``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from crc32c import crc32c
+
+from hpcai.data.example import encode_example
+from hpcai.data.module import DataModule, FileFacts, Found, Member, SampleSizes, files_in_folders
+from hpcai.data.tfrecord import FRAME_BYTES, encode_records
+from hpcai.errors import DatasetError
+from hpcai.files import read_regular
+from hpcai.workloads.deepcam.data.frame import decode_frame, encode_frame
+from hpcai.workloads.deepcam.data.generator import generate_dataset
+from hpcai.workloads.deepcam.data.statistics import STATISTICS_FILE, read_statistics
+from hpcai.workloads.deepcam.settings import DeepCamData
+
+
+class DeepCamDataModule(DataModule[DeepCamData]):
+    """Frames of 16 channels with a class for each pixel.
+
+    A frame reaches TensorFlow as a tf.train.Example with two byte strings: ``data``, little-endian float32 (height,
+    width, 16), and ``labels``, uint8 (height, width).
+    """
+
+    sidecars: ClassVar[tuple[str, ...]] = (STATISTICS_FILE,)
+    one_sample_per_file: ClassVar[bool] = True
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of ``climate/data``: (height, width, 16)."""
+        return (self.settings.height, self.settings.width, self.settings.channels)
+
+    def sample_sizes(self) -> SampleSizes:
+        """Return the size of a frame, which is the same for all."""
+        image, labels = np.zeros(self.sample_shape, np.float32), np.zeros(self.sample_shape[:2], np.uint8)
+        record = encode_example({"data": image.tobytes(), "labels": labels.tobytes()})
+        return SampleSizes(len(encode_frame(image, labels, labels)), FRAME_BYTES + len(record))
+
+    def find(self, root: Path) -> Found | None:
+        """Return the files ``data-*.h5`` of the two folders."""
+        return files_in_folders(root, lambda name: name.startswith("data-") and name.endswith(".h5"))
+
+    def examine(self, file: Path) -> FileFacts:
+        """Read one file and check layout, shapes, types, classes and that all values are finite."""
+        content = _read(file)
+        decode_frame(content, file, self.sample_shape)
+        size, checksum = len(content), f"{crc32c(content):08x}"
+        return FileFacts(size, checksum, 1, size, checksum)
+
+    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+        """Yield the frame as a TFRecord file of one record."""
+        content = _read(file)
+        found = len(content), f"{crc32c(content):08x}"
+        if found != (facts.bytes, facts.crc32c):
+            raise DatasetError(
+                f"{file}: found {found[0]} bytes with checksum {found[1]}, expected {facts.bytes} with {facts.crc32c}: "
+                "not the file of the manifest; make or copy the dataset again"
+            )
+        data, labels = decode_frame(content, file, self.sample_shape)
+        payload = encode_example({"data": data.tobytes(), "labels": labels.tobytes()})
+        yield Member(f"{file.stem}.tfrecord", encode_records([payload]), (0,))
+
+    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
+        """Return ``minval`` and ``maxval`` of each channel from ``stats.h5``; its other numbers are only checked.
+
+        It lies beside the folders or, as in v0.7, in the one of the training frames.
+        """
+        places = [root / STATISTICS_FILE, *{(root / path).parent / STATISTICS_FILE for path in found["train"]}]
+        file = next((place for place in places if place.is_file()), places[0])
+        statistics = read_statistics(file)
+        return {name: tuple(np.asarray(getattr(statistics, name)).tolist()) for name in ("minval", "maxval")}
+
+    def generate(self, folder: Path) -> dict[str, object]:
+        """Write generated frames and their statistics."""
+        return generate_dataset(self.settings, folder)
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return read_regular(file)
+    except OSError as error:
+        raise DatasetError(
+            f"{file}: cannot be read ({error.strerror}), expected a readable file; make the dataset again"
+        ) from error

@@ -1,0 +1,125 @@
+"""ExtremeWeather's data: one HDF5 file per year, in one folder or in the folders train and validation."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hpcai.config.benchmark import SPLITS, Split
+from hpcai.data.catalogue import Archive
+from hpcai.data.module import (
+    DataModule,
+    FileFacts,
+    Found,
+    Member,
+    SampleSizes,
+    file_checksum,
+    require_unchanged,
+    split_folders,
+)
+from hpcai.data.tfrecord import FRAME_BYTES, encode_records
+from hpcai.errors import DatasetError
+from hpcai.workloads.extreme_weather.data.container import BOX_FIELDS, CHANNELS, MAX_BOXES, YearShape, read_year
+from hpcai.workloads.extreme_weather.data.generator import generate_dataset
+from hpcai.workloads.extreme_weather.data.sample import encode_frame, frame_identity
+from hpcai.workloads.extreme_weather.data.statistics import channel_statistics
+from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
+
+
+class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
+    """Fields of a climate model with the boxes of tropical and extratropical cyclones and atmospheric rivers."""
+
+    @property
+    def sample_shape(self) -> tuple[int, ...]:
+        """Shape of a frame: (16, height, width)."""
+        return (len(CHANNELS), self.settings.height, self.settings.width)
+
+    def split_files(self, split: Split) -> int:
+        """Return the number of years of a split."""
+        return len(self._names(split))
+
+    def sample_sizes(self) -> SampleSizes:
+        """Return the size of a frame; a year's own structure is below a thousandth of its arrays."""
+        image, boxes = np.zeros(self.sample_shape, np.float32), np.zeros((MAX_BOXES, BOX_FIELDS), np.int32)
+        record = encode_frame(image, boxes, frame_identity(1979, 0))
+        return SampleSizes(image.nbytes, FRAME_BYTES + len(record), compressed=True)
+
+    def find(self, root: Path) -> Found | None:
+        """Return the files of the years, which lie in the folders of the splits or all in ``root``.
+
+        Raises
+        ------
+        DatasetError
+            If some years are there and others are not.
+        """
+        folders = split_folders(root) or dict.fromkeys(SPLITS, ".")
+        wanted = {split: [str(Path(folders[split]) / name) for name in self._names(split)] for split in SPLITS}
+        names = [name for split in SPLITS for name in wanted[split]]
+        missing = [name for name in names if not (root / name).is_file()]
+        if len(missing) == len(names):
+            return None
+        if missing:
+            raise DatasetError(
+                f"{root}: found {len(names) - len(missing)} of {len(names)} years, expected also "
+                f"{', '.join(missing)}; get the missing files, or correct train_years and validation_years"
+            )
+        return wanted
+
+    def examine(self, file: Path) -> FileFacts:
+        """Check container, schema, values and boxes of a year, a few frames at a time."""
+        size, crc = file_checksum(file)
+        shape = self._shape(file)
+        for _ in read_year(file, shape):
+            pass
+        return FileFacts(bytes=size, crc32c=crc, records=shape.frames, content_bytes=size, content_crc32c=crc)
+
+    def members(self, file: Path, facts: FileFacts) -> Iterator[Member]:
+        """Yield each frame as a TFRecord file of its own."""
+        require_unchanged(file, facts)
+        year = _year(file)
+        for number, (image, boxes) in enumerate(read_year(file, self._shape(file))):
+            content = encode_records([encode_frame(image, boxes, frame_identity(year, number))])
+            yield Member(f"{file.stem}_{number:04d}.tfrecord", content, (0,))
+
+    def statistics(self, root: Path, found: Found) -> dict[str, tuple[float, ...]]:
+        """Return mean and standard deviation of each channel over the training years."""
+        files = [root / name for name in found["train"]]
+        return channel_statistics(image for file in files for image, _ in read_year(file, self._shape(file)))
+
+    def generate(self, folder: Path) -> dict[str, object]:
+        """Write generated years."""
+        return generate_dataset(self.settings, folder)
+
+    def arrange(self, archives: Sequence[tuple[Archive, Path]], folder: Path, content_bytes: int) -> None:
+        """Put the downloaded files under their official names: as hard links, or as copies where there are none.
+
+        Raises
+        ------
+        DatasetError
+            If a copy is needed and does not fit.
+        """
+        for archive, path in archives:
+            try:
+                (folder / archive.file).hardlink_to(path)
+            except OSError:
+                size = path.stat().st_size
+                if size > content_bytes:
+                    raise DatasetError(
+                        f"{folder}: found {content_bytes} bytes free for a copy of {path.name}, expected {size}; free "
+                        "some space, or use a file system with hard links"
+                    ) from None
+                shutil.copyfile(path, folder / archive.file)
+                content_bytes -= size
+
+    def _names(self, split: Split) -> list[str]:
+        years = self.settings.train_years if split == "train" else self.settings.validation_years
+        return [f"climo_{year}.h5" for year in sorted(years)]
+
+    def _shape(self, file: Path) -> YearShape:
+        return YearShape(self.settings.frames(_year(file)), self.settings.height, self.settings.width)
+
+
+def _year(file: Path) -> int:
+    """Return the year of a file that `find` returned."""
+    return int(file.stem.removeprefix("climo_"))

@@ -1,0 +1,134 @@
+"""Image classification: ResNet-50 v1.5 names what an image shows (HPC AI500 V2.0, resnet50v1.5/)."""
+
+import math
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+from mlperf_logging.mllog import constants
+from numpy.typing import NDArray
+
+from hpcai.training.momentum import MomentumSGD
+from hpcai.training.schedules import scaled_rate
+from hpcai.training.work import LayerWork
+from hpcai.training.workload import Batch, Streams, Workload
+from hpcai.workloads.image_classification.settings import ImageClassificationBenchmark
+from hpcai.workloads.image_classification.training.model import CHANNELS, ResNet, layer_work
+from hpcai.workloads.image_classification.training.preprocessing import evaluation_pixels, parse_record, train_pixels
+
+
+class ImageClassification(Workload[ImageClassificationBenchmark]):
+    """ResNet at the size that its benchmark file says."""
+
+    mlperf_name: ClassVar[str] = "image_classification"
+    quality_metric: ClassVar[str] = "top1_accuracy"
+    higher_is_better: ClassVar[bool] = True
+    quality_key: ClassVar[str] = "eval_accuracy"
+
+    @property
+    def outputs(self) -> int:
+        """Outputs of the network: one more than classes, the last of which is never a target, as in the reference."""
+        return self.benchmark.data.classes + 1
+
+    def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """Return float32 pixels in 0..255, (batch, crop, crop, 3), and int32 labels from 0, (batch,)."""
+        batch, crop = self.plan.micro_batch, self.benchmark.data.crop
+        return tf.TensorSpec([batch, crop, crop, CHANNELS], tf.float32), tf.TensorSpec([batch], tf.int32)
+
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
+        """Return pixels and label of an image: a random part of it for training, its centre for evaluation."""
+        data = self.benchmark.data
+        jpeg, label, boxes = parse_record(record)
+        if seed is None:
+            return evaluation_pixels(jpeg, data.crop, data.resize_edge), label
+        return train_pixels(jpeg, boxes, data.crop, seed), label
+
+    def build_model(self, seeds: Streams) -> keras.Model:
+        """Return the network in the precision of the plan; variables and logits are float32."""
+        network = ResNet(self.plan, self.benchmark.model, seeds.weights)
+        return network.build(self.benchmark.data.crop, self.outputs, self.policy)
+
+    def build_optimizer(self) -> keras.optimizers.Optimizer:
+        """Return SGD with momentum."""
+        return MomentumSGD(self.learning_rate(0), momentum=self.benchmark.recipe.momentum)
+
+    @property
+    def peak_rate(self) -> float:
+        """Learning rate that the warm-up leads to."""
+        recipe = self.benchmark.recipe
+        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, "linear")
+
+    def learning_rate(self, step: int) -> float:
+        """Return the learning rate of a step: linear warm-up from 0, then cosine or steps, both counted from step 0.
+
+        Counting from step 0 makes the rate fall from 1.000 to 0.981 of the peak where the warm-up ends
+        (utils/learning_rate.py). A boundary of the steps first acts one step after it, as in
+        ``tf.train.piecewise_constant``.
+        """
+        recipe, epoch_steps = self.benchmark.recipe, self.plan.epoch_steps
+        warmup_steps = recipe.warmup_epochs * epoch_steps
+        if step < warmup_steps:
+            return self.peak_rate * step / warmup_steps
+        if recipe.schedule == "cosine":
+            done = min(1.0, step / (recipe.max_epochs * epoch_steps))
+            return self.peak_rate * (1 + math.cos(math.pi * done)) / 2
+        decays = sum(step > epoch * epoch_steps for epoch in recipe.decay_epochs)
+        return float(self.peak_rate * recipe.decay_factor**decays)
+
+    def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002
+        """Return cross entropy with smoothed labels plus the penalty on all trainable variables.
+
+        The target is 1 - s + s/n for the label and s/n for each other one of n outputs, s = label_smoothing. The
+        penalty includes scales and shifts of batch norm and the bias: A5 forbids to leave them out.
+        """
+        pixels, labels = batch
+        recipe = self.benchmark.recipe
+        logits = model(pixels, training=True)
+        targets = tf.one_hot(
+            labels,
+            self.outputs,
+            on_value=1 - recipe.label_smoothing + recipe.label_smoothing / self.outputs,
+            off_value=recipe.label_smoothing / self.outputs,
+        )
+        error = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
+        if recipe.weight_decay == 0:
+            return error
+        squares = tf.add_n([tf.nn.l2_loss(variable.value) for variable in model.trainable_variables])
+        return error + recipe.weight_decay * squares
+
+    def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
+        """Return the number of images and of those whose largest logit is the label's; (1, 2) float64."""
+        pixels, labels = batch
+        logits = model(pixels, training=False)
+        best = tf.argmax(logits, axis=1, output_type=tf.int32)
+        # The largest of numbers that are none would be the first, which is the label of many.
+        correct = (best == labels) & tf.reduce_all(tf.math.is_finite(logits), axis=1) & (weights > 0)
+        counts = [tf.reduce_sum(tf.cast(values, tf.float64)) for values in (weights, correct)]
+        return tf.stack(counts)[tf.newaxis]
+
+    def quality(self, rows: NDArray[np.float64]) -> float:
+        """Return the share of images whose class was named."""
+        counted, correct = rows.sum(axis=0)
+        return float(correct / counted)
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return the recipe; HPC AI500 has no rules for logs, so these keys are MLPerf's where it has one."""
+        recipe = self.benchmark.recipe
+        found: dict[str, Any] = {
+            constants.OPT_NAME: recipe.optimizer,
+            "sgd_opt_momentum": recipe.momentum,
+            constants.OPT_BASE_LR: self.peak_rate,
+            constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
+            constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
+            "label_smoothing": recipe.label_smoothing,
+            "learning_rate_schedule": recipe.schedule,
+        }
+        if recipe.schedule == "step":
+            found[constants.OPT_LR_DECAY_BOUNDARY_EPOCHS] = list(recipe.decay_epochs)
+            found[constants.OPT_LR_DECAY_FACTOR] = recipe.decay_factor
+        return found
+
+    def layers(self) -> tuple[LayerWork, ...]:
+        """Return convolutions and the dense layer, counted by a formula."""
+        return layer_work(self.benchmark.model, self.benchmark.data.crop, self.outputs)

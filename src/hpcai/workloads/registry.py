@@ -1,0 +1,41 @@
+"""The benchmarks there are: the packages in this folder, found by looking."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+from hpcai.workloads.declaration import Declaration
+
+
+def _discover() -> dict[str, Declaration]:
+    package = __name__.rpartition(".")[0]
+    names = sorted(module.name for module in iter_modules([str(Path(__file__).parent)]) if module.ispkg)
+    return {name: import_module(f"{package}.{name}").WORKLOAD for name in names}
+
+
+WORKLOADS: Mapping[str, Declaration] = MappingProxyType(_discover())
+"""By the name that a benchmark file has as its ``workload``."""
+
+
+def load_part(pattern: str, workload: str) -> Any:  # noqa: ANN401  a class or facts, as the part has it
+    """Return what a benchmark declares for one of its parts; only that part is imported.
+
+    Parameters
+    ----------
+    pattern
+        Package of the part with a star for the benchmark, such as ``hpcai.workloads.*.data``. It stands as text where
+        it is used, because the digest of a rule (`hpcai.campaign.library_digest`) finds there what may be loaded.
+    workload
+        One of `WORKLOADS`, which has this part.
+    """
+    part = pattern.rpartition(".")[2]
+    module, attribute = getattr(WORKLOADS[workload], part).split(":")
+    return getattr(import_module(f"{pattern.removesuffix(part).replace('*', workload)}{module}"), attribute)
+
+
+def read_beside(workload: str, name: str) -> str:
+    """Return a text file of a benchmark's folder."""
+    return (Path(__file__).parent / workload / name).read_text(encoding="utf-8")
