@@ -2,13 +2,14 @@
 
 import pandas as pd
 
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
+
 SAME_SAMPLES_RATIO = 1.01
 """Editions of a data set differ by more than this; shards that drop a remainder (121216 of 121266) by less."""
 EVERY_EPOCH_RATIO = 0.1
 """Tolerance of one evaluation per epoch: a run may end with an epoch that is not evaluated."""
-EDITED_BY_EVALUATION = ("deepcam",)
-"""Benchmarks with two editions on the same data: in v0.7 DeepCAM had another model and evaluated by steps, from
-v1.0 on after every epoch (benchmarks.md 1 and 5)."""
+EDITED_BY_EVALUATION = tuple(name for name, facts in BENCHMARKS.items() if facts.first_round_model)
+"""Benchmarks with two editions on the same data: the first round had another model and evaluated by steps."""
 BY_STEPS = ", evaluated by steps"
 
 

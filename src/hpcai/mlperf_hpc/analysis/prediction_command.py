@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hpcai.errors import ConfigError
 from hpcai.files import write_asked_json
 from hpcai.metrics.words import say_share
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SOURCE",
         help="result repository, folder or archive, as `hpcai mlperf import` takes it",
     )
-    parser.add_argument("--benchmark", required=True, help="cosmoflow, deepcam, oc20 or openfold")
+    parser.add_argument("--benchmark", required=True, help=f"{', '.join(BENCHMARKS)} or openfold")
     parser.add_argument(
         "--system", required=True, metavar="ORG/SYSTEM", help="a submission on the machine: any one of it will do"
     )

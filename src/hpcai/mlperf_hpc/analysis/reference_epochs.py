@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
+
 RULE_SET = "3.0.0"
 """Version of the points: of 2.0.0 the same files; 1.0.0 had older recipes, which these replaced."""
-TRAIN_SAMPLES = {"cosmoflow": 524_288, "deepcam": 121_266, "oc20": 2_000_000}
-"""Samples of the data sets that the points of version 1.0 and later belong to (benchmarks.md 4c, 5c, 6c)."""
 REFERENCE_COLUMNS = (
     "benchmark", "org", "train_samples", "global_batch_samples", "epochs", "epochs_std", "kept", "source",
 )  # fmt: skip
@@ -19,7 +19,7 @@ REFERENCE_COLUMNS = (
 
 def read_reference_epochs() -> pd.DataFrame:
     """Return the reference convergence points of version 3.0.0, all of them (before pruning)."""
-    rows = [row for benchmark in TRAIN_SAMPLES for row in _points_of(benchmark)]
+    rows = [row for benchmark in BENCHMARKS for row in _points_of(benchmark)]
     return pd.DataFrame(rows, columns=list(REFERENCE_COLUMNS))
 
 
@@ -30,7 +30,7 @@ def _points_of(benchmark: str) -> list[dict[str, Any]]:
         {
             "benchmark": benchmark,
             "org": "reference",
-            "train_samples": TRAIN_SAMPLES[benchmark],
+            "train_samples": BENCHMARKS[benchmark].reference_samples,
             "global_batch_samples": point["BS"],
             "epochs": float(np.mean(point["Epochs to converge"])),
             "epochs_std": float(np.std(point["Epochs to converge"], ddof=1)),

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from hpcai.metrics.score_columns import TIMINGS
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.rules.table import rules_of
 
@@ -25,16 +26,21 @@ class Task(NamedTuple):
 
 
 TASKS = {
-    "cosmoflow": Task("cosmoflow", "cosmoflow_v2", "mean_absolute_error"),
-    "deepcam": Task("deepcam", "deepcam_all_hist", "intersection_over_union"),
-    "oc20": Task("opencatalyst", "opencatalyst_s2ef_2m", "force_mean_absolute_error", "eV/Å"),
+    **{
+        name: Task(WORKLOAD_OF[name], facts.dataset, facts.quality_metric, facts.quality_unit)
+        for name, facts in BENCHMARKS.items()
+    },
     "openfold": Task("openfold", "openfold", "local_distance_difference_test"),
 }
 """By folder of the rounds; the names of config/benchmarks/*.yaml and of the training reports."""
-FIRST_ROUND_SAMPLES = {("cosmoflow", 262144): "cosmoflow_v07"}
-"""Other editions of a dataset, by benchmark and training samples (config/datasets.tsv; benchmarks.md 13, 14)."""
+FIRST_ROUND_SAMPLES = {
+    (name, samples): dataset
+    for name, facts in BENCHMARKS.items()
+    for samples, dataset in facts.first_round_datasets.items()
+}
+"""Other editions of a dataset, by benchmark and training samples (config/datasets.tsv)."""
 
-FIRST_ROUND_BY_STEPS = {"deepcam": "deepcam_v07"}
+FIRST_ROUND_BY_STEPS = {name: facts.first_round_model for name, facts in BENCHMARKS.items() if facts.first_round_model}
 """Other editions of a benchmark on the same data (:func:`hpcai.mlperf_hpc.analysis.editions.evaluated_by_steps`):
 the model was another one."""
 

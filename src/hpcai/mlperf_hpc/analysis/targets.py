@@ -9,7 +9,7 @@ from typing import NamedTuple
 import yaml
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
-from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
+from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records import reaches
 from hpcai.rules.table import rules_of
@@ -64,7 +64,7 @@ def _read_evaluation_samples(benchmark: str) -> int | None:
     """Read the size of the evaluation data, which binds both divisions."""
     for rule in rules_of("mlperf_hpc").rules:
         asked = rule.settings.get("data.validation_samples")
-        if asked and isinstance(asked.equals, int) and WORKLOADS.get(benchmark) in rule.workloads:
+        if asked and isinstance(asked.equals, int) and WORKLOAD_OF.get(benchmark) in rule.workloads:
             return asked.equals
     return None
 

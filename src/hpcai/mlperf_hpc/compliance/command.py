@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.files import write_asked_json
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def describe_verdict(verdict: "PackageVerdict", *, warnings: bool, ungrouped: bo
     word = "complies" if verdict.complies else "does not comply"
     yield f"{verdict.source}: {word}; rule set {verdict.rule_set}: {verdict.reason}; {verdict.checker}"
     if verdict.reason.endswith(NO_RULES):
-        yield "  indicative only: v0.7 had other rules, and a CosmoFlow with other data than the reference points"
+        other = ", ".join(facts.title for facts in BENCHMARKS.values() if facts.first_round_datasets)
+        yield f"  indicative only: v0.7 had other rules, and other data than the reference points have ({other})"
     for name, answer in verdict.package_answers.items():
         yield f"  {name}: the package checker {_ANSWERS[answer]}"
     for submission in verdict.submissions:

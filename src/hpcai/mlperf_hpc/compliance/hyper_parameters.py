@@ -1,67 +1,30 @@
 """Logged settings against the tables of the rules, where the package does not check them: warnings, never failures.
 
-What each division may choose stands in ``hpcai/rules/mlperf_hpc.yaml``; only the names under which a log has a setting
-are said here.
+What each division may choose stands in ``hpcai/rules/mlperf_hpc.yaml``; the benchmarks declare under which names a
+log has a setting.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.compliance.model import Finding
 from hpcai.parsers.mllog import Mllog, MllogEvent
 from hpcai.rules.requirement import Requirement, say
 from hpcai.rules.table import Rule, rules_of
 
-WORKLOADS: Mapping[str, str] = MappingProxyType(
-    {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
-)
-"""Workload of the table by the benchmark's name in logs; OpenFold is checked by the package alone."""
-_SAMPLES = {"train_samples": "data.train_samples", "eval_samples": "data.validation_samples"}
+_COMMON = {
+    "train_samples": "data.train_samples",
+    "eval_samples": "data.validation_samples",
+    "global_batch_size": "recipe.global_batch",
+    "opt_name": "recipe.optimizer",
+}
+"""Settings that all benchmarks log."""
 PATHS: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        "cosmoflow": {
-            **_SAMPLES,
-            "global_batch_size": "recipe.global_batch",
-            "opt_name": "recipe.optimizer",
-            "sgd_opt_momentum": "recipe.momentum",
-            "opt_momentum": "recipe.momentum",
-            "opt_base_learning_rate": "recipe.base_learning_rate",
-            "opt_learning_rate_warmup_epochs": "recipe.warmup_epochs",
-            "opt_learning_rate_decay_boundary_epochs": "recipe.decay_epochs",
-            "opt_learning_rate_decay_factor": "recipe.decay_factors",
-            "dropout": "model.dropout",
-            "opt_weight_decay": "recipe.weight_decay",
-        },
-        "deepcam": {
-            **_SAMPLES,
-            "global_batch_size": "recipe.global_batch",
-            "opt_name": "recipe.optimizer",
-            "opt_lr": "recipe.learning_rate",
-            "opt_betas": "recipe.betas",
-            "opt_weight_decay": "recipe.weight_decay",
-            "scheduler_type": "recipe.schedule.type",
-            "scheduler_lr_warmup_steps": "recipe.warmup_steps",
-            "scheduler_lr_warmup_factor": "recipe.warmup_factor",
-            "scheduler_milestones": "recipe.schedule.milestones",
-            "scheduler_decay_rate": "recipe.schedule.decay_rate",
-            "scheduler_t_max": "recipe.schedule.t_max",
-            "scheduler_eta_min": "recipe.schedule.eta_min",
-        },
-        "oc20": {
-            **_SAMPLES,
-            "global_batch_size": "recipe.global_batch",
-            "opt_name": "recipe.optimizer",
-            "opt_weight_decay": "recipe.weight_decay",
-            "opt_base_learning_rate": "recipe.base_learning_rate",
-            "opt_learning_rate_warmup_steps": "recipe.warmup_steps",
-            "opt_learning_rate_warmup_factor": "recipe.warmup_factor",
-            "opt_learning_rate_decay_boundary_steps": "recipe.decay_steps",
-            "opt_learning_rate_decay_factor": "recipe.decay_factor",
-        },
-    }
+    {name: {**_COMMON, **facts.log_settings} for name, facts in BENCHMARKS.items()}
 )
-"""Path in the table of rules by the key of the log."""
+"""Path in the table of rules by the key of the log; OpenFold is checked by the package alone."""
 _KEYS = tuple(dict.fromkeys(key for paths in PATHS.values() for key in paths))
 
 
@@ -89,7 +52,7 @@ def check_settings(
     values = {path: settings[key].value for key, path in PATHS[benchmark].items() if key in settings}
     keys = {path: key for key, path in PATHS[benchmark].items() if key in settings and key not in checked}
     findings = []
-    for rule in rules_of("mlperf_hpc").rules_for(WORKLOADS[benchmark], division):
+    for rule in rules_of("mlperf_hpc").rules_for(WORKLOAD_OF[benchmark], division):
         if not _applies(rule, values):
             continue
         for path, required in rule.settings.items():

@@ -13,14 +13,15 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from hpcai.config.base import Settings
 from hpcai.config.runs import RunPlan
+from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
 from hpcai.records import RunRecord
 from hpcai.run_commands import launcher_of, shown_command
+from hpcai.workloads.registry import read_beside
 
 DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"
 """Stand for the folder of an existing dataset, and for node-local scratch, where a plan names a folder."""
 _FOLDERS = re.compile(r"(?<![\w.}])/(?:[\w.+@%,-]+/)+")
-TITLES = {"cosmoflow": "CosmoFlow", "deepcam": "DeepCAM", "oc20": "OpenCatalyst (OC20, DimeNet++)"}
 STEERING = (
     "DNNL_DEFAULT_FPMATH_MODE", "HOROVOD_CYCLE_TIME", "HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE",
     "MKL_NUM_THREADS", "NCCL_ALGO", "NCCL_PROTO", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS",
@@ -54,14 +55,15 @@ def benchmark_readme(submission: Submission, result: Result, code: str) -> str:
     """
     plan = result.record.plan
     values: dict[str, Any] = {
-        "title": TITLES[result.benchmark],
+        "title": BENCHMARKS[result.benchmark].title,
         "benchmark": plan.benchmark,
         "official": plan.benchmark.data.source != "generate",
         "on_clock": plan.time_staging,
         "rule_set": submission.rule_set,
         "code": code,
     }
-    return _render("benchmark_readme.md", values | {"aspects": _render(f"{result.benchmark}.md", values)})
+    aspects = _templates().from_string(read_beside(WORKLOAD_OF[result.benchmark], "submission.md"))
+    return _render("benchmark_readme.md", values | {"aspects": aspects.render(values)})
 
 
 def _values(submission: Submission, system: SubmittedSystem, result: Result) -> dict[str, Any]:
@@ -70,7 +72,7 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
     kind = "runs" if result.scaling == "strong" else "weak"
     dataset = shlex.quote(f"data/{plan.benchmark.data.dataset}")
     return {
-        "title": TITLES[result.benchmark],
+        "title": BENCHMARKS[result.benchmark].title,
         "system": system,
         "submission": submission,
         "result": result,
@@ -145,7 +147,7 @@ def _study_files(submission: Submission, result: Result) -> dict[str, str]:
     }
     study = {
         "name": plan.study,
-        "title": f"{TITLES[result.benchmark]} as submitted by {submission.org}"[:500],
+        "title": f"{BENCHMARKS[result.benchmark].title} as submitted by {submission.org}"[:500],
         "machine": plan.machine.name,
         "benchmarks": [plan.benchmark.name],
         "runs": "submitted",

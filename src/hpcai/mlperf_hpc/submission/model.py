@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.errors import ConfigError
-from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
+from hpcai.mlperf_hpc.benchmarks import OWN
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
@@ -14,8 +14,6 @@ from hpcai.rules.table import rules_of
 SUITE: Literal["mlperf_hpc"] = "mlperf_hpc"
 IMPLEMENTATION = "hpcai"
 """Name of our implementation in the tree."""
-BENCHMARKS = {workload: benchmark for benchmark, workload in WORKLOADS.items()}
-"""Folder of each workload's results."""
 Scaling = Literal["strong", "weak"]
 _UNSAFE = re.compile(r"[^A-Za-z0-9+._-]+")
 
@@ -53,7 +51,7 @@ class Request:
 
 def is_asked(request: Request, record: RunRecord) -> bool:
     """Return whether a run was asked for by its benchmark and its scale."""
-    names = {record.plan.benchmark.name, BENCHMARKS[record.plan.benchmark.workload]}
+    names = {record.plan.benchmark.name, OWN[record.plan.benchmark.workload].name}
     return (not request.benchmarks or bool(names & set(request.benchmarks))) and (
         not request.scales or record.plan.point.scale in request.scales
     )

@@ -8,10 +8,9 @@ import pandas as pd
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
+from hpcai.mlperf_hpc.benchmarks import OWN
 
 PUBLISHED = "published"
-MLPERF_NAMES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}
-"""Benchmark of MLPerf HPC by workload."""
 FEWEST_SUBMISSIONS = 3
 """A line through two points shows no scatter."""
 STREAM = 0
@@ -82,7 +81,7 @@ def fit_published_epochs(
             largest[points.benchmark] = points
     fitted = {name: _fit(points) for name, points in largest.items()}
     workloads = dict(zip(scales["benchmark"].astype(str), scales["workload"].astype(str), strict=True))
-    named = {own: MLPERF_NAMES.get(workload, "") for own, workload in workloads.items()}
+    named = {own: OWN[workload].name if workload in OWN else "" for own, workload in workloads.items()}
     return {own: fitted[name] for own, name in named.items() if name in fitted}
 
 

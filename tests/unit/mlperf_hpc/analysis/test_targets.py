@@ -4,7 +4,7 @@ import pytest
 from unit.mlperf_hpc.analysis.made_runs import made_run
 
 from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET, QUALITY, target_of
-from hpcai.mlperf_hpc.compliance.hyper_parameters import WORKLOADS
+from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.rules.table import rules_of
 
 
@@ -17,7 +17,7 @@ def test_targets_are_those_of_the_rules() -> None:
     }
 
 
-@pytest.mark.parametrize(("benchmark", "workload"), list(WORKLOADS.items()))
+@pytest.mark.parametrize(("benchmark", "workload"), list(WORKLOAD_OF.items()))
 def test_package_and_our_table_of_rules_agree(benchmark, workload) -> None:
     table = rules_of("mlperf_hpc")
     stated = next(rule for rule in table.rules if rule.id == f"{workload}_target").settings["target.value"]

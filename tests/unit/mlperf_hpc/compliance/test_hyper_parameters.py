@@ -3,7 +3,8 @@
 import pytest
 from unit.mlperf_hpc.log_factory import log_text
 
-from hpcai.mlperf_hpc.compliance.hyper_parameters import PATHS, WORKLOADS, check_settings, read_settings
+from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
+from hpcai.mlperf_hpc.compliance.hyper_parameters import PATHS, check_settings, read_settings
 from hpcai.parsers.mllog import parse_mllog
 from hpcai.rules.table import rules_of
 
@@ -21,14 +22,14 @@ def warnings(benchmark, division="closed", checked=frozenset(), **settings):
     return {finding.key: finding for finding in found}
 
 
-@pytest.mark.parametrize("benchmark", WORKLOADS)
+@pytest.mark.parametrize("benchmark", WORKLOAD_OF)
 def test_the_reference_settings_are_allowed(benchmark):
     assert warnings(benchmark) == {}
 
 
 def test_every_path_stands_in_the_table():
     for benchmark, paths in PATHS.items():
-        rules = rules_of("mlperf_hpc").rules_for(WORKLOADS[benchmark], "closed")
+        rules = rules_of("mlperf_hpc").rules_for(WORKLOAD_OF[benchmark], "closed")
         known = {path for rule in rules for path in rule.settings}
         assert set(paths.values()) <= known, benchmark
 

@@ -1,0 +1,16 @@
+"""The benchmarks of MLPerf HPC that we have, by their names in logs and rounds."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from hpcai.workloads.declaration import MlperfFacts
+from hpcai.workloads.registry import WORKLOADS, load_part
+
+OWN: Mapping[str, MlperfFacts] = MappingProxyType(
+    {name: load_part("hpcai.workloads.*.mlperf", name) for name, declared in WORKLOADS.items() if declared.mlperf}
+)
+"""By workload."""
+BENCHMARKS: Mapping[str, MlperfFacts] = MappingProxyType({facts.name: facts for facts in OWN.values()})
+"""By the benchmark's name in logs, which is that of its folder in rounds; OpenFold is not among them."""
+WORKLOAD_OF: Mapping[str, str] = MappingProxyType({facts.name: name for name, facts in OWN.items()})
+"""Workload by the benchmark's name in logs."""
