@@ -1,0 +1,73 @@
+"""A benchmark is one folder and its YAML files: a toy that nothing else names is found and accepted."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from unit.workloads.toy_library import TESTS, TOY, call_python, copy_library
+
+from hpcai.campaign.library_digest import import_closure
+from hpcai.workloads.registry import WORKLOADS
+
+SUMS = """
+import sys
+from pathlib import Path
+import yaml
+from hpcai.data.prepare import prepare_dataset
+from hpcai.data.registry import data_module
+benchmark = yaml.safe_load(Path(sys.argv[1]).read_text())
+folder = Path(sys.argv[2])
+module = data_module("toy", benchmark["data"])
+prepare_dataset("toy", module, folder, folder / "datasets.tsv")
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copy_library(tmp_path_factory.mktemp("toy"))
+
+
+def test_it_is_found(library: Path) -> None:
+    found = call_python(
+        library, "-c", "import hpcai; from hpcai.workloads.registry import WORKLOADS; print(hpcai.__file__, *WORKLOADS)"
+    )
+    assert found.split() == [str(library / "hpcai/__init__.py"), *sorted([*WORKLOADS, "toy"])]
+
+
+def test_its_settings_are_in_the_schema(library: Path) -> None:
+    schema = json.loads(call_python(library, "-m", "hpcai", "schema"))["$defs"]
+    own = {"ToyBenchmark", "ToyData", "ToyModel", "ToyRecipe"}
+    others = json.loads((TESTS.parent / "config/schema.json").read_text())["$defs"]
+    assert {name: entry for name, entry in schema.items() if name not in own} == others
+    assert own <= set(schema)
+
+
+def test_a_study_of_it_is_valid(library: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    shutil.copytree(TESTS / "config", config)
+    shutil.copy(TOY / "toy.yaml", config / "benchmarks")
+    table = (config / "runs/tiny.tsv").read_text()
+    (config / "runs/toy.tsv").write_text(table.replace("cosmoflow_mini", "toy"))
+    study = yaml.safe_load((config / "tiny.yaml").read_text()) | {"name": "toy", "benchmarks": ["toy"], "runs": "toy"}
+    (config / "toy.yaml").write_text(yaml.safe_dump(study))
+    assert "valid; 3 runs of 1 benchmarks" in call_python(library, "-m", "hpcai", "check", config / "toy.yaml")
+
+
+def test_its_data_are_prepared(library: Path, tmp_path: Path) -> None:
+    call_python(library, "-c", SUMS, TOY / "toy.yaml", tmp_path / "data")
+    manifest = json.loads((tmp_path / "data/manifest.json").read_text())
+    assert manifest["workload"] == "toy"
+    assert len(list((tmp_path / "data").glob("*/*.tfrecord"))) == 32 + 7
+
+
+def test_digests_follow_its_parts(library: Path) -> None:
+    """What a rule depends on is found without a list: the settings everywhere, the training where steps are made."""
+    toy = library / "hpcai/workloads/toy"
+    assert {toy / "settings.py", toy / "training.py", toy / "data.py"} <= import_closure(
+        library / "hpcai/characterise/work.py", library
+    ) | import_closure(library / "hpcai/data/registry.py", library)
+    settings_alone = import_closure(library / "hpcai/config/load.py", library)
+    assert toy / "settings.py" in settings_alone
+    assert not {toy / "training.py", toy / "data.py"} & settings_alone

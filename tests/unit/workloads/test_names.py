@@ -1,0 +1,79 @@
+"""No code outside of a benchmark's folder names it: that is what makes it one folder."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hpcai.mlperf_hpc.benchmarks import OWN
+from hpcai.workloads.registry import WORKLOADS
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = ROOT / "src/hpcai"
+LOGGED = [facts.name for facts in OWN.values()]
+NAMES = re.compile("|".join(name.replace("_", "[_ ]?") for name in (*WORKLOADS, *LOGGED)), re.IGNORECASE)
+EXCEPTIONS: frozenset[str] = frozenset()
+"""Files that may name a benchmark, with the reason beside each; none is needed."""
+
+
+def words(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield identifiers and texts of code with their lines; a text that stands for itself is documentation."""
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node.lineno, node.value
+        for field in ("id", "attr", "arg", "name", "asname", "module"):
+            if isinstance(word := getattr(node, field, None), str):
+                yield getattr(node, "lineno", 0), word
+
+
+def named(text: str) -> list[str]:
+    return [f"{line}: {word}" for line, word in words(ast.parse(text)) if NAMES.search(word)]
+
+
+MODULES = [
+    path for folder in (LIBRARY, ROOT / "workflow/scripts") for path in sorted(folder.rglob("*.py"))
+    if not path.is_relative_to(LIBRARY / "workloads") and str(path.relative_to(ROOT)) not in EXCEPTIONS
+]  # fmt: skip
+
+
+def test_no_module_names_a_benchmark() -> None:
+    assert len(MODULES) > 300
+    found = {str(path.relative_to(ROOT)): places for path in MODULES if (places := named(path.read_text()))}
+    assert found == {}
+
+
+def test_no_rule_of_the_workflow_names_one() -> None:
+    files = [ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
+    assert len(files) > 5
+    assert [path.name for path in files if NAMES.search(path.read_text())] == []
+
+
+def test_a_benchmark_names_no_other() -> None:
+    for name in WORKLOADS:
+        others = re.compile("|".join(other for other in WORKLOADS if other != name))
+        for path in (LIBRARY / "workloads" / name).rglob("*.py"):
+            assert not [word for _, word in words(ast.parse(path.read_text())) if others.search(word)], path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from hpcai.workloads import cosmoflow\n",
+        "from hpcai.workloads.deepcam.settings import A\n",
+        "class DeepCam:\n    pass\n",
+        "x = {'opencatalyst': 1}\n",
+        "f(image_classification=1)\n",
+        "x = f'{y} of Extreme Weather'\n",
+        "x = settings.extreme_weather\n",
+        "x = name == 'oc20'\n",
+    ],
+)
+def test_a_name_in_code_is_seen(text: str) -> None:
+    assert named(text)
+
+
+def test_documentation_does_not_count() -> None:
+    assert named('"""CosmoFlow."""\nX = 1\n"""Of cosmoflow."""\n# deepcam\n') == []
