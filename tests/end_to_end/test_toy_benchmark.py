@@ -20,6 +20,5 @@ assert run.exit_status == 0, run.output
 def test_it_learns_its_sums(tmp_path: Path) -> None:
     call_python(copy_library(tmp_path), "-c", TRAIN, TOY / "toy.yaml", tmp_path)
     report = json.loads((tmp_path / "run/training.json").read_text())
-    qualities = [epoch["quality"] for epoch in report["epochs"]]
-    assert report["outcome"] in ("converged", "not_converged")
-    assert qualities[-1] < qualities[0]
+    assert report["outcome"] == "converged"
+    assert report["epochs"][0]["quality"] > 0.5 > 0.05 >= report["epochs"][-1]["quality"]

@@ -20,7 +20,7 @@ class ToyRecipe(RecipeSettings):
     """Plain gradient descent."""
 
     global_batch: Count = 4
-    max_epochs: Count = 3
+    max_epochs: Count = 20
     learning_rate: float = 0.1
 
 

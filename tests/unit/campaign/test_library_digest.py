@@ -94,7 +94,7 @@ def package(tmp_path):
 
 
 def _forget():
-    for cached in (module._modules, module._loaded_by, module._content, module._data_files):
+    for cached in (module._modules, module._matching, module._loaded_by, module._content, module._data_files):
         cached.cache_clear()
 
 
@@ -105,3 +105,23 @@ def test_digest_follows_edits(package, name, changes):
     file.write_text(file.read_text() + "B = 2\n")
     _forget()
     assert (library_digest(package / "script.py", package / "src") != before) == changes
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("hpcai.many.*", {"one/part.py", "one/other.py", "two/part/deep.py"}),
+        ("hpcai.many.*.part", {"one/part.py", "two/part/deep.py"}),
+        ("hpcai.many.one.*", {"one/part.py", "one/other.py"}),
+        ("hpcai.many.*.none", set()),
+    ],
+)
+def test_star_in_a_name(package, name, found):
+    folder = package / "src/hpcai/many"
+    for file in ("one/part.py", "one/other.py", "two/part/deep.py"):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text("")
+    (package / "script.py").write_text(f'PARTS = "{name}"\n')
+    _forget()
+    closure = import_closure(package / "script.py", package / "src")
+    assert {str(file.relative_to(folder)) for file in closure if file.is_relative_to(folder)} == found

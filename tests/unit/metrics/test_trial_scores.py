@@ -1,6 +1,5 @@
 """Scores of runs: relations between the columns, what is not defined, and which trials are dropped."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +11,11 @@ from unit.score_factory import FLOP_PER_SAMPLE, make_power, make_scores, make_tr
 from hpcai.characterise.views import VIEWS
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.metrics.score_columns import TRIAL_COLUMNS
-from hpcai.metrics.trial_scores import is_error_metric, score_trials, why_no_vflops
+from hpcai.metrics.trial_scores import score_trials, why_no_vflops
 from hpcai.metrics.trials import mark_extremes
 from hpcai.rules.table import rules_of
 
 SCORES = ["rate_flop_per_s", "valid_rate_flop_per_s", "quality", "time_to_quality_s", "time_to_train_s", "mean_power_w"]
-WORKLOADS = Path(__file__).parents[3] / "src" / "hpcai" / "training"
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +83,6 @@ def test_every_workload_of_the_suite_has_an_exponent() -> None:
     assert exponents == {"image_classification": 5, "extreme_weather": 10}
     assert set(exponents) == {name for name, model in BENCHMARKS.items() if model.suite == "hpc_ai500"}
     assert rules_of("mlperf_hpc").results.exponents == {}
-
-
-def test_names_of_error_metrics_end_alike() -> None:
-    """The names stand in modules that need TensorFlow: they are read as text."""
-    found: dict[str, bool] = {}
-    for path in WORKLOADS.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        name = re.search(r'quality_metric: ClassVar\[str\] = "(\w+)"', text)
-        direction = re.search(r"higher_is_better: ClassVar\[bool\] = (\w+)", text)
-        if name and direction:
-            found[name[1]] = direction[1] == "True"
-    assert len(found) == len(BENCHMARKS)
-    assert {name for name in found if is_error_metric(name)} == {name for name in found if not found[name]}
 
 
 def test_extremes_of_vflops_are_dropped(tmp_path: Path) -> None:

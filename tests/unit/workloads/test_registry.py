@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcai.config.workloads import BENCHMARKS
+from hpcai.metrics.trial_scores import is_error_metric
 from hpcai.workloads.registry import WORKLOADS, load_part, read_beside
 
 FOLDER = Path(__file__).parents[3] / "src/hpcai/workloads"
@@ -37,6 +38,7 @@ def test_its_data_and_training_can_be_loaded(name: str) -> None:
     assert issubclass(load_part("hpcai.workloads.*.data", name), DataModule)
     training = load_part("hpcai.workloads.*.training", name)
     assert issubclass(training, Workload)
+    assert is_error_metric(training.quality_metric) != training.higher_is_better, "tables tell it by the metric's name"
     if WORKLOADS[name].mlperf is None:
         assert training.mlperf_name == name
         return
