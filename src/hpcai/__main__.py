@@ -132,7 +132,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_run_options(command: _Parser, folder: str) -> None:
     command.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
-    command.add_argument("--pack", type=Path, help="manifest of the packed dataset, if it is staged")
+    # Rules write this option always; where nothing is packed, it has no value.
+    command.add_argument("--pack", type=Path, nargs="?", help="manifest of the packed dataset, if it is staged")
     command.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
     command.add_argument("--folder", type=Path, required=True, help=folder)
     command.add_argument("--log", type=Path)
