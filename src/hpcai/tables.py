@@ -261,7 +261,7 @@ def _identity(record: RunRecord) -> dict[str, Any]:
         "data_source": record.data_source,
         "rule_set": plan.rule_set,
         "time_staging": plan.time_staging,
-        "runs_by_rule": rules_of(plan.benchmark.suite).results.runs[plan.benchmark.workload],
+        "runs_by_rule": rules_of(plan.benchmark.suite).results.runs_of(plan.benchmark.workload),
         "attempt": record.attempt,
         "earlier_attempts": len(record.earlier_attempts),
         "started_utc": record.started_utc,

@@ -1,24 +1,24 @@
-"""A benchmark that was added from outside trains: data, ranks and report, with no change outside of its folder."""
+"""A benchmark that was added from outside is measured and analysed; only its folder and YAML files are new."""
 
-import json
 from pathlib import Path
 
-from unit.workloads.toy_library import TOY, call_python, copy_library
+import pandas as pd
+from unit.workloads.toy_library import copy_project
+from workflow_project import Project
 
-TRAIN = """
-import sys
-from pathlib import Path
-import yaml
-from end_to_end.rank_runs import prepared
-from unit.training.training_plans import plan_of
-plan = plan_of(yaml.safe_load(Path(sys.argv[1]).read_text()))
-run = prepared(plan, Path(sys.argv[2])).run("run", plan)
-assert run.exit_status == 0, run.output
-"""
+TABLES = ("results/tables/runs.parquet", "results/characterise/work/toy.json")
 
 
-def test_it_learns_its_sums(tmp_path: Path) -> None:
-    call_python(copy_library(tmp_path), "-c", TRAIN, TOY / "toy.yaml", tmp_path)
-    report = json.loads((tmp_path / "run/training.json").read_text())
-    assert report["outcome"] == "converged"
-    assert report["epochs"][0]["quality"] > 0.5 > 0.05 >= report["epochs"][-1]["quality"]
+def test_a_study_of_it_converges(tmp_path: Path) -> None:
+    root = copy_project(tmp_path / "checkout")
+    (tmp_path / "working").mkdir()
+    project = Project(
+        tmp_path / "working", root, root / "study/toy.yaml", {"PYTHONPATH": str(root / "src"), "TMPDIR": str(tmp_path)}
+    )
+    done = project.snakemake("--cores", "2", *TABLES)
+    assert done.returncode == 0, done.stdout
+    runs = pd.read_parquet(tmp_path / "working" / TABLES[0])
+    assert list(runs["workload"]) == ["toy"] * 3
+    assert list(runs["outcome"]) == ["converged"] * 3
+    assert (runs["runs_by_rule"] == 3).all()
+    assert (tmp_path / "working" / TABLES[1]).is_file()

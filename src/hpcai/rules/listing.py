@@ -72,7 +72,7 @@ def _name(campaign: Campaign, row: RunRow) -> str:
     """Name of a row, and whether its runs are enough for a result."""
     benchmark = campaign.benchmarks[row.benchmark]
     results = rules_of(benchmark.suite).results
-    runs = results.runs[benchmark.workload]
+    runs = results.runs_of(benchmark.workload)
     few = f"too few {results.word}s, " if row.repeats < runs else ""
     return f"{row.benchmark}/{row.variant}/{row.scale} ({few}{row.repeats} of {runs})"
 

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from hpcai.config.base import Count, Name, Settings, Text
 from hpcai.config.benchmark import Suite
 from hpcai.config.reading import Problems, read_yaml, validate
+from hpcai.errors import ConfigError
 from hpcai.rules.requirement import Requirement
 
 FOLDER = Path(__file__).parent
@@ -71,6 +72,21 @@ class ResultRules(Settings):
     word: Literal["run", "trial"]
     score: Text
     section: Text = Field(min_length=1)
+
+    def runs_of(self, workload: str) -> int:
+        """Return the number of runs of a result.
+
+        Raises
+        ------
+        ConfigError
+            If the table does not know the workload.
+        """
+        if workload not in self.runs:
+            raise ConfigError(
+                f"results.runs: found no {workload!r} in the suite's table of rules ({', '.join(self.runs)}), "
+                f"expected its number of runs; add it to the YAML file in {FOLDER}"
+            )
+        return self.runs[workload]
 
 
 class SuiteRules(Settings):

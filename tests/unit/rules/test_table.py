@@ -134,3 +134,10 @@ def test_a_damaged_table_is_refused(tmp_path: Path, change, message):
     with pytest.raises(ConfigError, match=message) as caught:
         read_rules(path)
     assert str(path) in str(caught.value)
+
+
+def test_a_workload_that_the_table_does_not_know_is_refused() -> None:
+    results = rules_of("mlperf_hpc").results
+    assert results.runs_of("cosmoflow") == 10
+    with pytest.raises(ConfigError, match=r"results\.runs: found no 'toy'"):
+        results.runs_of("toy")

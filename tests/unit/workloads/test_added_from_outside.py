@@ -1,12 +1,10 @@
 """A benchmark is one folder and its YAML files: a toy that nothing else names is found and accepted."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
-import yaml
-from unit.workloads.toy_library import TESTS, TOY, call_python, copy_library
+from unit.workloads.toy_library import TESTS, TOY, call_python, copy_library, write_study
 
 from hpcai.campaign.library_digest import import_closure
 from hpcai.workloads.registry import WORKLOADS
@@ -45,14 +43,8 @@ def test_its_settings_are_in_the_schema(library: Path) -> None:
 
 
 def test_a_study_of_it_is_valid(library: Path, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    shutil.copytree(TESTS / "config", config)
-    shutil.copy(TOY / "toy.yaml", config / "benchmarks")
-    table = (config / "runs/tiny.tsv").read_text()
-    (config / "runs/toy.tsv").write_text(table.replace("cosmoflow_mini", "toy"))
-    study = yaml.safe_load((config / "tiny.yaml").read_text()) | {"name": "toy", "benchmarks": ["toy"], "runs": "toy"}
-    (config / "toy.yaml").write_text(yaml.safe_dump(study))
-    assert "valid; 3 runs of 1 benchmarks" in call_python(library, "-m", "hpcai", "check", config / "toy.yaml")
+    write_study(tmp_path / "config")
+    assert "valid; 3 runs of 1 benchmarks" in call_python(library, "-m", "hpcai", "check", tmp_path / "config/toy.yaml")
 
 
 def test_its_data_are_prepared(library: Path, tmp_path: Path) -> None:

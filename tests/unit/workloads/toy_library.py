@@ -6,16 +6,40 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 TESTS = Path(__file__).parents[2]
 TOY = TESTS / "data/toy_benchmark"
 
 
 def copy_library(folder: Path) -> Path:
-    """Return the folder to put on PYTHONPATH."""
+    """Return the folder to put on PYTHONPATH; the suite's table of rules knows the toy."""
     library = folder / "src"
     shutil.copytree(TESTS.parent / "src/hpcai", library / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(TOY, library / "hpcai/workloads/toy", ignore=shutil.ignore_patterns("__pycache__", "*.yaml"))
+    rules = library / "hpcai/rules/mlperf_hpc.yaml"
+    rules.write_text(rules.read_text().replace("  runs: {", "  runs: {toy: 3, "))
     return library
+
+
+def copy_project(folder: Path) -> Path:
+    """Return a copy of the checkout with the toy in its library, and in ``study/toy.yaml`` a study of it."""
+    copy_library(folder)
+    shutil.copy(TESTS.parent / "Snakefile", folder)
+    for name in ("config", "envs", "profiles", "reports", "workflow"):
+        shutil.copytree(TESTS.parent / name, folder / name)
+    write_study(folder / "study")
+    return folder
+
+
+def write_study(config: Path) -> None:
+    """Write the configuration of a study of the toy with two scales and three runs."""
+    shutil.copytree(TESTS / "config", config)
+    shutil.copy(TOY / "toy.yaml", config / "benchmarks")
+    table = (config / "runs/tiny.tsv").read_text()
+    (config / "runs/toy.tsv").write_text(table.replace("cosmoflow_mini", "toy"))
+    study = yaml.safe_load((config / "tiny.yaml").read_text()) | {"name": "toy", "benchmarks": ["toy"], "runs": "toy"}
+    (config / "toy.yaml").write_text(yaml.safe_dump(study))
 
 
 def call_python(library: Path, *arguments: str | Path) -> str:

@@ -95,7 +95,7 @@ def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple
     require_one_file(request.results, f"{system}/{benchmark}", [record for _, record in found])
     ordered = sorted(found, key=lambda item: (item[1].started_utc, item[1].plan.repetition))
     runs = [read_submitted_run(request.results, folder, record) for folder, record in ordered]
-    by_rule = rules_of(SUITE).results.runs[runs[0].record.plan.benchmark.workload]
+    by_rule = rules_of(SUITE).results.runs_of(runs[0].record.plan.benchmark.workload)
     window = choose_window(list(_scores(runs, by_rule)), len(runs), by_rule)
     chosen = tuple(runs[window.first : window.first + window.length])
     return Result(benchmark, "strong", chosen, (), len(runs), window.note)

@@ -120,7 +120,7 @@ class Result:
     @property
     def by_rule(self) -> int:
         """Number of runs that the rules count."""
-        return rules_of(SUITE).results.runs[self.record.plan.benchmark.workload]
+        return rules_of(SUITE).results.runs_of(self.record.plan.benchmark.workload)
 
 
 @dataclass(frozen=True)

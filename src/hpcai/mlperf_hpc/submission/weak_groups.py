@@ -62,7 +62,7 @@ def _timed_together(group: WeakGroup, runs: Sequence[SubmittedRun]) -> list[Subm
 def _result(group: WeakGroup, runs: list[SubmittedRun]) -> Result:
     counts = {instance.number for instance in group.counted_results()}
     workload = runs[0].record.plan.benchmark.workload
-    by_rule = rules_of(SUITE).results.runs[workload]
+    by_rule = rules_of(SUITE).results.runs_of(workload)
     counted = tuple(run for run in runs if run.number in counts)
     pruned = tuple(run for run in runs if run.number not in counts)
     few = "" if len(counted) >= by_rule else f"{len(counted)} of the {by_rule} instances that the rules ask for"
