@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hpcai.errors import ConfigError
 from hpcai.workloads.declaration import MlperfFacts
 from hpcai.workloads.registry import WORKLOADS, load_part
 
@@ -14,3 +15,19 @@ BENCHMARKS: Mapping[str, MlperfFacts] = MappingProxyType({facts.name: facts for 
 """By the benchmark's name in logs, which is that of its folder in rounds; OpenFold is not among them."""
 WORKLOAD_OF: Mapping[str, str] = MappingProxyType({facts.name: name for name, facts in OWN.items()})
 """Workload by the benchmark's name in logs."""
+
+
+def name_of(workload: str) -> str:
+    """Return the name of a workload's benchmark in logs.
+
+    Raises
+    ------
+    ConfigError
+        If MLPerf HPC does not have it.
+    """
+    if workload not in OWN:
+        raise ConfigError(
+            f"workload: found {workload!r}, expected one of MLPerf HPC ({', '.join(OWN)}); a benchmark says so by "
+            "`mlperf` in its declaration"
+        )
+    return OWN[workload].name

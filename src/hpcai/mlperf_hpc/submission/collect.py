@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hpcai.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
-from hpcai.mlperf_hpc.benchmarks import OWN
+from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
     SUITE,
     Request,
@@ -85,7 +85,7 @@ def _systems(request: Request, records: Iterable[tuple[Path, RunRecord]]) -> Ite
     for folder, record in records:
         point, plan = record.plan.point, record.plan
         name = safe_name(f"{request.system or plan.machine.name}_{point.scale}_{point.variant}")
-        groups.setdefault(name, {}).setdefault(OWN[plan.benchmark.workload].name, []).append((folder, record))
+        groups.setdefault(name, {}).setdefault(name_of(plan.benchmark.workload), []).append((folder, record))
     for name, benchmarks in sorted(groups.items()):
         results = tuple(_result(request, name, benchmark, runs) for benchmark, runs in sorted(benchmarks.items()))
         yield SubmittedSystem(name, results, results[0].record.plan.point.nodes)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hpcai.errors import ConfigError
-from hpcai.mlperf_hpc.benchmarks import OWN
+from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.records import RunRecord
 from hpcai.rules.table import rules_of
@@ -51,7 +51,7 @@ class Request:
 
 def is_asked(request: Request, record: RunRecord) -> bool:
     """Return whether a run was asked for by its benchmark and its scale."""
-    names = {record.plan.benchmark.name, OWN[record.plan.benchmark.workload].name}
+    names = {record.plan.benchmark.name, name_of(record.plan.benchmark.workload)}
     return (not request.benchmarks or bool(names & set(request.benchmarks))) and (
         not request.scales or record.plan.point.scale in request.scales
     )

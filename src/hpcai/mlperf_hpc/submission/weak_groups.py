@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hpcai.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.own_clock import timed_by_group
-from hpcai.mlperf_hpc.benchmarks import OWN
+from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
     SUITE,
     Request,
@@ -66,7 +66,7 @@ def _result(group: WeakGroup, runs: list[SubmittedRun]) -> Result:
     counted = tuple(run for run in runs if run.number in counts)
     pruned = tuple(run for run in runs if run.number not in counts)
     few = "" if len(counted) >= by_rule else f"{len(counted)} of the {by_rule} instances that the rules ask for"
-    return Result(OWN[workload].name, "weak", counted, pruned, group.instances, few)
+    return Result(name_of(workload), "weak", counted, pruned, group.instances, few)
 
 
 def _system(results: Path, name: str, found: list[tuple[WeakGroup, Result]]) -> SubmittedSystem:
