@@ -11,10 +11,10 @@ from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 
 from hpcai import catalogue
+from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.library_digest import library_digest
 from hpcai.campaign.live import wait_until_idle
-from hpcai.campaign.note import this_controller, write_note
-from hpcai.characterise.apart import say_lacking_cores
+from hpcai.characterise.subprocess_measure import say_lacking_cores
 from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign, plan_text, refuse_loose_files
 from hpcai.config.rounds import find_round, name_round
