@@ -9,8 +9,8 @@ from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
 from hpcai.catalogue import figures_of
+from hpcai.characterise.characterisation_table import characterisation_view
 from hpcai.characterise.collect import summarise_views
-from hpcai.characterise.table_seven import characterisation_view
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.metrics.advice import advise
 from hpcai.plots.table_page import CHARACTERISATION_COLUMNS

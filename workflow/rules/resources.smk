@@ -8,8 +8,8 @@ from pathlib import Path
 from snakemake.logging import logger
 
 from hpcai.campaign.live import wait_until_idle
-from hpcai.campaign.note import this_controller, write_note
-from hpcai.characterise.apart import say_lacking_cores
+from hpcai.campaign.controller_note import this_controller, write_note
+from hpcai.characterise.subprocess_measure import say_lacking_cores
 from hpcai.config.sharing import Sharing
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.data.record_files import read_records
 
 from hpcai.config.cosmoflow import CosmoFlowData, Priors
 from hpcai.data.cosmoflow import generator
 from hpcai.data.cosmoflow.generator import generate_dataset, make_sample
 from hpcai.data.cosmoflow.sample import decode_sample
-from hpcai.data.tfrecord import read_records
 from hpcai.errors import DatasetError
 
 SHAPE = (16, 16, 16, 4)

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 from unit.data.image_classification.image_files import module, picture
+from unit.data.record_files import read_records
 
 from hpcai.data.catalogue import Archive
 from hpcai.data.image_classification.record import ImageRecord, decode_record
 from hpcai.data.image_classification.tar_window import Window
-from hpcai.data.tfrecord import read_records
 from hpcai.errors import DatasetError
 
 # The kit's own numbers are not in the order of the WordNet ids.

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from unit.data.image_classification.image_files import generated, settings
+from unit.data.record_files import read_records
 
 from hpcai.data.image_classification.generator import EDGES, describe_class, make_record
 from hpcai.data.image_classification.record import ImageRecord, decode_record
-from hpcai.data.tfrecord import read_records
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -7,15 +7,15 @@ from collections import Counter
 
 import pytest
 
-from hpcai.characterise import agreement, apart
-from hpcai.characterise.apart import Options, measure_apart, sample_ways
+from hpcai.characterise import agreement, subprocess_measure
 from hpcai.characterise.ceilings import ceiling_rows
 from hpcai.characterise.sampling import NotMeasured, Sample, Way
+from hpcai.characterise.subprocess_measure import Options, measure_apart, sample_ways
 
 OPTIONS = Options(threads=1, device="cpu", repeats=3)
 ENDED = """
 import os, signal
-from hpcai.characterise.apart import parse_options, sample_ways
+from hpcai.characterise.subprocess_measure import parse_options, sample_ways
 from hpcai.characterise.sampling import Way
 def crash(): os.kill(os.getpid(), signal.SIGILL)
 ways = [Way("gemm", "fp32", "good", "1", 1e3, lambda: None), Way("gemm", "bf16", "bad", "1", 1e3, crash),
@@ -50,7 +50,7 @@ def rates(monkeypatch):
                 work=way.work, unit=way.unit, duration_s=way.work / rate,
             )  # fmt: skip
 
-        monkeypatch.setattr(apart, "time_way", time_way)
+        monkeypatch.setattr(subprocess_measure, "time_way", time_way)
 
     return replace
 
@@ -59,7 +59,7 @@ def count_samples(*ways: Way) -> Counter[str]:
     return Counter(sample.setting for sample in lines(*ways)[0])
 
 
-BASE_COUNT = apart.FORETELLING + OPTIONS.repeats - 1
+BASE_COUNT = subprocess_measure.FORETELLING + OPTIONS.repeats - 1
 """Repetitions that the first way of a family has in any case."""
 
 
@@ -136,7 +136,7 @@ def test_every_call_is_announced_before_it_is_made(rates):
     announced, calls = [""], []
     ways = [way(work, run=lambda work=work: calls.append((announced[-1], f"{work:g}"))) for work in (10.0, 20.0)]
     for line in sample_ways(ways, OPTIONS):
-        if isinstance(line, apart._Trying):
+        if isinstance(line, subprocess_measure._Trying):
             announced.append(line.trying.rpartition("|")[2])  # noqa: PERF401  the calls look at it meanwhile
     assert announced[1:] == ["10", "20"] * OPTIONS.repeats
     assert len(calls) > 2 * OPTIONS.repeats
@@ -185,7 +185,7 @@ def test_a_crash_takes_only_its_own_way_along(program):
 
 LATE = """
 import os, signal
-from hpcai.characterise.apart import parse_options, sample_ways
+from hpcai.characterise.subprocess_measure import parse_options, sample_ways
 from hpcai.characterise.sampling import Way
 calls = []
 def crash():
@@ -229,7 +229,7 @@ def processes(monkeypatch):
                 raise subprocess.TimeoutExpired(command, timeout, output, b"")
             return subprocess.CompletedProcess(command, status, output, b"why")
 
-        monkeypatch.setattr(apart.subprocess, "run", run)
+        monkeypatch.setattr(subprocess_measure.subprocess, "run", run)
         return commands
 
     return replace
@@ -249,7 +249,7 @@ def test_a_time_out_ends_the_measurement_and_keeps_what_was_timed(processes):
 
 def test_time_is_up_for_all_processes_together(processes, monkeypatch):
     times = iter([0.0, 0.0, 590.0, 590.0, 590.0])
-    monkeypatch.setattr(apart.time, "monotonic", lambda: next(times, 700.0))
+    monkeypatch.setattr(subprocess_measure.time, "monotonic", lambda: next(times, 700.0))
     commands = processes((-11, said(PLAN, TRYING_B, TRYING_A, SAMPLE_A, TRYING_B)), (None, said(PLAN)))
     report = measure_apart("gemm", "module", [1], "cpu", 2)
     assert commands[1][-1] == "--without=gemm|fp32|b|1"
@@ -267,7 +267,7 @@ def test_a_process_that_cannot_start_measuring_is_a_row_with_its_reason(program)
 
 
 def test_a_process_that_hangs_is_ended(program, monkeypatch):
-    monkeypatch.setattr(apart, "LONGEST_S", 0.2)
+    monkeypatch.setattr(subprocess_measure, "LONGEST_S", 0.2)
     report = measure_apart("gemm", program("import time\ntime.sleep(60)"), [1], "cpu", 2)
     assert "was ended after 0.2 s" in report.not_measured[0].reason
 

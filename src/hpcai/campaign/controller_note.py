@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import PROFILES, Point, ProfileKind
 from hpcai.errors import RecordError
-from hpcai.measure.holder import Holder, this_process
+from hpcai.measure.claim_holder import Holder, this_process
 from hpcai.records import read_part, write_json
 
 NOTE = "campaign.json"
@@ -70,7 +70,7 @@ class Planned(_Part):
 
 
 class Controller(_Part):
-    """The process that runs the workflow; its facts are those of :class:`hpcai.measure.holder.Holder`."""
+    """The process that runs the workflow; its facts are those of :class:`hpcai.measure.claim_holder.Holder`."""
 
     host: str
     pid: int

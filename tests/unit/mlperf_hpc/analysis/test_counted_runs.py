@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from mlperf_logging.result_summarizer.result_summarizer import _compute_olympic_average
 from unit.mlperf_hpc.analysis.made_runs import made_run
 
-from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
+from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET
 from hpcai.mlperf_hpc.rounds.model import Score
 

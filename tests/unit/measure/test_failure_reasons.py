@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai.measure.last_words import KILLED, TAIL_BYTES, lost_node, why
+from hpcai.measure.failure_reasons import KILLED, TAIL_BYTES, lost_node, why
 
 LOST = "3: horovod.common.exceptions.HorovodInternalError: Connection reset by peer"
 HOROVODRUN = """Traceback (most recent call last):

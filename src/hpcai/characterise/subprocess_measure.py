@@ -1,4 +1,4 @@
-"""Measures in a process of its own: libraries settle their threads when they start, and a crash takes no more along."""
+"""Run each measurement in a subprocess: BLAS fixes its thread count at import, and a crash must not end the job."""
 
 import argparse
 import logging

@@ -3,7 +3,7 @@
 import pytest
 from unit.campaign.result_folders import campaign
 
-from hpcai.campaign.note import KEPT_STARTS, NOTE, read_note, this_controller, write_note
+from hpcai.campaign.controller_note import KEPT_STARTS, NOTE, read_note, this_controller, write_note
 from hpcai.campaign.run_folders import planned_folders
 from hpcai.errors import RecordError
 
