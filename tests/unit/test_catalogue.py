@@ -55,7 +55,7 @@ def test_a_figure_is_added_by_one_file(library: Path) -> None:
 
 
 def test_an_expression_in_a_declaration_is_refused(library: Path) -> None:
-    (library / "hpcai/plots/toy.py").write_text(TOY.replace('title="A toy"', 'title=TITLE'))
+    (library / "hpcai/plots/toy.py").write_text(TOY.replace('title="A toy"', "title=TITLE"))
     done = run("import hpcai.catalogue", library)
     assert done.returncode != 0
     assert "hpcai.plots.toy, line 8" in done.stderr
