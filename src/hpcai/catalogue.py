@@ -1,10 +1,15 @@
 """What the reports show: every figure and every page of a table, with its heading and what it is made from.
 
-The one place of these facts. It imports nothing that draws, because the workflow reads it whenever it starts.
+A figure is declared where it is drawn, by :func:`figure` above its function in ``plots/``; nothing else names it but
+its caption, ``reports/captions/NAME.rst``. The declarations are read without importing anything that draws, because
+the workflow needs them whenever it starts.
 """
 
+import ast
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict"]
 """Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured."""
@@ -22,12 +27,23 @@ class FigureEntry:
         Its heading.
     tables
         Names of the tables that it is drawn from, in the order of the drawing function's parameters.
+    section, before
+        Section of the report where it stands, and the table (or part of one) before which; blank: at the end.
+    interactive
+        Whether it is a chart that answers to the mouse, drawn with Altair.
+    module, function
+        Where it is drawn.
     """
 
     stage: Stage
     category: str
     title: str
     tables: tuple[str, ...]
+    section: str
+    before: str
+    interactive: bool
+    module: str
+    function: str
 
 
 @dataclass(frozen=True)
@@ -51,92 +67,58 @@ class PageEntry:
     note: str
 
 
-FIGURES: dict[str, FigureEntry] = {
-    "time_to_train": FigureEntry("analyse", "Summary", "Time to train", ("runs", "scales")),
-    "quality": FigureEntry("analyse", "Summary", "Quality after each epoch", ("epochs", "runs")),
-    "loss": FigureEntry("analyse", "Summary", "Training loss after each epoch", ("epochs", "runs")),
-    "time_shares": FigureEntry("analyse", "Throughput", "Shares of the wall time", ("scales",)),
-    "throughput": FigureEntry("analyse", "Throughput", "Throughput", ("runs", "scales")),
-    "step_times": FigureEntry("analyse", "Throughput", "Step times", ("epochs",)),
-    "staging": FigureEntry("analyse", "I/O", "Staging", ("runs",)),
-    "lanes": FigureEntry("views", "Communication", "One training step, lane by lane", ("lanes", "captures")),
-    "phases": FigureEntry("views", "Communication", "Phases of the exchange", ("phases", "communication", "captures")),
-    "messages": FigureEntry(
-        "views", "Communication", "Bandwidth against message size", ("messages", "links", "link_fits", "captures")
-    ),
-    "links": FigureEntry("views", "Communication", "Allreduce of the machine", ("links", "link_fits")),
-    "io": FigureEntry("views", "I/O", "Reading while training", ("io", "ceilings", "captures")),
-    "kernels": FigureEntry("views", "Kernels", "Kernel time by category", ("kernels", "captures")),
-    "ceilings": FigureEntry("views", "Kernels", "Measured ceilings of the machine", ("ceilings",)),
-    "scores": FigureEntry("scores", "Scores", "FLOP/s and VFLOP/s", ("run_scores", "scores")),
-    "ranking": FigureEntry("scores", "Scores", "Ranked results", ("ranking",)),
-    "variant_effects": FigureEntry("scores", "Scaling", "Effect of variants", ("variant_effects",)),
-    "comparison": FigureEntry("scores", "Scores", "Scores against the earlier result", ("comparison",)),
-    "history": FigureEntry("scores", "Scores", "Scores over studies", ("history",)),
-    "mlperf_time_shares": FigureEntry(
-        "rounds",
-        "MLPerf HPC rounds",
-        "Shares of the time to solution (Fig. 1 of the MLPerf HPC paper)",
-        ("mlperf_results",),
-    ),
-    "mlperf_scaling": FigureEntry(
-        "rounds",
-        "MLPerf HPC rounds",
-        "Epochs, throughput and compute time (Fig. 2 of the MLPerf HPC paper)",
-        ("mlperf_results",),
-    ),
-    "mlperf_principal": FigureEntry(
-        "rounds",
-        "MLPerf HPC rounds",
-        "Epochs and epoch throughput of each run (Fig. 3 of the MLPerf HPC paper)",
-        ("mlperf_runs", "mlperf_principal", "mlperf_results"),
-    ),
-    "mlperf_weak": FigureEntry("rounds", "MLPerf HPC rounds", "Weak scaling: models per minute", ("mlperf_weak",)),
-    "mlperf_prediction": FigureEntry(
-        "rounds",
-        "MLPerf HPC rounds",
-        "Joined curves, and their errors",
-        ("mlperf_curves", "mlperf_predictions", "mlperf_leave_one_out", "mlperf_prediction_errors"),
-    ),
-    "training_hardware": FigureEntry("published", "Predictions", "Step time over the hardware", ("training_sweeps",)),
-    "training_batch": FigureEntry("published", "Predictions", "Step time over the batch", ("training_sweeps",)),
-    "hpl_efficiency": FigureEntry(
-        "published", "Predictions", "Efficiency over PCIe rate, block and GPUs", ("hpl_sweeps",)
-    ),
-    "hpl_host_link": FigureEntry(
-        "published", "Predictions", "PCIe rate that a target efficiency needs", ("hpl_sweeps",)
-    ),
-    "hpl_network": FigureEntry("published", "Predictions", "Rate over the network", ("hpl_sweeps",)),
-    "what_if": FigureEntry(
-        "predict", "Predictions", "What if: measured and predicted times", ("predictions", "scales")
-    ),
-    "kernel_errors": FigureEntry(
-        "predict", "Predictions", "Errors of the kernel regressors", ("kernel_errors", "kernel_accuracy")
-    ),
-    "step_accuracy": FigureEntry("predict", "Predictions", "Predicted and measured steps", ("step_accuracy",)),
-    "hpl_validation": FigureEntry(
-        "predict", "Predictions", "HPL on this machine, predicted and measured", ("hpl_validation", "hpl_published")
-    ),
-}
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
+
+
+def figure(name: str, **facts: object) -> Callable[[Drawing], Drawing]:
+    """Declare that a function of ``plots/`` draws a figure.
+
+    Parameters
+    ----------
+    name
+        Name of its file and of its caption.
+    facts
+        ``stage``, ``category``, ``title``, ``tables``, ``section``, ``before`` and ``interactive`` of
+        :class:`FigureEntry`, as literals.
+    """
+    del name, facts  # _declared reads them from the text
+
+    def unchanged(function: Drawing) -> Drawing:
+        return function
+
+    return unchanged
+
+
+def _declared() -> Iterator[tuple[str, FigureEntry]]:
+    for file in sorted((Path(__file__).parent / "plots").glob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "@figure(" not in text:
+            continue
+        for function in ast.parse(text).body:
+            for call in getattr(function, "decorator_list", ()):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "figure":
+                    yield _read_declaration(call, f"hpcai.plots.{file.stem}", getattr(function, "name", ""))
+
+
+def _read_declaration(call: ast.Call, module: str, function: str) -> tuple[str, FigureEntry]:
+    try:
+        name = ast.literal_eval(call.args[0])
+        facts = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    except ValueError as error:
+        raise ValueError(
+            f"{module}, line {call.lineno}: found an expression in @figure, expected literals alone: they are read "
+            "without running the module"
+        ) from error
+    return name, FigureEntry(**{"before": "", "interactive": False, **facts}, module=module, function=function)
+
+
+def _by_name(*, interactive: bool) -> dict[str, FigureEntry]:
+    return {name: one for name, one in _declared() if one.interactive == interactive}
+
+
+FIGURES = _by_name(interactive=False)
 """Pictures, by the name of the file and of the caption."""
-CHARTS: dict[str, FigureEntry] = {
-    "roofline": FigureEntry(
-        "scores", "Roofline", "HPC-AI roofline", ("roofline_points", "roofline_ceilings", "roofline_moves")
-    ),
-    "memory_roofline": FigureEntry("scores", "Roofline", "Memory roofline", ("roofline_points", "roofline_ceilings")),
-    "published_roofline": FigureEntry(
-        "scores",
-        "Roofline",
-        "Published results under their own roofs",
-        ("published_points", "published_ceilings", "published_moves"),
-    ),
-    "scaling": FigureEntry(
-        "scores",
-        "Scaling",
-        "Speed-up and efficiency",
-        ("scaling", "scaling_details", "scaling_curves", "predictions"),
-    ),
-}
+CHARTS = _by_name(interactive=True)
 """Charts that answer to the mouse, likewise."""
 _MLPERF = (
     "Computed from published logs and from those of our own runs (column method). Empty: not known, or not defined."

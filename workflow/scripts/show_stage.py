@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hpcai.catalogue import PAGES
 from hpcai.logs import log_to
-from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+from hpcai.plots import SHOWN_COLUMNS, draw_chart, draw_figure, to_html, to_svg
 from hpcai.sealed import seal_drawing, sealed_json
 from hpcai.table_files import read_parquet
 
@@ -22,7 +22,6 @@ for page in map(Path, given.get("pages", [])):
     page.write_text(to_html(tables[page.stem], shown.title, shown.note, SHOWN_COLUMNS.get(page.stem)))
 if charts := [Path(path) for path in given.get("charts", [])]:
     # Altair takes time to load, and one stage alone has charts.
-    from hpcai.plots.charts import draw_chart
     from hpcai.plots.interactive import spec_to_svg, to_spec
 
     for chart in charts:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 _PACKAGE = "hpcai"
 # Text instead of syntax trees, which take 50 times as long: an import anywhere in a file, also inside of a function, or
-# a module's name as a string, as registries and `python -m` have it. A name in a comment would only add a file.
+# a module's name as a string, as registries and `python -m` have it; with `.*` behind it all modules of a package. A
+# name in a comment would only add a file.
 _REFERENCE = re.compile(
     rf"^[ \t]*from ({_PACKAGE}[\w.]*) import (\([^)]*\)|[^\n]*)"
     rf"|^[ \t]*import ({_PACKAGE}[\w.]*)"
-    rf"|[\"']({_PACKAGE}(?:\.\w+)+)",
+    rf"|[\"']({_PACKAGE}(?:\.\w+)+(?:\.\*)?)",
     re.MULTILINE,
 )
 
@@ -82,6 +83,9 @@ def _names_in(text: str) -> Iterator[str]:
 
 def _modules_on_the_way(name: str, source: Path) -> Iterator[Path]:
     """Return the module of a dotted name and the packages above it; what names a function ends at its module."""
+    if name.endswith(".*"):
+        yield from (file for module, file in _modules(source).items() if f"{module}.".startswith(name[:-1]))
+        return
     parts = name.split(".")
     for length in range(1, len(parts) + 1):
         if module := _modules(source).get(".".join(parts[:length])):
