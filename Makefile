@@ -70,7 +70,6 @@ bench: env ## speed as ratios against named peers, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
 docs: env $(DOCS)/requirements.txt ## the documentation with its generated reference: docs/_build/html; a warning is an error
-	@rm -rf docs/reference/generated
 	$(BIN)/python docs/generate.py
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "The documentation: file://$(CURDIR)/docs/_build/html/index.html"

@@ -24,13 +24,16 @@ PATHS = {
 """Files of the configuration folder, by the name of their model; all others are benchmarks."""
 
 
-def main() -> None:
-    """Write all pages."""
-    OUTPUT.mkdir(parents=True, exist_ok=True)
+def write_pages(folder: Path) -> None:
+    """Write all pages, and remove those of what is no more."""
+    folder.mkdir(parents=True, exist_ok=True)
     pages = {name: page() for name, page in PAGES.items()}
     pages.update((f"api-{package}", package_page(package, files)) for package, files in packages().items())
     for name, lines in pages.items():
-        (OUTPUT / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (folder / f"{name}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for page in folder.glob("*.md"):
+        if page.stem not in pages:
+            page.unlink()
 
 
 def configuration() -> Iterator[str]:
@@ -115,4 +118,4 @@ def rules() -> Iterator[str]:
 PAGES = {"configuration": configuration, "tables": tables, "rules": rules, "commands": commands, "api": api}
 
 if __name__ == "__main__":
-    main()
+    write_pages(OUTPUT)
