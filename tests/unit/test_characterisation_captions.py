@@ -5,17 +5,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from unit.caption_pages import REPORTS
 from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
-from hpcai.catalogue import figures_of
 from hpcai.characterise.characterisation_table import characterisation_view
 from hpcai.characterise.collect import summarise_views
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.metrics.advice import advise
-from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
 
-NAMES = sorted({*figures_of("views"), *CHARACTERISATION_COLUMNS})
+NAMES = sorted(path.stem for path in (REPORTS / "captions").glob("*.rst") if "characterisation." in path.read_text())
 NASTY = (
     "*bold `x` |sub| http://a_ \\ <script>alert(1)</script>\n\n.. raw:: html\n\n   <b> :math:`1` a_ [1]_ {{ 7 }} Ü #1)"
 )

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from hpcai import catalogue
 from hpcai.config.rounds import find_round, name_round
 
 ROUNDS = {name_round(source): find_round(source) for source in CAMPAIGN.study.rounds}
@@ -19,25 +18,29 @@ SOURCE_TABLES = [
     "mlperf_repairs",
     "mlperf_systems",
 ]
-# Tables of all rounds and our own runs together; each is a page, too.
+# Tables of all rounds and our own runs together.
 ROUND_TABLES = [
-    name for name, page in catalogue.PAGES.items() if page.stage == "rounds"
+    *SOURCE_TABLES,
+    *["mlperf_results", "mlperf_efficiencies", "mlperf_principal"],
+    *["mlperf_curves", "mlperf_predictions"],
+    *["mlperf_leave_one_out", "mlperf_prediction_errors"],
 ]
 
 
-def round_pages(place):
+def round_parts(place):
     """Files about rounds that a report page in this folder shows."""
-    return plain(figures_of("rounds", place) + pages_of("rounds", place))
+    tables = expand("{place}/tables/{table}.parquet", place=place, table=ROUND_TABLES)
+    return [*plain(figures_of("rounds", place)), *tables]
 
 
-def pages_of_given_rounds(_wildcards):
+def parts_of_given_rounds(_wildcards):
     """Files that the page on rounds shows; without a round it would replace a good page by an empty one."""
     if not ROUNDS:
         raise WorkflowError(
             "rounds: found none, expected result repositories or archives: "
             "snakemake rounds --config \"rounds=['PATH']\", or the study key `rounds`"
         )
-    return round_pages("results/rounds_page")
+    return round_parts("results/rounds_page")
 
 
 def round_source(wildcards):

@@ -4,9 +4,9 @@
 
 REPORTED = [
     *ANALYSES,
-    *VIEW_PAGES,
+    *VIEW_FIGURES,
     *SCORES,
-    *round_pages("results"),
+    *round_parts("results"),
     "results/characterisation.json",
 ]
 REPORT_SOURCES = [

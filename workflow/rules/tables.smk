@@ -1,4 +1,4 @@
-"""What the stages write and the reports show: names of tables, figures and pages, from the catalogue."""
+"""What the stages write and the reports show: names of tables and figures."""
 
 import os
 from pathlib import Path
@@ -44,13 +44,13 @@ def prediction_tables(rule):
     return table_files(PREDICTION_TABLES[rule])
 
 
-def listed(file, entry, label):
+def listed(file, entry):
     """A file that Snakemake's report lists, with its caption, which the library has written by then."""
     return report(
         file,
         caption=Path(f"results/captions/{Path(file).stem}.rst").absolute(),
         category=entry.category,
-        labels={"figure": label},
+        labels={"figure": entry.title},
     )
 
 
@@ -62,24 +62,14 @@ def plain(files):
 def figures_of(stage, place="results", kind=catalogue.FIGURES):
     """Figures (or charts) of a stage, as the catalogue has them."""
     return [
-        listed(f"{place}/figures/{name}.svg", one, one.title)
+        listed(f"{place}/figures/{name}.svg", one)
         for name, one in kind.items()
         if one.stage == stage
     ]
 
 
-def pages_of(stage, place="results"):
-    """Pages of the tables of a stage, as the catalogue has them."""
-    return [
-        listed(file, one, one.label) if one.category else file
-        for name, one in catalogue.PAGES.items()
-        if one.stage == stage
-        for file in [f"{place}/tables/{name}.html"]
-    ]
-
-
 def tables_of(stage, place="results"):
-    """Tables that figures and pages of a stage are made from."""
+    """Tables that figures of a stage are made from."""
     return expand(
         "{place}/tables/{table}.parquet",
         place=place,
