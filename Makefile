@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
+DOCS := .venv-docs
 ARGS ?=
 ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
@@ -10,7 +11,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench screenshots lock schema clean
+.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -40,7 +41,7 @@ test: prepare lint ## set up (as root with the packages of Debian that tests nee
 test-all: prepare lint ## the same with the tests of full size; before an issue is called done
 	$(PYTEST) --budget-s=5400 $(ARGS)
 
-attack: env ## faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); minutes, docs/attack.md
+attack: env ## faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); minutes, docs/explanation/attack.md
 	PATH="$(CURDIR)/$(BIN):$$PATH" python tests/attack/run.py $(ARGS)
 
 # MPI first: Horovod is compiled against it, while the other packages are installed.
@@ -68,15 +69,28 @@ unit: env ## the fast tests alone
 bench: env ## speed as ratios against named peers, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
-screenshots: env ## pictures of results/report.html for the README (needs chromium)
+docs: env $(DOCS)/requirements.txt ## the documentation with its generated reference: docs/_build/html; a warning is an error
+	$(BIN)/python docs/generate.py
+	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "The documentation: file://$(CURDIR)/docs/_build/html/index.html"
+
+# An environment of its own: who runs the benchmarks needs none of these packages.
+$(DOCS)/requirements.txt: docs/requirements.txt
+	$(PYTHON) -m venv --clear $(DOCS)
+	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	@cp $< $@
+
+screenshots: env ## pictures of results/report.html for README and documentation (needs chromium)
 	$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
-lock: env ## resolve requirements.lock and envs/ anew
+lock: env ## resolve requirements.lock, docs/requirements.txt and envs/ anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
+	$(BIN)/uv pip compile docs/requirements.in --generate-hashes --python-version 3.11 \
+		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate -q -o docs/requirements.txt
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement

@@ -5,12 +5,13 @@ from snakemake.utils import min_version
 min_version("9.0")
 
 
-report: "reports/workflow.rst"
-
-
 include: "workflow/rules/controller.smk"
 include: "workflow/rules/journal.smk"
 include: "workflow/rules/common.smk"
+include: "workflow/rules/plans.smk"
+include: "workflow/rules/resources.smk"
+include: "workflow/rules/tables.smk"
+include: "workflow/rules/published.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/pack.smk"
 include: "workflow/rules/measure.smk"

@@ -292,19 +292,20 @@ def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Readin
     from hpcai.errors import ConfigError
     from hpcai.parsers.nvidia_smi import read_nvidia_smi
     from hpcai.parsers.power_table import read_power_table
-    from hpcai.parsers.registry import read_artefact, read_jobs_logs
+    from hpcai.parsers.registry import JOB_READERS, read_artefact, read_jobs_logs
 
     files, tool = arguments.file, arguments.tool
     together = len(files) > 1 or files[0].is_dir() or arguments.data_root is not None
-    if together and tool not in (None, "darshan"):
-        raise ConfigError(f"--tool: found {tool}; allowed: darshan, for several files, a folder or --data-root")
+    if together and tool not in (None, *JOB_READERS):
+        allowed = ", ".join(JOB_READERS)
+        raise ConfigError(f"--tool: found {tool}; allowed: {allowed}, for several files, a folder or --data-root")
     if arguments.devices is not None and (together or tool not in (None, "nvidia-smi")):
         raise ConfigError(f"--devices: found {arguments.devices}; allowed: with one query of nvidia-smi only")
     apart = together or arguments.devices is not None or tool not in (None, "power-table")
     if arguments.unit is not None and apart:
         raise ConfigError(f"--unit: found {arguments.unit}; allowed: with one table of power only")
     if together:
-        return read_jobs_logs(files, arguments.data_root)
+        return read_jobs_logs(files, arguments.data_root, tool or "darshan")
     if arguments.devices is not None:
         return read_nvidia_smi(files[0], arguments.devices)
     if arguments.unit is not None:

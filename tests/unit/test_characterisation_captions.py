@@ -1,26 +1,20 @@
 """Captions of the characterisation, rendered as Snakemake renders them; any complaint of docutils is a failure."""
 
 import json
-import re
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
-from docutils.core import publish_parts
-from jinja2 import Environment
+from unit.caption_pages import REPORTS
+from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
-from hpcai.catalogue import figures_of
+from hpcai.characterise.characterisation_table import characterisation_view
 from hpcai.characterise.collect import summarise_views
-from hpcai.characterise.table_seven import characterisation_view
 from hpcai.characterise.views import VIEWS, as_view
 from hpcai.metrics.advice import advise
-from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
 
-FOLDER = Path(__file__).parents[2] / "reports" / "captions"
-NAMES = sorted({*figures_of("views"), *CHARACTERISATION_COLUMNS})
+NAMES = sorted(path.stem for path in (REPORTS / "captions").glob("*.rst") if "characterisation." in path.read_text())
 NASTY = (
     "*bold `x` |sub| http://a_ \\ <script>alert(1)</script>\n\n.. raw:: html\n\n   <b> :math:`1` a_ [1]_ {{ 7 }} Ü #1)"
 )
@@ -75,13 +69,8 @@ STUDIES = {
 }
 
 
-def render(name: str, summary: dict[str, Any] | None, **wildcards: str) -> str:
-    config = {} if summary is None else {"summary": summary}
-    snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(**wildcards), params=SimpleNamespace())
-    template = Environment(trim_blocks=True, lstrip_blocks=True).from_string((FOLDER / f"{name}.rst").read_text())
-    settings = {"halt_level": 2, "report_level": 2}
-    page = publish_parts(template.render(snakemake=snakemake), writer="html", settings_overrides=settings)["html_body"]
-    return " ".join(str(page).split())
+def render(name: str, summary: dict[str, Any] | None) -> str:
+    return " ".join(render_page(name, summary).split())
 
 
 @pytest.fixture(scope="module", params=STUDIES)
@@ -92,14 +81,13 @@ def views(request: pytest.FixtureRequest) -> Any:
 @pytest.mark.parametrize("name", NAMES)
 def test_caption_renders(name: str, views: Any) -> None:
     summary = {"notice": "not a valid result of any_suite", "characterisation": views}
-    for wildcards in ({}, {"benchmark": "cosmoflow_tiny"}):
-        page = render(name, summary, **wildcards)
-        assert "<script>" not in page
-        assert "<b>" not in page
-        assert "None" not in page
-        assert " nan" not in page.lower()
-        assert "not a valid result of any_suite" in page
-        assert "Nothing has been analysed yet" not in page
+    page = render(name, summary)
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert "None" not in page
+    assert " nan" not in page.lower()
+    assert "not a valid result of any_suite" in page
+    assert "Nothing has been analysed yet" not in page
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -113,14 +101,11 @@ def test_numbers_are_those_of_the_views() -> None:
     assert "negotiation 28.6 % of communication, communication 20.0 % of the step, transfers behind" in page
     assert "behind computation 40.0 %, 20 steps" in page
     assert "transfers behind computation not measured" in page
-    assert "resnet50_tiny" not in render("phases", summary, benchmark="cosmoflow_tiny")
     page = render("messages", summary)
     assert "1800 batches in all" in page
     assert "latency 40.0 µs ± 1.0 µs, bandwidth 2.1 GB/s ± 100 MB/s, 13 sizes" in page
     assert "page cache cold; sum 1.1 GB/s, parallel 900 MB/s, delivered 150 MB/s" in render("io", summary)
     assert "and 3 more" in render("communication", summary)
-    chosen = render("communication", summary, benchmark="deepcam_tiny")
-    assert "raw files: results/profiles/timeline/deepcam_tiny/fp32/n1x2/1/raw/timeline.json. The same table" in chosen
     assert "other 5.0 % of kernel time" in render("kernels", summary)
     page = render("ceilings", summary)
     assert "storage, read (read, shared, one file, 1 threads): 1.4 GB/s, median 1.26 GB/s, n = 5, spread 20 %" in page
@@ -142,11 +127,8 @@ def test_caption_names_the_raw_files_of_its_view(name: str) -> None:
         tables[view] = make_row(view, **files)
         wanted += [file for column, file in files.items() if column != "overlap_source" or name not in WITHOUT_OVERLAP]
     summary = {"notice": "", "characterisation": make_views(tables)}
-    for wildcards in ({}, {"benchmark": "cosmoflow_tiny"}):
-        page = render(name, summary, **wildcards)
-        assert [file for file in wanted if file not in page] == []
-    if all("benchmark" in VIEWS[view] for view in RAW_VIEWS.get(name, (name,))):
-        assert ".raw" not in render(name, summary, benchmark="deepcam_tiny")
+    page = render(name, summary)
+    assert [file for file in wanted if file not in page] == []
 
 
 @pytest.mark.parametrize("name", ["kernels", "lanes"])
@@ -192,14 +174,3 @@ def test_kernels_say_what_was_not_read() -> None:
     views = make_views({**make_empty_tables(), "kernels": pd.concat(rows)})
     page = render("kernels", {"notice": "", "characterisation": views})
     assert page.count(": the trace ends early") == 1
-
-
-def test_copies_of_a_macro_are_equal_and_used() -> None:
-    # Snakemake renders a caption as a text of its own, which can import nothing.
-    copies: dict[str, set[str]] = {}
-    for name in NAMES:
-        template = (FOLDER / f"{name}.rst").read_text()
-        for found in re.finditer(r"{% macro (\w+)\(.*?{%- endmacro %}", template, re.DOTALL):
-            copies.setdefault(found[1], set()).add(found[0])
-            assert len(re.findall(rf"\b{found[1]}\(", template)) > 1, f"{name}: {found[1]} is not used"
-    assert {name: len(texts) for name, texts in copies.items()} == dict.fromkeys(copies, 1)

@@ -1,14 +1,10 @@
 """Captions of the HPL figures, rendered as Snakemake renders them; any complaint of docutils is a failure."""
 
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from docutils.core import publish_parts
-from jinja2 import Environment
+from unit.caption_pages import render as render_page
 
-FOLDER = Path(__file__).parents[2] / "reports" / "captions"
 NAMES = ("hpl_efficiency", "hpl_host_link", "hpl_network", "hpl_validation")
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> a_ [1]_ {{ 7 }} Ü #1)"
 RUN = {
@@ -25,11 +21,7 @@ ROWS = [
 
 def render(name: str, prediction: dict[str, Any] | None, *, analysed: bool = True) -> str:
     summary = {"notice": "not a valid_result", "prediction": prediction}
-    snakemake = SimpleNamespace(config={"summary": summary} if analysed else {}, wildcards=SimpleNamespace())
-    environment = Environment(trim_blocks=True, lstrip_blocks=True)
-    source = environment.from_string((FOLDER / f"{name}.rst").read_text()).render(snakemake=snakemake)
-    settings = {"halt_level": 2, "report_level": 2}
-    return " ".join(str(publish_parts(source, writer="html", settings_overrides=settings)["html_body"]).split())
+    return " ".join(render_page(name, summary if analysed else None).split())
 
 
 @pytest.mark.parametrize("name", NAMES)

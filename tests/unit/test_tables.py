@@ -17,7 +17,7 @@ from unit.record_factory import (
 )
 
 from hpcai.errors import RecordError
-from hpcai.plots import RUN_COLUMNS, SCALE_COLUMNS, VERDICT_COLUMNS, to_html
+from hpcai.report import columns
 from hpcai.tables import (
     collect_epochs,
     collect_runs,
@@ -149,7 +149,7 @@ def test_summary_names_the_suite_of_each_benchmark(two_suites: list[Path]) -> No
 
 def test_verdicts(two_suites: list[Path]) -> None:
     verdicts = collect_verdicts(two_suites)
-    assert set(VERDICT_COLUMNS) == set(verdicts.columns)
+    assert {column.key for column in columns.VERDICTS} <= set(verdicts.columns)
     assert verdicts["level"].unique().tolist() == [
         "closed division",
         "open division",
@@ -252,25 +252,6 @@ def test_summary_of_a_mixed_study(runs: pd.DataFrame, paths: list[Path]) -> None
     assert [verdict["suite"] for verdict in summary["verdicts"]] == ["MLPerf HPC"]
     assert {"name": "processor", "value": "test processor"} in summary["machine"]["facts"]
     assert summary["dates"]["first_utc"] == "2026-01-02T03:01:00Z"
-
-
-def test_shown_columns_exist(runs: pd.DataFrame) -> None:
-    assert set(RUN_COLUMNS) <= set(runs.columns)
-    assert set(SCALE_COLUMNS) <= set(summarise_scales(runs).columns)
-
-
-def test_page_shows_every_row_and_says_what_was_not_measured(runs: pd.DataFrame) -> None:
-    page = to_html(runs.assign(reason="<b>&"), "Runs", "n = 9", RUN_COLUMNS)
-    assert page.count("<tr") == len(runs) + 1
-    assert page.count('class="bad"') == 4
-    assert "not measured" in page
-    assert page.count(">default<") == 2 * len(runs)
-    assert "&lt;b&gt;&amp;" in page
-    assert "<b>" not in page
-    assert "[samples/s]" in page
-    assert "prefers-color-scheme: dark" in page
-    assert "nan" not in page.lower()
-    assert "Nothing was measured" in to_html(runs.iloc[:0], "Runs")
 
 
 def test_the_place_stands_beside_the_rate_of_staging(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # Reads:  record.json of every run, and nothing else of a run
-# Writes: results/tables/*.{csv,parquet,html}, results/summary.json, results/figures/*.svg
+# Writes: results/tables/*.{csv,parquet}, results/summary.json, results/figures/*.svg
 #
 # One job makes all tables of a stage, one shows them: the start of Python and its imports takes longer than each of them.
 
@@ -8,7 +8,7 @@ RECORDS_TO_ANALYSE = records_to_analyse()
 PLOT_LIBRARY = library_of("workflow/scripts/show_stage.py")
 ANALYSES = [
     *table_files([*RUN_TABLES, *GROUP_TABLES]),
-    *plain(figures_of("analyse") + pages_of("analyse")),
+    *plain(figures_of("analyse")),
     "results/summary.json",
 ]
 
@@ -52,7 +52,6 @@ rule show_runs:
         tables_of("analyse"),
     output:
         figures=figures_of("analyse"),
-        pages=pages_of("analyse"),
     log:
         "logs/show_runs.log",
     conda:

@@ -1,7 +1,7 @@
 # What the process that waits for jobs does while one of them is timed: nothing, for it shares the cores with it.
 #
 # Snakemake 9.27.1 starts a timer after every look at the ready jobs, whose end is the next look, and each job that ends
-# starts one more such chain (docs/snakemake_scheduler.md). The timers are there for the limit of job starts
+# starts one more such chain (docs/explanation/snakemake_scheduler.md). The timers are there for the limit of job starts
 # (`--max-jobs-per-timespan`, 100/1s): they are needed only while it holds a job back.
 
 import threading

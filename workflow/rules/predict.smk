@@ -268,7 +268,7 @@ for _name, _figure in catalogue.FIGURES.items():
         input:
             expand("results/tables/{table}.parquet", table=_figure.tables),
         output:
-            figures=[listed(f"results/figures/{_name}.svg", _figure, _figure.title)],
+            figures=[listed(f"results/figures/{_name}.svg", _figure)],
         log:
             f"logs/show_predictions/{_name}.log",
         conda:

@@ -4,16 +4,21 @@
 
 REPORTED = [
     *ANALYSES,
-    *VIEW_PAGES,
+    *VIEW_FIGURES,
     *SCORES,
-    *round_pages("results"),
+    *round_parts("results"),
     "results/characterisation.json",
 ]
 REPORT_SOURCES = [
     str(path)
-    for pattern in ["workflow.rst", "report.css", "captions/*.rst", "page/*"]
+    for pattern in ["workflow.rst", "captions/*.rst", "page/*"]
     for path in sorted((ROOT / "reports").glob(pattern))
 ]
+# Rendered once, by the library; Snakemake's report takes them as they are.
+CAPTIONS = [Path(path).stem for path in REPORT_SOURCES if path.endswith(".rst")]
+
+
+report: Path("results/captions/workflow.rst").absolute()
 
 
 rule write_study:
@@ -38,6 +43,7 @@ rule report:
         definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:
         html="results/report.html",
+        captions=expand("results/captions/{name}.rst", name=CAPTIONS),
     log:
         "logs/report.log",
     conda:
@@ -52,8 +58,8 @@ rule workflow_report:
     input:
         results=REPORTED,
         predictions=predictions,
+        captions=rules.report.output.captions,
         study="results/study.json",
-        sources=REPORT_SOURCES,
         stylesheet=str(ROOT / "reports" / "report.css"),
     output:
         html="results/workflow_report.html",

@@ -1,5 +1,5 @@
 # Reads:  result repositories or archives of published MLPerf HPC rounds, records and logs of our own MLPerf HPC runs
-# Writes: results/rounds/ROUND/tables; tables mlperf_*, their figures and pages in results/ (with the planned runs) and
+# Writes: results/rounds/ROUND/tables; tables mlperf_*, their figures in results/ (with the planned runs) and
 #         in results/rounds_page/ (with the runs that are recorded already); results/rounds.html
 #
 # The rounds have a page of their own, because the study's report needs all of its runs, and the rounds need none.
@@ -81,14 +81,13 @@ use rule show_runs as show_rounds with:
         tables_of("rounds", "{place}"),
     output:
         figures=figures_of("rounds", "{place}"),
-        pages=pages_of("rounds", "{place}"),
     log:
         "logs/show_rounds/{place}.log",
 
 
 rule write_rounds_page:
     input:
-        results=pages_of_given_rounds,
+        results=parts_of_given_rounds,
         sources=REPORT_SOURCES,
         definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:

@@ -5,7 +5,7 @@
 CHARTS = figures_of("scores", kind=catalogue.CHARTS)
 CHART_FILES = [str(chart).replace(".svg", ".json") for chart in CHARTS]
 SCORES = [
-    *plain(figures_of("scores") + CHARTS + pages_of("scores")),
+    *plain(figures_of("scores") + CHARTS),
     *CHART_FILES,
     *expand(
         "results/hpc_ai500/{benchmark}/MANIFEST.sha256", benchmark=HPC_AI500_BENCHMARKS
@@ -49,7 +49,6 @@ use rule show_runs as show_scores with:
         tables_of_scores,
     output:
         figures=figures_of("scores"),
-        pages=pages_of("scores"),
         charts=CHARTS,
         chart_files=CHART_FILES,
     log:

@@ -24,7 +24,7 @@ rule characterise:
 
 rule views:
     input:
-        VIEW_PAGES,
+        VIEW_FIGURES,
         "results/characterisation.json",
 
 

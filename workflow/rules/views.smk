@@ -1,8 +1,8 @@
 # Reads:  results/tables of all views
-# Writes: results/figures and results/tables pages of the categories Communication, I/O, Kernels, Characterisation
+# Writes: results/figures of the categories Communication, I/O, Kernels, Characterisation
 
 
-VIEW_PAGES = plain(figures_of("views") + pages_of("views"))
+VIEW_FIGURES = plain(figures_of("views"))
 
 
 use rule show_runs as show_views with:
@@ -10,6 +10,5 @@ use rule show_runs as show_views with:
         tables_of("views"),
     output:
         figures=figures_of("views"),
-        pages=pages_of("views"),
     log:
         "logs/show_views.log",

@@ -1,11 +1,10 @@
-"""Tables of one stage to figures, charts and pages, in one process: starting Python takes longer than drawing."""
+"""Tables of one stage to figures and charts, in one process: starting Python takes longer than drawing."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.catalogue import PAGES
 from hpcai.logs import log_to
-from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+from hpcai.plots import draw_chart, draw_figure, to_svg
 from hpcai.sealed import seal_drawing, sealed_json
 from hpcai.table_files import read_parquet
 
@@ -17,12 +16,8 @@ tables = {Path(path).stem: read_parquet(path) for path in snakemake.input}
 given = snakemake.output
 for figure in map(Path, given.get("figures", [])):
     figure.write_bytes(seal_drawing(to_svg(draw_figure(figure.stem, tables))))
-for page in map(Path, given.get("pages", [])):
-    shown = PAGES[page.stem]
-    page.write_text(to_html(tables[page.stem], shown.title, shown.note, SHOWN_COLUMNS.get(page.stem)))
 if charts := [Path(path) for path in given.get("charts", [])]:
     # Altair takes time to load, and one stage alone has charts.
-    from hpcai.plots.charts import draw_chart
     from hpcai.plots.interactive import spec_to_svg, to_spec
 
     for chart in charts:

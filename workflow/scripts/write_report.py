@@ -1,9 +1,10 @@
-"""Write the report: one page that opens offline."""
+"""Write the report, one page that opens offline, and the captions of Snakemake's report."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.logs import log_to
+from hpcai.report.captions import write_captions
 from hpcai.report.page import write_report
 
 if TYPE_CHECKING:
@@ -11,4 +12,6 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 page = Path(snakemake.output.html)
-write_report(page.parent, Path(snakemake.input.definitions).parent, page)
+sources = Path(snakemake.input.definitions).parent
+write_report(page.parent, sources, page)
+write_captions(page.parent, sources, map(Path, snakemake.output.captions))

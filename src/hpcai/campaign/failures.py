@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.campaign.journal import Job
-from hpcai.measure.last_words import tail_of
+from hpcai.measure.failure_reasons import tail_of
 
 FILE = Path("logs/failures.jsonl")
 """Below the workflow's working folder: one JSON line per failed job (workflow/rules/journal.smk)."""

@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from hpcai.campaign.controller_note import UTC
 from hpcai.campaign.durations import mean_width
-from hpcai.campaign.note import UTC
 from hpcai.campaign.states import RunState
 
 WAITING = ("not started", "interrupted")

@@ -4,8 +4,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcai.campaign.controller_note import Controller
 from hpcai.campaign.doctor import Diagnosis
-from hpcai.campaign.note import Controller
 from hpcai.campaign.surroundings import REPORT
 
 MAKES = {

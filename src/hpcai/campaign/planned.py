@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.campaign.note import NOTE, Note, Planned, planned_by, read_note
+from hpcai.campaign.controller_note import NOTE, Note, Planned, planned_by, read_note
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
 from hpcai.errors import ConfigError, RecordError

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.campaign.note import PlannedPoint
+from hpcai.campaign.controller_note import PlannedPoint
 from hpcai.measure.publish import DISCARDED, REPETITION
 
 SCALE = re.compile(r"n\d+x\d+")

@@ -10,9 +10,9 @@ from typing import Literal
 
 import psutil
 
-from hpcai.campaign.note import Controller, PlannedDataset
+from hpcai.campaign.controller_note import Controller, PlannedDataset
 from hpcai.config.machine import scratch_path
-from hpcai.measure.holder import Life, life_here, life_in_slurm
+from hpcai.measure.claim_holder import Life, life_here, life_in_slurm
 from hpcai.records import RECORD
 
 LITTLE_SPACE_BYTES = 1 << 30

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind
 from hpcai.characterise.ceilings import COLUMNS
+from hpcai.characterise.subprocess_measure import THIS_PYTHON, DeviceKind
 from hpcai.errors import ParseError, RecordError
 from hpcai.metrics.communication import is_allreduce_transfer
 from hpcai.metrics.link import CALL, TRANSFER, AllreduceReport, AllreduceSample, fit_link

@@ -10,9 +10,9 @@ import pandas as pd
 
 from hpcai.characterise.allreduce import allreduce_ceiling, link_fit_rows, link_rows
 from hpcai.characterise.ceilings import ceiling_rows, judge_rows
+from hpcai.characterise.characterisation_table import characterisation_view
 from hpcai.characterise.roofs_view import inconsistencies_view
 from hpcai.characterise.sampling import CeilingReport
-from hpcai.characterise.table_seven import characterisation_view
 from hpcai.characterise.views import VIEWS, as_view, join_views
 from hpcai.characterise.work_view import work_view
 from hpcai.config.machine import Machine

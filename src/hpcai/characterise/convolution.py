@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import CeilingReport, Precision, Way
+from hpcai.characterise.subprocess_measure import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 
 MODULE = "hpcai.characterise.convolution"
 REPEATS = 3

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 from hpcai.characterise.sampling import CeilingReport, Precision, Way
+from hpcai.characterise.subprocess_measure import THIS_PYTHON, DeviceKind, measure_apart, parse_options, serve
 
 MODULE = "hpcai.characterise.gemm"
 REPEATS = 4

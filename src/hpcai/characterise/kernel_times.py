@@ -15,8 +15,8 @@ from typing import IO, get_args
 
 import pandas as pd
 
-from hpcai.characterise.apart import THIS_PYTHON
 from hpcai.characterise.kernel_draft import TimedCase, append_line, has_started, read_cases, read_fingerprint
+from hpcai.characterise.subprocess_measure import THIS_PYTHON
 from hpcai.config.prediction import KernelFamily
 from hpcai.errors import ConfigError, LaunchError
 from hpcai.machine_lock import machine_to_itself

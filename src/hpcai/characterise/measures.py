@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from hpcai.characterise import convolution, gemm, memory
 from hpcai.characterise.allreduce import measure_allreduce
-from hpcai.characterise.apart import DeviceKind
 from hpcai.characterise.sampling import Kind, NotMeasured, report_of
+from hpcai.characterise.subprocess_measure import DeviceKind
 from hpcai.disturbance import Tolerance, Watched, measure_quietly
 from hpcai.errors import LaunchError
 from hpcai.metrics.link import AllreduceReport

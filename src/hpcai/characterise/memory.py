@@ -14,8 +14,15 @@ import psutil
 from numpy.typing import NDArray
 
 from hpcai.characterise.agreement import further_rounds
-from hpcai.characterise.apart import THIS_PYTHON, DeviceKind, measure_apart, parse_options, say_lacking_cores, serve
 from hpcai.characterise.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
+from hpcai.characterise.subprocess_measure import (
+    THIS_PYTHON,
+    DeviceKind,
+    measure_apart,
+    parse_options,
+    say_lacking_cores,
+    serve,
+)
 from hpcai.machine_lock import machine_to_itself
 from hpcai.metrics.words import say_bytes
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hpcai.characterise.apart import THIS_PYTHON
 from hpcai.characterise.kernel_process import cpu_time_s, processor_model, settle, software_versions
+from hpcai.characterise.subprocess_measure import THIS_PYTHON
 from hpcai.disturbance import Disturbance, Tolerance
 from hpcai.errors import LaunchError
 from hpcai.machine_lock import machine_to_itself

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hpcai.characterise.apart import DeviceKind
 from hpcai.characterise.sampling import Precision
+from hpcai.characterise.subprocess_measure import DeviceKind
 
 TYPES = {"fp64": tf.float64, "fp32": tf.float32, "tf32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 QUEUED_CALLS = 10

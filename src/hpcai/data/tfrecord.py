@@ -178,25 +178,6 @@ def _cut(place: str, content: Content, found_bytes: int, expected_bytes: int) ->
     return DatasetError(f"{place}: found {found_bytes} bytes of it, expected {expected_bytes}: {reason}")
 
 
-def read_records(path: Path, compressed: bool) -> Iterator[bytes]:
-    """Yield the records of a TFRecord file, verified.
-
-    Parameters
-    ----------
-    path
-        File to read; it is read whole.
-    compressed
-        True for gzip.
-
-    Raises
-    ------
-    DatasetError
-        Naming file and record: no file, empty file, flipped bit, cut tail, trailing garbage, other compression.
-    """
-    for payload in split_records(unpack_content(read_file(path), compressed), str(path)):
-        yield bytes(payload)
-
-
 def read_file(path: Path) -> bytes:
     """Return the bytes of a dataset's file.
 

@@ -18,7 +18,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.disturbance import say_disturbance
 from hpcai.errors import RecordError, RunRefusedError
 from hpcai.files import sync
-from hpcai.measure.holder import Holder, parse_holder, this_process
+from hpcai.measure.claim_holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.places import ATTEMPTS
 from hpcai.measure.progress import read_epochs

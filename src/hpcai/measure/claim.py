@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.errors import RunRefusedError
-from hpcai.measure.holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
+from hpcai.measure.claim_holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
 
 __all__ = ["CLAIM", "REFRESH_S", "STALE_S", "Claim", "Holder", "claimed", "holder_of", "live_holder"]
 

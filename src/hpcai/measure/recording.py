@@ -12,7 +12,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.disturbance import Disturbance, disturbance_of
 from hpcai.errors import RecordError
 from hpcai.files import why_full
-from hpcai.measure.last_words import why
+from hpcai.measure.failure_reasons import why
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import give_back_reserve
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports

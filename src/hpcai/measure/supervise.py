@@ -31,9 +31,9 @@ from hpcai.measure.attempts import (
 )
 from hpcai.measure.claim import Claim, claimed
 from hpcai.measure.container import computing_software, contained
+from hpcai.measure.failure_reasons import lost_node
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
-from hpcai.measure.last_words import lost_node
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import NodesReport, clean_nodes, prepare_nodes

@@ -102,14 +102,6 @@ def _sum_of_all(values: "pd.Series[float]") -> float:
     return float(values.sum(skipna=False))
 
 
-def _minimum_of_all(values: "pd.Series[float]") -> float:
-    return float(values.min(skipna=False))
-
-
-def _maximum_of_all(values: "pd.Series[float]") -> float:
-    return float(values.max(skipna=False))
-
-
 def counted_flop(counters: pd.DataFrame, architecture: str) -> FlopCount:
     """Return the floating-point work of all launches by precision.
 
@@ -137,18 +129,6 @@ def counted_flop(counters: pd.DataFrame, architecture: str) -> FlopCount:
     if sums["fp16"] > 0:
         notes.append("fp16 is a lower bound: packed instructions count once")
     return FlopCount(**sums, notes=tuple(notes))
-
-
-def flop_by_kernel(counters: pd.DataFrame, architecture: str) -> pd.DataFrame:
-    """Return one row per kernel name: ``name``, ``launches``, ``fp16``, ``fp32``, ``fp64``, ``tensor`` [FLOP],
-    ``dram_bytes`` and ``time_s``; NaN as in `counted_flop`.
-    """  # noqa: D205
-    table, _ = _flop_by_row(counters, architecture)
-    launches = Launches(counters)
-    table = table.assign(launches=launches.counts, dram_bytes=_dram(launches)["dram_bytes"], time_s=_times(launches))
-    columns = ["launches", *PRECISIONS, "tensor", "dram_bytes", "time_s"]
-    grouped = table.groupby(launches.names, sort=False)[columns]
-    return grouped.agg(_sum_of_all).rename_axis("name").reset_index()
 
 
 def _flop_by_row(counters: pd.DataFrame, architecture: str) -> tuple[pd.DataFrame, list[str]]:
@@ -205,41 +185,9 @@ def counted_work(counters: pd.DataFrame, architecture: str) -> CountedWork:
     return CountedWork(counted_flop(counters, architecture).total, memory_traffic(counters).dram_bytes, time_s)
 
 
-def ncu_kernels(counters: pd.DataFrame) -> pd.DataFrame:
-    """Return the kernels that Nsight Compute ran, with their times.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per name and device: ``name``, ``kind`` ("kernel"), ``device``, ``calls``, ``total_s``, ``mean_s``,
-        ``min_s``, ``max_s``; times are NaN if one launch of the kernel has none. A launch takes the first of
-        gpu__time_duration, Duration, gpu__time_active, and cycles over their rate.
-    """
-    launches = Launches(counters)
-    table = pd.DataFrame(
-        {
-            "name": launches.names,
-            "device": launches.devices,
-            "calls": launches.counts,
-            "total_s": _times(launches),
-            "min_s": _times(launches, "minimum"),
-            "max_s": _times(launches, "maximum"),
-        }
-    )
-    grouped = table.groupby(["name", "device"], sort=False, dropna=False)
-    rows = grouped.agg(
-        calls=("calls", "sum"),
-        total_s=("total_s", _sum_of_all),
-        min_s=("min_s", _minimum_of_all),
-        max_s=("max_s", _maximum_of_all),
-    ).reset_index()
-    rows = rows.assign(kind="kernel", mean_s=rows["total_s"] / rows["calls"])
-    return rows[["name", "kind", "device", "calls", "total_s", "mean_s", "min_s", "max_s"]]
-
-
-def _times(launches: Launches, column: str = "total") -> "pd.Series[float]":
+def _times(launches: Launches) -> "pd.Series[float]":
     """Return the time of each row [s]; cycles over rate only for single launches, where it is exact."""
-    times = launches.values(column, TIME_NAMES, units=["s"])
+    times = launches.values("total", TIME_NAMES, units=["s"])
     cycles = launches.values("mean", ["sm__cycles_elapsed.avg", "Elapsed Cycles"])
     rate = launches.values("mean", ["sm__cycles_elapsed.avg.per_second", "SM Frequency"], units=["Hz"])
     return times.combine_first((cycles / rate).where((launches.counts == 1) & (rate > 0)))

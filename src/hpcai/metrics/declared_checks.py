@@ -121,21 +121,6 @@ def coefficient_gain(base_quality: float, gain: float, exponent: float) -> float
     return quality_coefficient(base_quality + gain, base_quality, exponent)
 
 
-def largest_base_quality(gain: float, coefficient: float, exponent: float) -> float:
-    """Return the quality at which an absolute gain raises VFLOPS by a factor: less at every quality above it.
-
-    The inverse of :func:`coefficient_gain`: gain / (coefficient^(1/n) - 1).
-
-    Raises
-    ------
-    ValueError
-        If the gain is not positive or the coefficient is not above 1.
-    """
-    if gain <= 0 or coefficient <= 1:
-        raise ValueError(f"found a gain of {gain:g} and a factor of {coefficient:g}, expected more than 0 and than 1")
-    return float(gain / (coefficient ** (1 / exponent) - 1))
-
-
 def _compare(origin: str, name: str, printed: Printed, compute: Compute) -> dict[str, Any]:
     value = compute(printed)
     return {

@@ -176,26 +176,3 @@ def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting
     if math.isnan(setting.dataset_bytes):
         doubts.append("the size of the dataset is not known: no epochs and no time per epoch")
     return doubts
-
-
-def slowest_rank_bandwidth(processes: pd.DataFrame, module: str) -> float:
-    """Return Darshan's agg_perf_by_slowest of one log (byte/s); 0 if no time was measured.
-
-    Bytes read and written over the time of the slowest rank in files of its own plus that of the slowest rank in each
-    shared file (darshan-logutils-accumulator.c). Reads and writes are mixed: this is for comparison with Darshan's own
-    tools, not the bandwidth of a training's input.
-
-    Parameters
-    ----------
-    processes
-        The rows of one log, read without a folder of data.
-    module
-        POSIX, STDIO or MPI-IO.
-    """
-    rows = processes[processes["module"] == module]
-    moved_bytes = _total(rows["read_bytes"]) + _total(rows["written_bytes"])
-    is_shared = (rows["rank"] < 0).fillna(value=False).astype(bool)
-    own_s = rows.loc[~is_shared, ["read_time_s", "write_time_s", "metadata_s"]].sum(axis=1, skipna=False)
-    slowest_s = own_s.max(skipna=False) if len(own_s) else 0.0
-    time_s = slowest_s + rows.loc[is_shared, "slowest_rank_s"].sum(skipna=False)
-    return 0.0 if time_s == 0 else float(moved_bytes / time_s)

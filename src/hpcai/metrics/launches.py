@@ -23,7 +23,6 @@ class Launches:
         rows = counters.assign(row=counters.groupby(keys, dropna=False, sort=False).ngroup())
         first = rows.groupby("row", sort=True).first()
         self.names: pd.Series[str] = first["name"]
-        self.devices: pd.Series[str] = first["device"] if "device" in first else first["name"].map(lambda _: pd.NA)
         self.counts: pd.Series[int] = first["launches"].astype("int64")
         self._rows = rows
         self._first: dict[tuple[str, str], pd.Series[float]] = {}

@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
 from hpcai.parsers.reading import Reading, nothing_read
 
@@ -26,8 +24,6 @@ ROW = re.compile(
 RESIDUAL = re.compile(rf"\|\|Ax-b\|\|_oo\s*/\s*\(.*=\s*({NUMBER}|[-+]?nan|[-+]?inf)\s*\.{{6}}\s*(PASSED|FAILED)\s*")
 ALLOWANCE = 0.001
 """Slack of the rate beside the digits of time and rate: the time is rounded before it is printed."""
-SHORTEST_S = 0.5
-"""Times have two decimals: below this they say little, and the rate is not trusted as a score."""
 
 
 def operations(order: int) -> float:
@@ -73,20 +69,6 @@ def read_hpl(path: Path) -> Reading:
     _judge(findings, threshold)
     _check_summary(findings, bare, threshold)
     return findings.reading(COLUMNS, ADVICE)
-
-
-def best_score(table: pd.DataFrame, shortest_s: float = SHORTEST_S) -> float:
-    """Return the best rate of the rows that passed [FLOP/s]; NaN if none did.
-
-    Parameters
-    ----------
-    table
-        Rows with ``verdict``, ``time_s`` and ``rate_flop_per_s``.
-    shortest_s
-        Rows of shorter times are no scores [s].
-    """
-    scores = table[(table["verdict"] == "passed") & (table["time_s"] >= shortest_s)]
-    return float(scores["rate_flop_per_s"].max()) if len(scores) else math.nan
 
 
 def _read_parameters(lines: list[str]) -> dict[str, set[int]]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from hpcai.errors import ParseError
-from hpcai.parsers.darshan.log import read_darshan_logs
+from hpcai.parsers.darshan.log import read_darshan_logs, read_darshan_segments
 from hpcai.parsers.dcgm import read_dcgm_dmon
 from hpcai.parsers.hlo.text import read_hlo_text
 from hpcai.parsers.horovod.timeline import read_timeline
@@ -16,7 +16,12 @@ from hpcai.parsers.mllog_events import read_mllog_events
 from hpcai.parsers.nccl_tests import read_nccl_tests
 from hpcai.parsers.node_power import read_node_power
 from hpcai.parsers.nsight.compute import read_ncu
-from hpcai.parsers.nsight.systems import read_nsys_api, read_nsys_kernels, read_nsys_memory
+from hpcai.parsers.nsight.systems import (
+    read_nsys_api,
+    read_nsys_kernels,
+    read_nsys_memory,
+    read_nsys_os_runtime,
+)
 from hpcai.parsers.nvidia_smi import read_nvidia_smi
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
@@ -28,6 +33,11 @@ from hpcai.parsers.reading import Reading
 from hpcai.parsers.slurm_energy import read_slurm_energy
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 
+JOB_READERS: dict[str, Callable[[Sequence[Path], str | None], Reading]] = {
+    "darshan": read_darshan_logs,
+    "darshan-dxt": read_darshan_segments,
+}
+"""What reads the logs of a job together, given its logs and the folder of its data."""
 READERS: dict[str, Callable[[Path], Reading]] = {
     "horovod-timeline": read_timeline,
     "nvprof-summary": read_nvprof_summary,
@@ -37,6 +47,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
     "nsys-kernels": read_nsys_kernels,
     "nsys-memory": read_nsys_memory,
     "nsys-api": read_nsys_api,
+    "nsys-os-runtime": read_nsys_os_runtime,
     "hlo": read_hlo_text,
     "perf-stat": read_perf_stat,
     "likwid": read_likwid,
@@ -53,6 +64,7 @@ READERS: dict[str, Callable[[Path], Reading]] = {
     "sacct": read_slurm_energy,
     "mllog": read_mllog_events,
     "darshan": lambda path: read_darshan_logs([path], None),
+    "darshan-dxt": lambda path: read_darshan_segments([path], None),
     "tensorflow-profile": read_tensorflow_profile,
 }
 """Each refuses the output of every other tool; the slow ones stand last."""
@@ -98,6 +110,8 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
     text = is_text(path)
     reasons: dict[str, str] = {}
     for name, reader in READERS.items():
+        if name == "darshan-dxt":
+            continue  # every log is one of counts, with or without a trace: the trace has to be asked for
         if text and name == "tensorflow-profile":
             continue  # a protocol buffer is never text, and to import TensorFlow takes seconds
         try:
@@ -111,7 +125,7 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
     )
 
 
-def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None) -> Reading:
+def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None, tool: str = "darshan") -> Reading:
     """Read Darshan logs together: those of one job have one log for each process.
 
     Parameters
@@ -120,6 +134,8 @@ def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None) -> Readi
         Logs, or folders with logs (``*.darshan``) anywhere below.
     data_root
         Folder of the dataset; None: all files.
+    tool
+        One of `JOB_READERS`.
 
     Raises
     ------
@@ -129,4 +145,4 @@ def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None) -> Readi
     logs = [log for path in paths for log in (sorted(path.rglob("*.darshan")) if path.is_dir() else [path])]
     if not logs:
         raise ParseError(f"{paths[0]}: found a folder without *.darshan, expected Darshan logs; name the file to read")
-    return read_darshan_logs(logs, data_root)
+    return JOB_READERS[tool](logs, data_root)

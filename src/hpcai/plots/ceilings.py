@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.metrics.quietness import DISTURBED
 from hpcai.metrics.roofline_columns import REFUSED
 from hpcai.metrics.words import say_rate, say_share
@@ -34,6 +35,15 @@ NO_WORK = "no rate of GEMM or convolution"
 NO_TRAFFIC = "no bandwidth of memory, storage or links"
 
 
+@figure(
+    "ceilings",
+    stage="views",
+    category="Kernels",
+    title="Measured ceilings of the machine",
+    tables=("ceilings",),
+    section="roofline",
+    before="ceilings",
+)
 def plot_ceilings(ceilings: pd.DataFrame) -> Figure:
     """Draw the best measured rate of each precision and back-end, and the best measured bandwidths.
 

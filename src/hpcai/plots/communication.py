@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.metrics.communication import LIBRARIES
 from hpcai.metrics.words import say_share, say_time
 from hpcai.plots import profiles, theme
@@ -35,6 +36,15 @@ STEP_LOOKS = {
 NO_MESSAGES = "no profiled run exchanged anything between ranks"
 
 
+@figure(
+    "phases",
+    stage="views",
+    category="Communication",
+    title="Phases of the exchange",
+    tables=("phases", "communication", "captures"),
+    section="communication",
+    before="phases",
+)
 def plot_phases(phases: pd.DataFrame, communication: pd.DataFrame, captures: pd.DataFrame) -> Figure:
     """Draw the shares of the phases of communication, and the share of communication in a step.
 

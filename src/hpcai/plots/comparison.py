@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.metrics.trial_scores import why_no_vflops
 from hpcai.plots import theme
 
@@ -31,6 +32,15 @@ SMALL_LINE = 54
 """Characters of a reason beside a point that fit one line; a longer one takes two, the table has all of it."""
 
 
+@figure(
+    "comparison",
+    stage="scores",
+    category="Scores",
+    title="Scores against the earlier result",
+    tables=("comparison",),
+    section="comparison",
+    before="comparison",
+)
 def plot_comparison(comparison: pd.DataFrame, tolerance_ratio: float = TOLERANCE) -> Figure:
     """Draw new over base for each headline score: one panel per benchmark and score, one row per point.
 

@@ -9,11 +9,21 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from hpcai.catalogue import figure
 from hpcai.plots import theme
 
 NO_EPOCH = "no run completed an epoch"
 
 
+@figure(
+    "quality",
+    stage="analyse",
+    category="Summary",
+    title="Quality after each epoch",
+    tables=("epochs", "runs"),
+    section="scores",
+    before="run_scores",
+)
 def plot_quality(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw the quality after each epoch with the target; one line per run, its end marked with its outcome.
 
@@ -25,6 +35,15 @@ def plot_quality(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     return _plot_curves(epochs, runs, "quality", "Quality against epoch", target=True)
 
 
+@figure(
+    "loss",
+    stage="analyse",
+    category="Summary",
+    title="Training loss after each epoch",
+    tables=("epochs", "runs"),
+    section="scores",
+    before="run_scores",
+)
 def plot_loss(epochs: pd.DataFrame, runs: pd.DataFrame) -> Figure:
     """Draw the training loss of each epoch; one line per run, its end marked with its outcome.
 
@@ -104,6 +123,15 @@ def _curve_legend(runs: pd.DataFrame, palette: dict[str, theme.Colour], *, targe
     return entries
 
 
+@figure(
+    "step_times",
+    stage="analyse",
+    category="Throughput",
+    title="Step times",
+    tables=("epochs",),
+    section="time",
+    before="advice",
+)
 def plot_step_times(epochs: pd.DataFrame) -> Figure:
     """Draw how the step times of the epochs are distributed at each scale: the epochs' medians and 95th percentiles.
 

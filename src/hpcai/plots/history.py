@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hpcai.catalogue import figure
 from hpcai.plots import theme
 from hpcai.plots.comparison import why_undefined
 
@@ -28,6 +29,15 @@ LOGARITHMIC = 4.0
 """From this ratio of the largest to the smallest value an axis from zero hides the changes of the smallest."""
 
 
+@figure(
+    "history",
+    stage="scores",
+    category="Scores",
+    title="Scores over studies",
+    tables=("history",),
+    section="comparison",
+    before="history",
+)
 def plot_history(history: pd.DataFrame) -> Figure:
     """Draw each headline score over the results: one panel per benchmark and score, one line per variant and scale.
 

@@ -7,6 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.plots import theme
 
 MAIN = "device"
@@ -30,6 +31,15 @@ SCALES = {
 }
 
 
+@figure(
+    "hpl_efficiency",
+    stage="published",
+    category="Predictions",
+    title="Efficiency over PCIe rate, block and GPUs",
+    tables=("hpl_sweeps",),
+    section="hpl-model",
+    before="hpl_published",
+)
 def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
     """Draw rate over host link, and efficiency over block and over GPU multiplier (Fig. 5 of the source).
 
@@ -60,6 +70,15 @@ def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
         return figure
 
 
+@figure(
+    "hpl_host_link",
+    stage="published",
+    category="Predictions",
+    title="PCIe rate that a target efficiency needs",
+    tables=("hpl_sweeps",),
+    section="hpl-model",
+    before="hpl_published",
+)
 def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
     """Draw the host link that keeps the target efficiency over the block (Fig. 6 of the source).
 
@@ -90,6 +109,15 @@ def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
         return figure
 
 
+@figure(
+    "hpl_network",
+    stage="published",
+    category="Predictions",
+    title="Rate over the network",
+    tables=("hpl_sweeps",),
+    section="hpl-model",
+    before="hpl_published",
+)
 def plot_hpl_network(hpl_sweeps: pd.DataFrame) -> Figure:
     """Draw the rate over the network between nodes (Fig. 7 of the source).
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.plots import theme
 
 MODELS = ("three rates", "GEMM only", "credited / GEMM rate")
@@ -24,6 +25,15 @@ NO_PREDICTION = "no run has both a measured and a predicted time: the table hpl_
 NO_TABLE = "Table 2 of the source was not evaluated: the table hpl_published is empty"
 
 
+@figure(
+    "hpl_validation",
+    stage="predict",
+    category="Predictions",
+    title="HPL on this machine, predicted and measured",
+    tables=("hpl_validation", "hpl_published"),
+    section="hpl-validation",
+    before="hpl_validation",
+)
 def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFrame) -> Figure:
     """Draw the errors of predicted times of own runs, and of predicted rates of the source's Table 2.
 

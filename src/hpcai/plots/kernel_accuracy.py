@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.metrics.words import say_share
 from hpcai.plots import mlperf_marks, theme
 
@@ -35,6 +36,15 @@ WIDTH, HEIGHT = 10.6, 1.55
 NO_KERNEL = "no kernel was timed on this machine (study key predict.kernel_samples), so no regressor was fitted"
 
 
+@figure(
+    "kernel_errors",
+    stage="predict",
+    category="Predictions",
+    title="Errors of the kernel regressors",
+    tables=("kernel_errors", "kernel_accuracy"),
+    section="kernel-regressors",
+    before="kernel_goals",
+)
 def plot_kernel_errors(kernel_errors: pd.DataFrame, kernel_accuracy: pd.DataFrame) -> Figure:
     """Draw the distribution of the relative errors of each kernel's estimates on the test cases.
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.metrics.kernel_rules import (
     ALLREDUCE,
     ARRANGEMENT,
@@ -47,6 +48,15 @@ MEASURES = {
 }
 
 
+@figure(
+    "kernels",
+    stage="views",
+    category="Kernels",
+    title="Kernel time by category",
+    tables=("kernels", "captures"),
+    section="kernels",
+    before="kernels",
+)
 def plot_kernels(kernels: pd.DataFrame, captures: pd.DataFrame) -> Figure:
     """Draw the share of each category of kernels in the kernel time of every profiled run.
 

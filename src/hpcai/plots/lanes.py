@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from hpcai.catalogue import figure
 from hpcai.metrics.words import say_time
 from hpcai.plots import profiles, theme
 
@@ -22,6 +23,15 @@ NO_SPANS = "no timeline of a profiled run holds a complete step"
 Blocks = list[tuple[float, float]]
 
 
+@figure(
+    "lanes",
+    stage="views",
+    category="Communication",
+    title="One training step, lane by lane",
+    tables=("lanes", "captures"),
+    section="communication",
+    before="communication",
+)
 def plot_lanes(lanes: pd.DataFrame, captures: pd.DataFrame) -> Figure:
     """Draw one typical step of every profiled run as lanes against the time since its start [ms].
 

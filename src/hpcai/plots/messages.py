@@ -8,6 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.metrics.link import CALL, TRANSFER
 from hpcai.metrics.words import say_rate, say_share, say_time
 from hpcai.plots import communication, profiles, theme
@@ -21,6 +22,15 @@ LEGEND = 1.8
 NO_LINKS = "the allreduce was not measured: it needs two ranks"
 
 
+@figure(
+    "messages",
+    stage="views",
+    category="Communication",
+    title="Bandwidth against message size",
+    tables=("messages", "links", "link_fits", "captures"),
+    section="communication",
+    before="link_fits",
+)
 def plot_messages(
     messages: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, captures: pd.DataFrame
 ) -> Figure:
@@ -68,6 +78,15 @@ def plot_messages(
         return figure
 
 
+@figure(
+    "links",
+    stage="views",
+    category="Communication",
+    title="Allreduce of the machine",
+    tables=("links", "link_fits"),
+    section="communication",
+    before="link_fits",
+)
 def plot_links(links: pd.DataFrame, link_fits: pd.DataFrame) -> Figure:
     """Draw the time and the bus bandwidth of the measured allreduce against the size of its message.
 

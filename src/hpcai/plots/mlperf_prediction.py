@@ -11,6 +11,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 Palette = Mapping[str, theme.Colour]
@@ -38,6 +39,15 @@ class Part:
     errors: pd.DataFrame
 
 
+@figure(
+    "mlperf_prediction",
+    stage="rounds",
+    category="MLPerf HPC rounds",
+    title="Joined curves, and their errors",
+    tables=("mlperf_curves", "mlperf_predictions", "mlperf_leave_one_out", "mlperf_prediction_errors"),
+    section="round-prediction",
+    before="mlperf_prediction_errors",
+)
 def plot_mlperf_prediction(
     curves: pd.DataFrame, predictions: pd.DataFrame, leave_one_out: pd.DataFrame, prediction_errors: pd.DataFrame
 ) -> Figure:

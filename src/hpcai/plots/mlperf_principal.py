@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 KEYS = ["origin", "submission", "benchmark"]
@@ -18,6 +19,15 @@ PER_MINUTE = 60
 ANGLES = np.linspace(0, 2 * np.pi, 73)
 
 
+@figure(
+    "mlperf_principal",
+    stage="rounds",
+    category="MLPerf HPC rounds",
+    title="Epochs and epoch throughput of each run (Fig. 3 of the MLPerf HPC paper)",
+    tables=("mlperf_runs", "mlperf_principal", "mlperf_results"),
+    section="round-scaling",
+    before="mlperf_principal",
+)
 def plot_mlperf_principal(runs: pd.DataFrame, principal: pd.DataFrame, results: pd.DataFrame) -> Figure:
     """Draw the kept runs of every result of strong scaling with the ellipse of one standard deviation.
 

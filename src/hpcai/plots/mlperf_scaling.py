@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 
@@ -36,6 +37,15 @@ MOST_COLUMNS = 4
 Parts = Sequence[tuple[str, pd.DataFrame]]
 
 
+@figure(
+    "mlperf_scaling",
+    stage="rounds",
+    category="MLPerf HPC rounds",
+    title="Epochs, throughput and compute time (Fig. 2 of the MLPerf HPC paper)",
+    tables=("mlperf_results",),
+    section="round-scaling",
+    before="scales",
+)
 def plot_mlperf_scaling(results: pd.DataFrame) -> Figure:
     """Draw epochs, throughputs and compute time of every result of strong scaling against its compute units.
 

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 SHARES = {
@@ -23,6 +24,15 @@ NARROW = 0.05
 """A share below this is too narrow for its number."""
 
 
+@figure(
+    "mlperf_time_shares",
+    stage="rounds",
+    category="MLPerf HPC rounds",
+    title="Shares of the time to solution (Fig. 1 of the MLPerf HPC paper)",
+    tables=("mlperf_results",),
+    section="rounds",
+    before="staging",
+)
 def plot_mlperf_time_shares(results: pd.DataFrame) -> Figure:
     """Draw the shares of the mean time to solution of every result of strong scaling, one panel per benchmark.
 

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 COLUMNS = {
@@ -24,6 +25,15 @@ CORRECTED = "‡"
 """Mark of a result whose logged nodes and accelerators make another S than the one that is shown."""
 
 
+@figure(
+    "mlperf_weak",
+    stage="rounds",
+    category="MLPerf HPC rounds",
+    title="Weak scaling: models per minute",
+    tables=("mlperf_weak",),
+    section="rounds",
+    before="mlperf_weak",
+)
 def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
     """Draw models per minute and time to train all of every weak-scaling result against the scale of the system.
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
+from hpcai.catalogue import figure
 from hpcai.metrics.best_results import DECLARED, NOT_VALID, VALID
 from hpcai.metrics.ranking import NOT_RANKED
 from hpcai.metrics.validity import split_reasons
@@ -41,6 +42,15 @@ REASONS, TICKS = 4, 4
 NOTHING = "no result has a score that a list ranks"
 
 
+@figure(
+    "ranking",
+    stage="scores",
+    category="Scores",
+    title="Ranked results",
+    tables=("ranking",),
+    section="ranking",
+    before="ranking",
+)
 def plot_ranking(ranking: pd.DataFrame) -> Figure:
     """Draw every list of the ranking, the first at the top.
 

@@ -5,6 +5,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.metrics.roofs import SHARED
 from hpcai.metrics.statistics import INTERVAL
 from hpcai.metrics.trials import COMPLETE, name_statistics
@@ -13,6 +14,15 @@ from hpcai.plots import theme
 NO_END = "no run trained to its end"
 
 
+@figure(
+    "throughput",
+    stage="analyse",
+    category="Throughput",
+    title="Throughput",
+    tables=("runs", "scales"),
+    section="scaling",
+    before="variant_effects",
+)
 def plot_throughput(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     """Draw training and evaluation throughput against ranks: every run, each scale with its interval, the ideal.
 
@@ -82,6 +92,15 @@ def _draw_means(axes: Axes, frame: pd.DataFrame, columns: tuple[str, str, str]) 
     )
 
 
+@figure(
+    "staging",
+    stage="analyse",
+    category="I/O",
+    title="Staging",
+    tables=("runs",),
+    section="io",
+    before="io",
+)
 def plot_staging(runs: pd.DataFrame) -> Figure:
     """Draw the staging rate of every run and its staging time in epochs, at each scale.
 

@@ -5,6 +5,7 @@ import warnings
 import altair as alt
 import pandas as pd
 
+from hpcai.catalogue import figure
 from hpcai.metrics.roofline_columns import CEILING, INTRA_NODE, MEMORY, NETWORK, ROOF
 from hpcai.metrics.roofline_geometry import cut_lines, frame_of, moves_of_one, points_of_one, roof_lines
 from hpcai.plots.interactive import MUTED
@@ -23,6 +24,26 @@ ARROWS = (
 )
 
 
+@figure(
+    "roofline",
+    stage="scores",
+    category="Roofline",
+    title="HPC-AI roofline",
+    tables=("roofline_points", "roofline_ceilings", "roofline_moves"),
+    section="roofline",
+    before="roofline_points",
+    interactive=True,
+)
+@figure(
+    "published_roofline",
+    stage="scores",
+    category="Roofline",
+    title="Published results under their own roofs",
+    tables=("published_points", "published_ceilings", "published_moves"),
+    section="ranking",
+    before="published_points",
+    interactive=True,
+)
 def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFrame) -> alt.VConcatChart:
     """Draw the communication rooflines: within the nodes, and over the network where there is one.
 
@@ -40,6 +61,16 @@ def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFr
     return _draw(points, ceilings, moves, (INTRA_NODE, NETWORK))
 
 
+@figure(
+    "memory_roofline",
+    stage="scores",
+    category="Roofline",
+    title="Memory roofline",
+    tables=("roofline_points", "roofline_ceilings"),
+    section="roofline",
+    before="work",
+    interactive=True,
+)
 def draw_memory_roofline(points: pd.DataFrame, ceilings: pd.DataFrame) -> alt.VConcatChart:
     """Draw the classical roofline over the traffic to memory; tables as of :func:`draw_roofline`."""
     return _draw(points, ceilings, None, (MEMORY,))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import altair as alt
 import pandas as pd
 
+from hpcai.catalogue import figure
 from hpcai.plots.interactive import MUTED
 from hpcai.plots.scaling_predictions import choose_predictions, draw_predictions, predicted_records
 from hpcai.plots.scaling_words import (
@@ -57,6 +58,16 @@ class Part:
         return everything.dropna()
 
 
+@figure(
+    "scaling",
+    stage="scores",
+    category="Scaling",
+    title="Speed-up and efficiency",
+    tables=("scaling", "scaling_details", "scaling_curves", "predictions"),
+    section="scaling",
+    before="scaling_details",
+    interactive=True,
+)
 def draw_scaling(
     scaling: pd.DataFrame, details: pd.DataFrame, curves: pd.DataFrame, predictions: pd.DataFrame
 ) -> alt.VConcatChart:

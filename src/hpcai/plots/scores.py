@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator
 
+from hpcai.catalogue import figure
 from hpcai.metrics.statistics import INTERVAL
 from hpcai.metrics.trials import name_statistics
 from hpcai.metrics.words import RATES
@@ -61,6 +62,15 @@ class _Panel:
         return factor, f"{prefix}FLOP/s"
 
 
+@figure(
+    "scores",
+    stage="scores",
+    category="Scores",
+    title="FLOP/s and VFLOP/s",
+    tables=("run_scores", "scores"),
+    section="scores",
+    before="scores",
+)
 def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
     """Draw FLOPS and VFLOPS against the scale: every trial, the score, and its interval.
 

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 STEP, NONE = "step", "none"
@@ -26,6 +27,15 @@ TITLES = {True: "as predicted", False: "with one coefficient of overhead, fitted
 WIDTH = 10.6
 
 
+@figure(
+    "step_accuracy",
+    stage="predict",
+    category="Predictions",
+    title="Predicted and measured steps",
+    tables=("step_accuracy",),
+    section="kernel-regressors",
+    before="step_stages",
+)
 def plot_step_accuracy(step_accuracy: pd.DataFrame) -> Figure:
     """Draw predicted over measured step times, without and with overhead, and the relative errors of the stages.
 

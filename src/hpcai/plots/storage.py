@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hpcai.catalogue import figure
 from hpcai.metrics.words import say_rate, say_share, say_time
 from hpcai.plots import profiles, theme
 
@@ -30,6 +31,15 @@ STAGING = "staging"
 NO_READS = "no Darshan log of a profiled run holds reads of the dataset"
 
 
+@figure(
+    "io",
+    stage="views",
+    category="I/O",
+    title="Reading while training",
+    tables=("io", "ceilings", "captures"),
+    section="io",
+    before="io",
+)
 def plot_io(io: pd.DataFrame, ceilings: pd.DataFrame, captures: pd.DataFrame) -> Figure:
     """Draw the read bandwidth of every profiled run by three definitions, and its I/O time against its epoch time.
 

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from hpcai.catalogue import figure
 from hpcai.metrics.statistics import INTERVAL
 from hpcai.metrics.trials import name_statistics
 from hpcai.plots import theme
@@ -28,6 +29,15 @@ NARROW = 0.06
 """A share below this is too narrow for its number."""
 
 
+@figure(
+    "time_to_train",
+    stage="analyse",
+    category="Summary",
+    title="Time to train",
+    tables=("runs", "scales"),
+    section="scores",
+    before="scales",
+)
 def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     """Draw the time to train of every run at each scale, with the number of the scale and its interval.
 
@@ -109,6 +119,15 @@ def _time_legend(runs: pd.DataFrame, scales: pd.DataFrame) -> dict[str, Line2D]:
     return entries
 
 
+@figure(
+    "time_shares",
+    stage="analyse",
+    category="Throughput",
+    title="Shares of the wall time",
+    tables=("scales",),
+    section="time",
+    before="efficiency",
+)
 def plot_time_shares(scales: pd.DataFrame) -> Figure:
     """Draw where the wall time of the runs went at each scale, as shares that add up to 100 %.
 

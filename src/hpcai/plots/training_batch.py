@@ -4,6 +4,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 from hpcai.plots.training_model import (
     DATA,
@@ -28,6 +29,15 @@ WIDTH = 10.6
 SWEPT = "batch"
 
 
+@figure(
+    "training_batch",
+    stage="published",
+    category="Predictions",
+    title="Step time over the batch",
+    tables=("training_sweeps",),
+    section="training-model",
+    before="prediction_findings",
+)
 def plot_training_batch(training_sweeps: pd.DataFrame) -> Figure:
     """Draw modelled step time, epoch time and communication share over the batch of a node.
 

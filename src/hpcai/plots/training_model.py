@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 Palette = Mapping[str, theme.Colour]
@@ -33,6 +34,15 @@ HALF = 0.5
 """Communication takes this share of a step where a ring is drawn."""
 
 
+@figure(
+    "training_hardware",
+    stage="published",
+    category="Predictions",
+    title="Step time over the hardware",
+    tables=("training_sweeps",),
+    section="training-model",
+    before="training_networks",
+)
 def plot_training_hardware(training_sweeps: pd.DataFrame) -> Figure:
     """Draw the modelled time of a training step over peak rate, memory bandwidth, link rate and nodes.
 

@@ -6,6 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
 
+from hpcai.catalogue import figure
 from hpcai.metrics.variant_effects import NO_VARIANTS
 from hpcai.plots import theme
 
@@ -29,6 +30,15 @@ BEYOND = 1.5
 """Intervals are drawn as far as so many times the range of the effects; the table has all of their length."""
 
 
+@figure(
+    "variant_effects",
+    stage="scores",
+    category="Scaling",
+    title="Effect of variants",
+    tables=("variant_effects",),
+    section="scaling",
+    before="variant_effects",
+)
 def plot_variant_effects(effects: pd.DataFrame) -> Figure:
     """Draw the effect of every variant on throughput, time to train and VFLOPS at each scale, with its interval.
 

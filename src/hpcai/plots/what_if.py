@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from hpcai.catalogue import figure
 from hpcai.plots import mlperf_marks, theme
 
 QUESTIONS = {"scale": "other scales", "link": "other links", "precision": "other precisions",
@@ -52,6 +53,15 @@ Look = tuple[theme.Colour, str, float]
 """Colour, shape, and factor by which a mark stands beside its ranks."""
 
 
+@figure(
+    "what_if",
+    stage="predict",
+    category="Predictions",
+    title="What if: measured and predicted times",
+    tables=("predictions", "scales"),
+    section="predictions",
+    before="predictions",
+)
 def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     """Draw predicted times as hollow marks with their intervals, measured ones as filled circles, over the ranks.
 

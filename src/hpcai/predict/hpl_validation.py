@@ -33,7 +33,6 @@ from hpcai.predict.hpl.simulate import simulate
 Model = Literal["three rates", "GEMM only", "credited / GEMM rate"]
 GOAL_RATIO = 0.10
 """Accepted error of the predicted time."""
-ROUTINES = ("dgemm", "dtrsm", "panel")
 SHAPE = ["block", "process_rows", "process_columns"]
 MEASURED = [
     "order", "block", "process_rows", "process_columns", "attempt", "measured_time_s", "measured_rate_flop_per_s",

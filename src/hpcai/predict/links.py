@@ -166,23 +166,6 @@ def ethernet_time_s(
     return np.asarray(bits / np.asarray(rate_bit_per_s, dtype=np.float64), dtype=np.float64)
 
 
-def infiniband_time_s(
-    size_bytes: ArrayLike, generation: str, lanes: int = 4, form: Form = "corrected"
-) -> NDArray[np.float64]:
-    """Return the time [s] of one message over InfiniBand (eqs 12 to 14).
-
-    The printed form starts from the data rate and divides by the encoding efficiency again.
-
-    Raises
-    ------
-    ConfigError
-        For an unknown generation, or the printed form of HDR: the encoding of its data rate is not given.
-    """
-    network = infiniband_network(generation, lanes)
-    rate = np.asarray(network.rate_bit_per_s) * (_encoding(network) if form == "printed" else 1.0)
-    return np.asarray(8 * np.asarray(size_bytes, dtype=np.float64) / rate, dtype=np.float64)
-
-
 def message_time_s(network: Network, size_bytes: ArrayLike, efficiency_ratio: ArrayLike = 1.0) -> NDArray[np.float64]:
     """Return the time [s] of one message over any network, corrected form, at a share of its rate."""
     rate = np.asarray(network.rate_bit_per_s, dtype=np.float64) * np.asarray(efficiency_ratio, dtype=np.float64)

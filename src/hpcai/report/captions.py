@@ -1,16 +1,20 @@
-"""Captions of figures and tables, rendered as Snakemake renders them."""
+"""Captions of figures and tables, rendered once for both reports: ours, and the one that Snakemake makes."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 from docutils.core import publish_parts
 from docutils.utils import SystemMessage
-from jinja2 import Environment
+from jinja2 import Environment, Undefined
 from markupsafe import Markup, escape
 
-from hpcai.report.material import Material
+from hpcai.catalogue import FIGURES
+from hpcai.files import write_atomically
+from hpcai.metrics.words import say_rate
+from hpcai.report.material import Material, read_material
 
 SETTINGS: dict[str, Any] = {
     "halt_level": 2,
@@ -20,6 +24,12 @@ SETTINGS: dict[str, Any] = {
     "warning_stream": False,
 }
 """Captions quote reasons and titles that users and programs wrote: they may neither read files nor bring in HTML."""
+PARTS = ("characterisation", "scoring", "prediction")
+"""Parts of the summary that captions name directly: the records of their tables."""
+LANDING = "workflow"
+"""The text of the first page of Snakemake's report; it speaks before anything was analysed, too."""
+NOTHING = "Nothing has been analysed yet.\n"
+LISTED_FILES = 3
 
 
 @dataclass(frozen=True)
@@ -31,17 +41,12 @@ class Caption:
 
 
 def render_caption(material: Material, topic: str) -> Caption | None:
-    """Return the caption of a figure or table; None if ``reports/captions`` has none."""
+    """Return the caption of a figure or table as HTML; None if ``reports/captions`` has none."""
     path = material.sources / "captions" / f"{topic}.rst"
     if not path.exists():
         return None
-    rounds = material.table("mlperf_runs")
-    config: dict[str, Any] = {"rounds": sorted(rounds["origin"].unique())} if len(rounds) else {}
-    config |= {"summary": material.summary} if material.summary else {}
-    snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(), params=SimpleNamespace())
-    source = _environment().from_string(path.read_text(encoding="utf-8")).render(snakemake=snakemake)
     try:
-        body = str(publish_parts(source, writer="html5", settings_overrides=SETTINGS)["body"])
+        body = str(publish_parts(render_text(material, path), writer="html5", settings_overrides=SETTINGS)["body"])
     except SystemMessage as error:
         return Caption(Markup("<p>The caption could not be rendered: {}</p>").format(escape(str(error))), Markup(""))
     first, end, rest = body.strip().partition("</p>")
@@ -49,7 +54,103 @@ def render_caption(material: Material, topic: str) -> Caption | None:
     return Caption(Markup(first + end), Markup(rest.strip()))  # noqa: S704
 
 
+def write_captions(results: Path, sources: Path, captions: Iterable[Path]) -> None:
+    """Write captions and the landing page of Snakemake's report, which it reads as templates without any expression.
+
+    Parameters
+    ----------
+    results, sources
+        As for :func:`hpcai.report.page.write_report`.
+    captions
+        The files to write, each with the name of its template.
+    """
+    material = read_material(results, sources)
+    for path in captions:
+        folder = sources if path.stem == LANDING else sources / "captions"
+        # No text can end the raw block: every sign of it that could be markup has a backslash before it.
+        content = f"{{% raw %}}\n{render_text(material, folder / path.name)}{{% endraw %}}\n"
+        write_atomically(path, content.encode("utf-8"))
+
+
+def render_text(material: Material, template: Path) -> str:
+    """Return a caption as reStructuredText.
+
+    Templates know ``summary``, each of :data:`PARTS`, ``rounds``, ``notice`` (the verdict by the rules) and the
+    functions below that write values.
+    """
+    runs = material.table("mlperf_runs")
+    rounds = sorted(runs["origin"].unique()) if len(runs) else []
+    summary = material.summary
+    shows_rounds = bool(rounds) and template.stem in FIGURES and FIGURES[template.stem].stage == "rounds"
+    if not summary and not shows_rounds and template.stem != LANDING:
+        return NOTHING
+    parts = {name: (summary or {}).get(name) or {} for name in PARTS}
+    context = {"summary": summary, "rounds": rounds, "notice": text((summary or {}).get("notice", "")), **parts}
+    return (
+        _environment()
+        .from_string(template.read_text(encoding="utf-8"))
+        .render(**context, reasons=_reasons_of(parts["characterisation"].get("captures") or []))
+    )
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
     # The texts become reStructuredText, not HTML: docutils escapes them.
-    return Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
+    for function in (text, number, interval, rate, percent, signed, raw_files):
+        environment.globals[function.__name__] = function
+    return environment
+
+
+def text(value: object) -> str:
+    """Return a text of a user or a program so that no sign of it is markup."""
+    words = "not named" if value is None or isinstance(value, Undefined) else " ".join(str(value).split())
+    return "".join(sign if sign.isalnum() or sign == " " else f"\\{sign}" for sign in words if sign.isprintable())
+
+
+def number(value: object, factor: float = 1.0, digits: int = 1, unit: str = "") -> str:
+    """Return a number times a factor, with so many digits after the point and its unit."""
+    if not isinstance(value, int | float):
+        return "not measured"
+    return f"{factor * value:.{digits}f}" + (f" {unit}" if unit else "")
+
+
+def interval(value: object, low: object, high: object, digits: int = 1, unit: str = "") -> str:
+    """Return a number with its unit, and its interval in brackets."""
+    found = number(value, 1, digits, unit)
+    if not isinstance(value, int | float):
+        return found
+    bounds = f"{number(low, 1, digits)} to {number(high, 1, digits)}" if isinstance(low, int | float) else "no interval"
+    return f"{found} ({bounds})"
+
+
+def rate(value: object, unit: str = "B/s") -> str:
+    """Return a rate with a decimal prefix."""
+    return say_rate(value, unit) if isinstance(value, int | float) else "not measured"
+
+
+def percent(value: object) -> str:
+    """Return a ratio as a percentage."""
+    return f"{100 * value:.3g} %" if isinstance(value, int | float) else "not known"
+
+
+def signed(value: object) -> str:
+    """Return a relative error as a percentage with its sign."""
+    return f"{100 * value:+.1f} %" if isinstance(value, int | float) else "not known"
+
+
+def raw_files(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ("source",)) -> str:
+    """Return the first raw files that columns of a table name, and how many more there are."""
+    cells = (row.get(column) or "" for row in rows for column in columns)
+    found = list(dict.fromkeys(file for cell in cells for file in cell.split(", ") if file))
+    more = f" and {len(found) - LISTED_FILES} more" if len(found) > LISTED_FILES else ""
+    return ", ".join(map(text, found[:LISTED_FILES])) + more if found else "none"
+
+
+def _reasons_of(captures: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
+    def reasons(profile: str) -> str:
+        """Return why runs of a profile left nothing."""
+        found = dict.fromkeys(row["reason"] for row in captures if row["profile"] == profile and row["reason"])
+        return "; ".join(map(text, list(found)[:LISTED_FILES])) or "no reason was recorded"
+
+    return reasons

@@ -1,7 +1,7 @@
 """The sections of the page on predictions: what if, the models behind it, and how far they are off."""
 
 from hpcai.report import prediction_columns as columns
-from hpcai.report.section_specs import FigureSpec, SectionSpec
+from hpcai.report.section_specs import SectionSpec, with_figures
 from hpcai.report.tables import TableSpec
 
 NO_WHAT_IF = "The study asks for no prediction of its own training (study key predict), or no run of it ended."
@@ -17,7 +17,6 @@ WHAT_IF = SectionSpec(
     "Predictions",
     "What the same training would take at other scales, links, precisions and compressions: modelled, not measured.",
     (
-        FigureSpec("what_if"),
         TableSpec("predictions", "Predictions", columns.PREDICTIONS),
         TableSpec("prediction_accuracy", "Predictions of measured scales", columns.PREDICTION_ACCURACY),
     ),
@@ -29,8 +28,6 @@ TRAINING_MODEL = SectionSpec(
     "Training model",
     "What limits a data-parallel training step by the published model, and which of its findings come out again.",
     (
-        FigureSpec("training_hardware"),
-        FigureSpec("training_batch"),
         TableSpec("training_networks", "Networks at the baseline", columns.TRAINING_NETWORKS),
         TableSpec("prediction_findings", "Findings of the sources", columns.PREDICTION_FINDINGS),
     ),
@@ -41,10 +38,8 @@ KERNEL_REGRESSORS = SectionSpec(
     "Kernel regressors",
     "How well times of kernels are estimated from their sizes, and steps from their kernels, on this machine.",
     (
-        FigureSpec("kernel_errors"),
         TableSpec("kernel_goals", "Goals of the regressors", columns.KERNEL_GOALS),
         TableSpec("kernel_accuracy", "Accuracy of each kernel", columns.KERNEL_ACCURACY),
-        FigureSpec("step_accuracy"),
         TableSpec("step_stages", "Accuracy of each stage, reference networks", columns.STEP_STAGES),
         TableSpec("step_accuracy", "Accuracy of each step", columns.STEP_ACCURACY, first=("stage", "step")),
     ),
@@ -57,9 +52,6 @@ HPL_MODEL = SectionSpec(
     "HPL model",
     "What the published model says of HPL on nodes with GPUs, and what comes out again.",
     (
-        FigureSpec("hpl_efficiency"),
-        FigureSpec("hpl_host_link"),
-        FigureSpec("hpl_network"),
         TableSpec("hpl_published", "Published runs (Table 2 of Hu and Lu 2021)", columns.HPL_PUBLISHED),
         TableSpec("hpl_answers", "Which machine a target needs", columns.HPL_ANSWERS),
     ),
@@ -70,7 +62,6 @@ HPL_HERE = SectionSpec(
     "HPL on this machine",
     "How far the model of HPL is off: real runs on this machine, and the published ones.",
     (
-        FigureSpec("hpl_validation"),
         TableSpec("hpl_validation", "Runs on this machine", columns.HPL_VALIDATION),
         TableSpec("hpl_rates", "Measured rates of the routines", columns.HPL_RATES),
     ),
@@ -78,5 +69,5 @@ HPL_HERE = SectionSpec(
     absent=NO_HPL,
     unmade=NOT_MEASURED,
 )
-PREDICTION_SECTIONS = (WHAT_IF, TRAINING_MODEL, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
+PREDICTION_SECTIONS = with_figures(WHAT_IF, TRAINING_MODEL, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
 """What models say, beside what was measured."""

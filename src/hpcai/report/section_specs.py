@@ -1,6 +1,7 @@
 """What a section of the page is: its figures and tables, and the question that they answer."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from hpcai import catalogue
 from hpcai.report.tables import TableSpec
@@ -52,3 +53,23 @@ class SectionSpec:
     level: int = 2
     absent: str = ""
     unmade: str = ""
+
+
+def with_figures(*sections: SectionSpec) -> tuple[SectionSpec, ...]:
+    """Return sections of tables with the figures of the catalogue, each before the table that its declaration names."""
+    known = {**catalogue.FIGURES, **catalogue.CHARTS}.items()
+    return tuple(
+        replace(section, parts=_place(section, {name: one for name, one in known if one.section == section.anchor}))
+        for section in sections
+    )
+
+
+def _place(section: SectionSpec, figures: Mapping[str, catalogue.FigureEntry]) -> tuple[FigureSpec | TableSpec, ...]:
+    waiting = {name: one.before for name, one in figures.items()}
+    parts: list[FigureSpec | TableSpec] = []
+    for table in section.parts:
+        own = {table.name, getattr(table, "part", "")} - {""}
+        parts += [FigureSpec(name) for name, before in waiting.items() if before in own]
+        waiting = {name: before for name, before in waiting.items() if before not in own}
+        parts.append(table)
+    return (*parts, *map(FigureSpec, waiting))

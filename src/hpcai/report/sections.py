@@ -3,22 +3,18 @@
 from hpcai.report import columns
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
-from hpcai.report.section_specs import FigureSpec, SectionSpec
+from hpcai.report.section_specs import SectionSpec, with_figures
 from hpcai.report.tables import TableSpec
 
-STUDY_SECTIONS = (
+STUDY_SECTIONS = with_figures(
     SectionSpec(
         "scores",
         "Scores",
         "How fast, how good, and how sure: the suites' own scores, with the runs behind them.",
         (
-            FigureSpec("scores"),
             TableSpec("scores", "Scores of every scale", columns.SCORES),
             TableSpec("machine_scores", "Best result of the machine", columns.MACHINE_SCORES),
-            FigureSpec("time_to_train"),
             TableSpec("scales", "Every scale: times and rates", columns.SCALES),
-            FigureSpec("quality"),
-            FigureSpec("loss"),
             TableSpec("run_scores", "Scores of every run", columns.RUN_SCORES),
             TableSpec("power", "Power and energy", columns.POWER, "power"),
         ),
@@ -28,9 +24,7 @@ STUDY_SECTIONS = (
         "Ranking",
         "This machine beside others and beside published results, like with like only.",
         (
-            FigureSpec("ranking"),
             TableSpec("ranking", "Ranking", columns.RANKING),
-            FigureSpec("published_roofline"),
             TableSpec(
                 "published_points",
                 "Published points under their own roofs",
@@ -47,10 +41,8 @@ STUDY_SECTIONS = (
         "What changed",
         "Against an earlier result: every difference in settings, code, machine and software, and in every score.",
         (
-            FigureSpec("comparison"),
             TableSpec("comparison", "Scores before and after", columns.COMPARISON),
             TableSpec("changes", "What is different", columns.CHANGES),
-            FigureSpec("history"),
             TableSpec("history", "History", columns.HISTORY),
         ),
         level=3,
@@ -61,15 +53,12 @@ STUDY_SECTIONS = (
         "Roofline",
         "How near each result is to what the machine allows, and whether computing or communication holds it back.",
         (
-            FigureSpec("roofline"),
             TableSpec(
                 "roofline_points", "Points under their roofs", columns.ROOFLINE_POINTS, first=("status", "drawn")
             ),
             TableSpec("roofline_ceilings", "Roofs and ceilings", columns.ROOFLINE_CEILINGS),
             TableSpec("roofline_moves", "What compression and precision move", columns.ROOFLINE_MOVES),
-            FigureSpec("memory_roofline"),
             TableSpec("work", "Floating-point work", columns.WORK),
-            FigureSpec("ceilings"),
             TableSpec("ceilings", "Measured ceilings", columns.CEILINGS),
             TableSpec("characterisation", "Bandwidths while training", columns.CHARACTERISATION),
             TableSpec("inconsistencies", "Numbers above their roof", columns.INCONSISTENCIES),
@@ -80,13 +69,10 @@ STUDY_SECTIONS = (
         "Scaling",
         "What more ranks bring, what they cost, and what a law fitted to the scales says about larger ones.",
         (
-            FigureSpec("scaling"),
             TableSpec("scaling_details", "Every scale in detail", columns.SCALING_DETAILS),
             TableSpec("scaling", "Speed-up and efficiency", columns.SCALING),
             TableSpec("contention", "Contention apart from communication", columns.CONTENTION),
             TableSpec("scaling_fits", "Fitted laws", columns.SCALING_FITS),
-            FigureSpec("throughput"),
-            FigureSpec("variant_effects"),
             TableSpec("variant_effects", "Effect of variants", columns.VARIANT_EFFECTS),
         ),
     ),
@@ -95,8 +81,6 @@ STUDY_SECTIONS = (
         "Time breakdown",
         "Where the wall time of a run goes.",
         (
-            FigureSpec("time_shares"),
-            FigureSpec("step_times"),
             TableSpec("efficiency", "What each run asked for and used", columns.EFFICIENCY),
             TableSpec("advice", "What the profiles advise", columns.ADVICE),
         ),
@@ -106,12 +90,8 @@ STUDY_SECTIONS = (
         "Communication",
         "How gradients travel between ranks: how long, how much of it waiting, how near to what the link can do.",
         (
-            FigureSpec("lanes"),
             TableSpec("communication", "Communication of each benchmark", columns.COMMUNICATION, "timeline"),
-            FigureSpec("phases"),
             TableSpec("phases", "Phases", columns.PHASES, "timeline"),
-            FigureSpec("messages"),
-            FigureSpec("links"),
             TableSpec("link_fits", "Latency and bandwidth", columns.LINK_FITS),
             TableSpec("links", "Measured allreduces", columns.LINKS),
         ),
@@ -120,18 +100,13 @@ STUDY_SECTIONS = (
         "io",
         "I/O",
         "Staging from shared storage to the nodes' scratch, and what reading the training data takes.",
-        (
-            FigureSpec("staging"),
-            FigureSpec("io"),
-            TableSpec("io", "Reading while training", columns.IO, "io"),
-        ),
+        (TableSpec("io", "Reading while training", columns.IO, "io"),),
     ),
     SectionSpec(
         "kernels",
         "Kernels",
         "Which computations the time goes to, and what hardware counters say of them.",
         (
-            FigureSpec("kernels"),
             TableSpec("kernels", "Kernels", columns.KERNELS, "kernels"),
             TableSpec("counters", "Hardware counters", columns.COUNTERS, "counters"),
         ),
@@ -146,7 +121,7 @@ STUDY_SECTIONS = (
 """What the study measured."""
 NO_ROUND = "No published round was given (study key rounds), and no own run of MLPerf HPC was recorded."
 NO_RESULT = "There is nothing to show: see the section on MLPerf HPC rounds."
-ROUND_SECTIONS = (
+ROUND_SECTIONS = with_figures(
     SectionSpec(
         "rounds",
         "MLPerf HPC rounds",
@@ -155,7 +130,6 @@ ROUND_SECTIONS = (
             TableSpec("mlperf_runs", "Rounds and studies", columns.ROUND_ORIGINS, group=group_origins),
             TableSpec("mlperf_results", "Fastest results", columns.ROUND_FASTEST, part="fastest", group=group_fastest),
             TableSpec("mlperf_results", "Time to train (Table IV of the MLPerf HPC paper)", columns.ROUND_TIMES),
-            FigureSpec("mlperf_time_shares"),
             TableSpec(
                 "mlperf_results",
                 "Staging and shares (Table V of the MLPerf HPC paper)",
@@ -168,7 +142,6 @@ ROUND_SECTIONS = (
                 columns.ROUND_BUDGETS,
                 part="budgets",
             ),
-            FigureSpec("mlperf_weak"),
             TableSpec("mlperf_weak", "Weak scaling", columns.ROUND_WEAK),
         ),
         absent=NO_ROUND,
@@ -178,10 +151,8 @@ ROUND_SECTIONS = (
         "Scaling of MLPerf HPC results",
         "What more compute units bring in throughput and cost in epochs, and why runs of one result differ.",
         (
-            FigureSpec("mlperf_scaling"),
             TableSpec("mlperf_results", "Epochs, throughput and compute time", columns.ROUND_SCALES, part="scales"),
             TableSpec("mlperf_efficiencies", "Scaling efficiencies", columns.ROUND_EFFICIENCIES),
-            FigureSpec("mlperf_principal"),
             TableSpec("mlperf_principal", "Principal axes", columns.ROUND_PRINCIPAL),
         ),
         level=3,
@@ -192,7 +163,6 @@ ROUND_SECTIONS = (
         "Prediction of MLPerf HPC results",
         "The time to solution at configurations that nobody ran, and how far such predictions are off.",
         (
-            FigureSpec("mlperf_prediction"),
             TableSpec("mlperf_prediction_errors", "How far predictions are off", columns.ROUND_PREDICTION_ERRORS),
             TableSpec("mlperf_leave_one_out", "Each result predicted from the others", columns.ROUND_LEAVE_ONE_OUT),
             TableSpec("mlperf_predictions", "Predicted configurations", columns.ROUND_PREDICTIONS),

@@ -8,7 +8,7 @@ from typing import Any
 
 from unit.record_factory import make_plan, make_record
 
-from hpcai.campaign.note import this_controller, write_note
+from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.config.load import load_study_file, write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan

@@ -19,9 +19,9 @@ from unit.campaign.test_surroundings import fake_squeue
 
 from hpcai.campaign import command, states
 from hpcai.campaign import doctor as doctor_module
+from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
 from hpcai.campaign.next_step import next_step
-from hpcai.campaign.note import this_controller, write_note
 from hpcai.campaign.status import say_status, status_of
 from hpcai.errors import ConfigError
 from hpcai.measure.claim import claimed

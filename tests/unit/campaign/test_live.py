@@ -11,7 +11,7 @@ from hpcai.campaign import live
 from hpcai.campaign.live import AtWork, LiveRun, live_runs, wait_until_idle, wait_until_none
 from hpcai.campaign.slurm_queue import QueuedJob
 from hpcai.measure.claim import claimed
-from hpcai.measure.holder import Holder
+from hpcai.measure.claim_holder import Holder
 
 
 @pytest.fixture(autouse=True)

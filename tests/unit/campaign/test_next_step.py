@@ -5,8 +5,8 @@ from unit.campaign.result_folders import campaign, finish_run, publish
 from unit.campaign.test_doctor import START, doctor, finish_all, lock
 from unit.record_factory import make_record
 
+from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.doctor import diagnose
-from hpcai.campaign.note import this_controller, write_note
 
 
 def ask_for(results, *targets, options=("--profile", "slurm")):

@@ -9,9 +9,9 @@ from unit.campaign.result_folders import campaign, finish_run, open_attempt, run
 from unit.campaign.test_surroundings import fake_squeue
 
 from hpcai.campaign import command
+from hpcai.campaign.controller_note import UTC, this_controller, write_note
 from hpcai.campaign.durations import say_duration
 from hpcai.campaign.forecast import forecast
-from hpcai.campaign.note import UTC, this_controller, write_note
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
 from hpcai.campaign.status import say_status, status_of

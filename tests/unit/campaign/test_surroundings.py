@@ -10,7 +10,7 @@ import pytest
 from unit.campaign.result_folders import finish_run
 
 from hpcai.campaign import surroundings
-from hpcai.campaign.note import Controller, PlannedDataset, this_controller
+from hpcai.campaign.controller_note import Controller, PlannedDataset, this_controller
 from hpcai.campaign.slurm_queue import COLUMNS, QueuedJob, parse_queue, queued_jobs
 from hpcai.campaign.surroundings import (
     LITTLE_SPACE_BYTES,

@@ -1,30 +1,21 @@
 """The captions of comparison and history, rendered as Snakemake renders them, with tables and without."""
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from docutils.core import publish_parts
-from jinja2 import Environment
+from unit.caption_pages import REPORTS
+from unit.caption_pages import render as render_page
 from unit.compare.study_folders import make_runs, write_study
 
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.history import history_of
 from hpcai.compare.output import comparison_as_dict, history_as_dict
 
-CAPTIONS = Path(__file__).parents[3] / "reports" / "captions"
-
 
 def render(topic: str, summary: dict[str, Any] | None) -> str:
-    text = (CAPTIONS / f"{topic}.rst").read_text()
-    assert len(text.splitlines()) <= 25
-    config = {} if summary is None else {"summary": summary}
-    snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace())
-    source = Environment(trim_blocks=True, lstrip_blocks=True).from_string(text).render(snakemake=snakemake)
-    settings = {"halt_level": 2, "report_level": 2}
-    page = str(publish_parts(source, writer="html", settings_overrides=settings)["html_body"])
-    return " ".join(page.split())
+    assert len((REPORTS / "captions" / f"{topic}.rst").read_text().splitlines()) <= 25
+    return " ".join(render_page(topic, summary).split())
 
 
 @pytest.mark.parametrize("topic", ["comparison", "history"])

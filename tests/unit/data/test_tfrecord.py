@@ -5,13 +5,13 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unit.data.record_files import read_records
 
 from hpcai.data.tfrecord import (
     Content,
     compress_content,
     encode_records,
     masked_crc32c,
-    read_records,
     split_records,
     unpack_content,
     write_records,

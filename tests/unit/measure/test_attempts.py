@@ -19,7 +19,7 @@ from hpcai.measure.attempts import (
     note_interruption,
     open_attempt,
 )
-from hpcai.measure.holder import this_process
+from hpcai.measure.claim_holder import this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD, published
 from hpcai.measure.slurm_job import SlurmJob

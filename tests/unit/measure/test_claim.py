@@ -16,11 +16,11 @@ import pytest
 
 from hpcai.errors import RunRefusedError
 from hpcai.measure import claim as module
-from hpcai.measure import holder
+from hpcai.measure import claim_holder
 from hpcai.measure.claim import CLAIM, Claim, claimed, holder_of, live_holder
 from hpcai.measure.slurm_job import SlurmJob
 
-ME = holder.this_process()
+ME = claim_holder.this_process()
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ def test_a_process_that_got_the_number_of_a_dead_one_holds_nothing(tmp_path):
 
 def test_a_process_that_nobody_asked_how_it_ended_is_dead(tmp_path):
     child = subprocess.Popen(["sleep", "60"])
-    write_claim(tmp_path, pid=child.pid, process_started=holder._started_s(child.pid))
+    write_claim(tmp_path, pid=child.pid, process_started=claim_holder._started_s(child.pid))
     assert live_holder(tmp_path).pid == child.pid
     child.kill()
     while psutil.Process(child.pid).status() != psutil.STATUS_ZOMBIE:
@@ -151,16 +151,16 @@ def test_slurm_tells_whether_a_holder_elsewhere_lives(tmp_path, monkeypatch):
     found = {}
     for state, restarts in expected:
         job = slurm_job(state, restarts)
-        monkeypatch.setattr(holder, "state_of", lambda _, job=job: job)
+        monkeypatch.setattr(claim_holder, "state_of", lambda _, job=job: job)
         found[state, restarts] = live_holder(tmp_path) is not None
     assert found == expected
 
 
 def test_what_slurm_does_not_know_is_no_proof_of_an_end(tmp_path, monkeypatch):
     write_claim(tmp_path, host="elsewhere", slurm_job="17", slurm_cluster="one")
-    monkeypatch.setattr(holder, "state_of", lambda _: None)
+    monkeypatch.setattr(claim_holder, "state_of", lambda _: None)
     assert live_holder(tmp_path).slurm_job == "17"
-    monkeypatch.setattr(holder, "state_of", lambda _: slurm_job("FAILED"))
+    monkeypatch.setattr(claim_holder, "state_of", lambda _: slurm_job("FAILED"))
     assert live_holder(tmp_path) is None
     # The job of this number of another cluster is another job.
     monkeypatch.setenv("SLURM_CLUSTER_NAME", "two")
@@ -168,15 +168,15 @@ def test_what_slurm_does_not_know_is_no_proof_of_an_end(tmp_path, monkeypatch):
 
 
 def test_another_node_of_the_same_job_is_watched(monkeypatch):
-    monkeypatch.setattr(holder, "state_of", lambda _: slurm_job("RUNNING"))
-    other = holder.Holder("elsewhere", 5, 1.0, "17", 0, "")
-    assert holder.life_in_slurm(other) == "alive"
+    monkeypatch.setattr(claim_holder, "state_of", lambda _: slurm_job("RUNNING"))
+    other = claim_holder.Holder("elsewhere", 5, 1.0, "17", 0, "")
+    assert claim_holder.life_in_slurm(other) == "alive"
     monkeypatch.setenv("SLURM_JOB_ID", "17")
-    assert holder.life_in_slurm(other) == "unknown"
+    assert claim_holder.life_in_slurm(other) == "unknown"
 
 
 def test_a_holder_that_slurm_lost_but_that_works_on_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(holder, "state_of", lambda _: slurm_job("NODE_FAIL"))
+    monkeypatch.setattr(claim_holder, "state_of", lambda _: slurm_job("NODE_FAIL"))
     write_claim(tmp_path, host="elsewhere", slurm_job="17")
     ended = threading.Event()
 
@@ -308,9 +308,9 @@ def test_a_holder_that_is_killed_lets_the_next_one_on(tmp_path):
 
 @pytest.mark.parametrize("state", ["COMPLETING", "FAILED", "RUNNING"])
 def test_a_job_that_is_ending_for_ever_is_not_waited_for_for_ever(monkeypatch, state):
-    monkeypatch.setattr(holder, "state_of", lambda _: slurm_job(state))
+    monkeypatch.setattr(claim_holder, "state_of", lambda _: slurm_job(state))
     expected = {"COMPLETING": "unknown", "FAILED": "ended", "RUNNING": "alive"}
-    assert holder.life_in_slurm(holder.Holder("elsewhere", 5, 1.0, "17", 0, "")) == expected[state]
+    assert claim_holder.life_in_slurm(claim_holder.Holder("elsewhere", 5, 1.0, "17", 0, "")) == expected[state]
 
 
 def test_a_file_server_that_was_away_is_no_silence_of_a_holder(tmp_path, monkeypatch):

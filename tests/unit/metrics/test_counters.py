@@ -8,9 +8,8 @@ from hpcai.metrics.counters import (
     CountedWork,
     counted_flop,
     counted_work,
-    flop_by_kernel,
+    counters_per_kernel,
     memory_traffic,
-    ncu_kernels,
 )
 from hpcai.metrics.tensor_cores import architecture_of
 from hpcai.parsers.nsight.compute import read_ncu
@@ -217,21 +216,16 @@ def test_intensity_and_rate_are_quotients_of_totals():
 
 def test_times_of_kernels_take_the_best_source_of_each_launch():
     cycles = {"sm__cycles_elapsed.avg": (2e6, ""), "sm__cycles_elapsed.avg.per_second": (1e9, "Hz")}
-    rows = ncu_kernels(
-        table(
-            launch(0, "a", **{"gpu__time_duration.sum": (1e-3, "s"), **cycles}),
-            launch(1, "a", **cycles),
-            launch(2, "b", Duration=(3e-3, "s")),
-            launch(3, "c", **{"gpu__time_duration.sum": (1e-3, "s")}),
-            launch(4, "c", **{"dram__bytes.sum": (8, "byte")}),
-        )
-    ).set_index("name")
-    assert rows.loc["a", ["calls", "total_s", "mean_s", "min_s", "max_s"]].tolist() == pytest.approx(
-        [2, 3e-3, 1.5e-3, 1e-3, 2e-3], nan_ok=True
+    counters = table(
+        launch(0, "a", **{"gpu__time_duration.sum": (1e-3, "s"), **cycles}),
+        launch(1, "a", **cycles),
+        launch(2, "b", Duration=(3e-3, "s")),
+        launch(3, "c", **{"gpu__time_duration.sum": (1e-3, "s")}),
+        launch(4, "c", **{"dram__bytes.sum": (8, "byte")}),
     )
-    assert rows.loc["b", "total_s"] == pytest.approx(3e-3)
-    assert rows.loc["c", "calls"] == 2
-    assert math.isnan(rows.loc["c", "total_s"])
+    time_s = {name: counted_work(rows, "volta").time_s for name, rows in counters.groupby("name")}
+    assert time_s == pytest.approx({"a": 3e-3, "b": 3e-3, "c": math.nan}, nan_ok=True)
+    assert counters_per_kernel(counters)["launches"].to_dict() == {"a": 2, "b": 1, "c": 2}
 
 
 def test_expected_values_of_the_attention_sample():
@@ -245,9 +239,9 @@ def test_expected_values_of_the_attention_sample():
     assert totals["sm__inst_executed_pipe_tensor.sum"] == 15427
     traffic = memory_traffic(counters)
     assert (traffic.dram_bytes, traffic.l2_bytes, traffic.l1_bytes) == (2406656, 18328864, 7185472)
-    kernels = flop_by_kernel(counters, "ampere")
-    assert len(kernels) == 12
-    assert kernels["time_s"].sum() == pytest.approx(180.096e-6, rel=1e-5)
+    names = counters["name"]
+    assert names.nunique() == 12
+    assert counted_work(counters, "ampere").time_s == pytest.approx(180.096e-6, rel=1e-5)
     for part, launches, flop, time_us in (
         ("sgemm", 6, 65273856, 70.080),
         ("elementwise", 14, 2696480, 74.816),
@@ -255,21 +249,25 @@ def test_expected_values_of_the_attention_sample():
         ("softmax", 1, 263680, 5.216),
         ("reduce_kernel<", 1, 8800, 9.376),
     ):
-        is_it = kernels["name"].str.contains(part, regex=False) & (
-            (part != "reduce_kernel<") | ~kernels["name"].str.contains("splitK")
+        is_it = names.str.contains(part, regex=False) & ((part != "reduce_kernel<") | ~names.str.contains("splitK"))
+        rows = counters[is_it]
+        sums = (
+            counters_per_kernel(rows)["launches"].sum(),
+            counted_flop(rows, "ampere").fp32,
+            counted_work(rows, "ampere").time_s,
         )
-        sums = kernels[is_it][["launches", "fp32", "time_s"]].sum().tolist()
-        assert sums == pytest.approx([launches, flop, time_us * 1e-6], rel=1e-5)
+        assert sums == pytest.approx((launches, flop, time_us * 1e-6), rel=1e-5)
 
 
 def test_expected_values_of_the_linear_sample():
     counters = read_ncu(sample("ncu/details_linear_small_a100.csv")).table
     assert counted_flop(counters, "ampere").fp32 == 145424
-    assert flop_by_kernel(counters, "ampere")["fp32"].tolist() == [145408, 16]
-    assert ncu_kernels(counters)["total_s"].sum() == pytest.approx(11712e-9)
+    by_kernel = [counted_flop(rows, "ampere").fp32 for _, rows in counters.groupby("name", sort=False)]
+    assert by_kernel == [145408, 16]
+    assert counted_work(counters, "ampere").time_s == pytest.approx(11712e-9)
     assert memory_traffic(counters).dram_bytes == 768
     without = counters[counters["metric"] != "gpu__time_duration.sum"]
-    assert ncu_kernels(without)["total_s"].sum() == pytest.approx(11.7120e-6, rel=1e-5)
+    assert counted_work(without, "ampere").time_s == pytest.approx(11.7120e-6, rel=1e-5)
 
 
 def test_expected_times_of_the_other_samples():
@@ -281,7 +279,8 @@ def test_expected_times_of_the_other_samples():
         ("details_nvtx_paddle_linear_mixed_stdout.csv", 11776),
         ("summary_per_kernel_timing_a100.csv", 7695296 + 9318816),
     ):
-        assert ncu_kernels(read_ncu(sample(f"ncu/{name}")).table)["total_s"].sum() == pytest.approx(total_ns * 1e-9)
+        counters = read_ncu(sample(f"ncu/{name}")).table
+        assert counted_work(counters, "ampere").time_s == pytest.approx(total_ns * 1e-9)
 
 
 def test_samples_without_counters_have_no_work():

@@ -16,7 +16,6 @@ from hpcai.metrics.declared_checks import (
     check_declared,
     coefficient_gain,
     complete_shares,
-    largest_base_quality,
 )
 from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
 from hpcai.metrics.roofline_columns import CEILING_COLUMNS, POINT_COLUMNS
@@ -174,13 +173,7 @@ def test_shares_that_are_no_parts_are_refused(shares):
 
 
 @given(base=st.floats(0.3, 0.9), gain=st.floats(0.001, 0.1), exponent=st.sampled_from([5, 10]))
-def test_the_largest_base_quality_inverts_the_gain(base, gain, exponent):
+def test_a_gain_is_worth_less_the_higher_its_base(base, gain, exponent):
     coefficient = coefficient_gain(base, gain, exponent)
-    assert largest_base_quality(gain, coefficient, exponent) == pytest.approx(base)
+    assert gain / (coefficient ** (1 / exponent) - 1) == pytest.approx(base)
     assert coefficient_gain(base * 1.1, gain, exponent) < coefficient
-
-
-def test_gains_without_a_base_are_refused():
-    for arguments in ((0.0, 1.1, 5), (0.01, 1.0, 5)):
-        with pytest.raises(ValueError, match="expected more than 0"):
-            largest_base_quality(*arguments)

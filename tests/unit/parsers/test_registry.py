@@ -3,6 +3,7 @@
 import os
 import sys
 
+import pandas as pd
 import pytest
 from unit.parsers.artefacts import foreign, sample
 
@@ -16,6 +17,8 @@ OWN = {
     "# Size       Avg Latency(us)\n4             1.50\n8             1.75\n",
     "perf-stat": "# started on Sat Nov 21 10:00:00 2026\n\n"
     "525.86,msec,task-clock,525860000,100.00,0.998,CPUs utilized\n",
+    "nsys-os-runtime": "Time (%),Total Time (ns),Num Calls,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    "100.0,3000000,2,1500000.0,1500000.0,1000000,2000000,707106.8,poll\n\n",
     "rapl": "monotonic_s,domain,energy_uj,max_energy_range_uj\n"
     "1.0,package-0,5,262143328850\n2.0,package-0,9,262143328850\n",
 }  # fmt: skip
@@ -113,6 +116,17 @@ def test_darshan_logs_of_a_folder_are_read_together(tmp_path, monkeypatch):
         == 0
     )
     assert out.read_text() == together
+
+
+def test_traced_operations_of_darshan_are_read_if_asked_for(tmp_path, monkeypatch):
+    log, out = sample("darshan/own_dxt.darshan"), tmp_path / "out.csv"
+    for options, read_bytes in ((), 4_194_761), (("--data-root", "/scratch/train"), 4_194_304):
+        assert call(monkeypatch, ["read", "--tool", "darshan-dxt", str(log), *options, "--output", str(out)]) == 0
+        table = pd.read_csv(out)
+        assert table.loc[table["operation"] == "read", "bytes"].sum() == read_bytes
+    assert "operation" not in read_artefact(log).table
+    untraced = sample("darshan/own_stdio_only.darshan")
+    assert call(monkeypatch, ["read", "--tool", "darshan-dxt", str(untraced)]) == 1
 
 
 @pytest.mark.parametrize("kind", ["folder", "fifo"])

@@ -13,18 +13,15 @@ from unit.view_factory import (
     Tables,
     make_captures,
     make_empty_tables,
-    make_point,
     make_rows,
     make_tables,
 )
 
 from hpcai.catalogue import figures_of
-from hpcai.characterise.views import VIEWS
-from hpcai.plots import SHOWN_COLUMNS, draw_figure, to_html, to_svg
+from hpcai.plots import draw_figure, to_svg
 from hpcai.plots.communication import group_phase
 from hpcai.plots.lanes import merge_spans, order_lanes
 from hpcai.plots.profiles import say_why_not
-from hpcai.plots.table_page import CHARACTERISATION_COLUMNS
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8
 STUDIES = {
@@ -303,21 +300,3 @@ def test_staged_data_and_training_input_are_rows_of_their_own() -> None:
         "2 ranks (n1x2), training input",
     ]
     assert sum(text.get_text().endswith("once") for text in figure.axes[1].texts) == 1
-
-
-def test_every_view_has_a_page_with_units() -> None:
-    tables = make_tables(1)
-    for name in CHARACTERISATION_COLUMNS:
-        assert set(CHARACTERISATION_COLUMNS[name]) <= set(VIEWS[name]), name
-        sources = {column for column in VIEWS[name] if column == "source" or column.endswith("_source")}
-        assert sources <= {*CHARACTERISATION_COLUMNS[name], *(["source"] if name == "captures" else [])}, name
-        page = to_html(tables.get(name, pd.DataFrame()), name, "", SHOWN_COLUMNS[name])
-        assert "<h1>" in page
-    assert '<span class="unit">[bytes/s]</span>' in to_html(tables["io"], "I/O", "", SHOWN_COLUMNS["io"])
-
-
-def test_blank_texts_are_not_called_not_measured() -> None:
-    captures = make_captures().assign(reason=None, raw=None, overlap_source=None)
-    assert "not measured</td>" not in to_html(captures[["tool", "reason", "raw", "overlap_source"]], "Captures")
-    row = make_rows("ceilings", make_point(), kind="memory", value=1e9)
-    assert "–</td>" in to_html(row[["kind", "precision", "value"]], "Ceilings")

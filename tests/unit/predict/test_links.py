@@ -9,7 +9,6 @@ from hpcai.predict.links import (
     ethernet_network,
     ethernet_time_s,
     infiniband_network,
-    infiniband_time_s,
     message_time_s,
     named_network,
     plain_network,
@@ -37,17 +36,19 @@ def test_framing_and_slot_time_are_switches():
     [("SDR", 1.0), ("DDR", 0.5), ("QDR", 0.25), ("FDR", 0.146667), ("EDR", 0.08), ("HDR", 0.04)],
 )
 def test_one_gigabyte_over_infiniband(generation, time_s):
-    assert infiniband_time_s(1e9, generation) == pytest.approx(time_s, rel=3e-6)
+    assert message_time_s(infiniband_network(generation), 1e9) == pytest.approx(time_s, rel=3e-6)
 
 
 @pytest.mark.parametrize(("generation", "time_s"), [("QDR", 0.3125), ("EDR", 0.0825), ("SDR", 1.25)])
 def test_the_printed_infiniband_counts_the_encoding_twice(generation, time_s):
-    assert infiniband_time_s(1e9, generation, form="printed") == pytest.approx(time_s, rel=1e-9)
+    # Eq. 16 with a block of 1 sends 8 bits for each of 1e9 numbers.
+    step_s = printed_step_time_s(infiniband_network(generation), 1, 1e9, 1)
+    assert step_s == pytest.approx(time_s, rel=1e-9)
 
 
 def test_hdr_has_no_printed_form():
     with pytest.raises(ConfigError, match="printed form is not defined for InfiniBand HDR"):
-        infiniband_time_s(1e9, "HDR", form="printed")
+        printed_step_time_s(infiniband_network("HDR"), 1, 1e9, 1)
 
 
 def test_one_step_between_four_nodes():

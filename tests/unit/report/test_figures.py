@@ -84,7 +84,7 @@ def test_figure_that_was_not_drawn_says_so(material: Material) -> None:
 
 
 def test_caption_is_split_after_its_first_paragraph(material: Material) -> None:
-    write_caption(material, "{{ snakemake.config.summary.notice }}\n\n* one\n* two\n")
+    write_caption(material, "{{ notice }}\n\n* one\n* two\n")
     caption = render_caption(material, "topic")
     assert caption
     assert caption.first == "<p>&lt;b&gt;not&lt;/b&gt; valid</p>"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.mlperf_hpc.analysis.olympic import keep_runs
+from hpcai.mlperf_hpc.analysis.counted_runs import keep_runs
 from hpcai.mlperf_hpc.analysis.result_quantities import counts_officially
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget

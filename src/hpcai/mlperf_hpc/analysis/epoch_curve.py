@@ -25,11 +25,6 @@ class EpochCurve:
         """Return the distribution of the logarithm of the epochs of a submission's mean."""
         return self.posterior.predict([organisation.casefold()], _laws(np.array([batch_samples]))[0])
 
-    @property
-    def critical_ratio(self) -> float:
-        """Posterior probability of the critical-batch law against the power law."""
-        return float(self.posterior.weights[:, len(SLOPES) :].sum())
-
 
 def fit_epochs(points: pd.DataFrame) -> EpochCurve:
     """Fit epochs(batch) to means of submissions.

@@ -10,7 +10,7 @@ from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
 from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_tables
-from hpcai.mlperf_hpc.analysis.principal import principal_table
+from hpcai.mlperf_hpc.analysis.principal_components import principal_table
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.system_families import system_table

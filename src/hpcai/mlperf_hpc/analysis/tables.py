@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
+from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.analysis.editions import name_editions
 from hpcai.mlperf_hpc.analysis.labels import label_results
-from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.analysis.repeats import find_repeats, say_repeat
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons, summarise_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, count_of, quantities_of

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from hpcai.mlperf_hpc.analysis.columns import WEAK_COLUMNS
+from hpcai.mlperf_hpc.analysis.counted_runs import claims_success
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
-from hpcai.mlperf_hpc.analysis.olympic import claims_success
 from hpcai.mlperf_hpc.analysis.targets import QUALITY
 from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_all
 from hpcai.mlperf_hpc.analysis.weak_scales import WeakScales, counted_instances, read_scales

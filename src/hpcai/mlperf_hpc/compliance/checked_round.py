@@ -12,7 +12,7 @@ from hpcai.mlperf_hpc.compliance.choose import Choice, choose_by_date, choose_by
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import RULE_SETS, LogVerdict
 from hpcai.mlperf_hpc.rounds.model import Round
-from hpcai.mlperf_hpc.rounds.reading import Look, read_looked_round
+from hpcai.mlperf_hpc.rounds.reading import Look, visit_round
 from hpcai.mlperf_hpc.rounds.tree import name_of_round
 from hpcai.parsers.mllog import Mllog
 
@@ -34,11 +34,11 @@ class CheckedRound:
 
 
 def read_checked_round(source: Path, *, name: str | None = None, rule_set: str | None = None) -> CheckedRound:
-    """Read a round and check all its logs; see :func:`read_looked_checked_round`."""
-    return read_looked_checked_round(source, lambda _path, _log: None, name=name, rule_set=rule_set)[0]
+    """Read a round and check all its logs; see :func:`visit_checked_round`."""
+    return visit_checked_round(source, lambda _path, _log: None, name=name, rule_set=rule_set)[0]
 
 
-def read_looked_checked_round(
+def visit_checked_round(
     source: Path, look: Look[T], *, name: str | None = None, rule_set: str | None = None
 ) -> tuple[CheckedRound, dict[str, T]]:
     """Read a round, check all its logs, and let others look at them.
@@ -49,7 +49,7 @@ def read_looked_checked_round(
     Parameters
     ----------
     source
-        What :func:`hpcai.mlperf_hpc.rounds.reading.read_looked_round` reads.
+        What :func:`hpcai.mlperf_hpc.rounds.reading.visit_round` reads.
     look
         As there; what it returns comes back by the paths of the logs.
     name
@@ -104,7 +104,7 @@ def _read(
         return check_log(log, used.rule_set if used else RULE_SETS[-1], source=path), look(path, log)
 
     with _without_collector():
-        found, seen = read_looked_round(source, check, name=name)
+        found, seen = visit_round(source, check, name=name)
     verdicts = {path: verdict for path, (verdict, _) in seen.items()}
     return found, verdicts, {path: other for path, (_, other) in seen.items()}
 

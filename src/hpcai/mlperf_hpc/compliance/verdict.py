@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from hpcai.files import real_path
-from hpcai.mlperf_hpc.compliance.checked_round import read_looked_checked_round
+from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
 from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene
 from hpcai.mlperf_hpc.compliance.listing import Listing, is_unnumbered, list_source
@@ -101,7 +101,7 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     ParseError
         If the source cannot be read or holds no log.
     """
-    checked, remains = read_looked_checked_round(source, lambda path, log: read_remains(log, path), rule_set=rule_set)
+    checked, remains = visit_checked_round(source, lambda path, log: read_remains(log, path), rule_set=rule_set)
     rules = checked.choice.rule_set
     logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
     listing = _list(source, logs, rules)

@@ -95,11 +95,11 @@ class _Found(Generic[T]):
 
 
 def read_round(source: Path, *, name: str | None = None) -> Round:
-    """Read a round, or a part of one; see :func:`read_looked_round`."""
-    return read_looked_round(source, lambda _path, _log: None, name=name)[0]
+    """Read a round, or a part of one; see :func:`visit_round`."""
+    return visit_round(source, lambda _path, _log: None, name=name)[0]
 
 
-def read_looked_round(source: Path, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
+def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
     """Read a round, or a part of one, and what others make of its logs, so that each log is parsed once.
 
     Parameters

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from hpcai.errors import ConfigError
-from hpcai.mlperf_hpc.analysis.olympic import claims_success, keep_runs, reaches_target
+from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
     SUITE,

@@ -7,7 +7,6 @@ character be told that was changed where nothing else in the file depends on it:
 a launch within the gaps beside it, least and greatest times, last digits, and counters within their least and greatest.
 """
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -111,27 +110,6 @@ def read_nvprof_counters(path: Path, kilobyte_bytes: int | None = None) -> Readi
     recording, problems = scan(path, COUNTERS), Problems()
     table, facts = read_counters(recording, problems, kilobyte_bytes)
     return _finish(path, COUNTERS, table, recording, problems, facts)
-
-
-def add_up_counter(counters: pd.DataFrame, metric: str, source: str = "metric") -> float:
-    """Return the total of a counter over the kernels of a table, NaN unless each of them has it.
-
-    Rows that the reading left out are in its reasons only: a total of a partial reading is one of the rest.
-
-    Parameters
-    ----------
-    counters
-        The table of `read_nvprof_counters`.
-    metric
-        For example ``flop_count_sp``.
-    source
-        ``metric`` or ``event``.
-    """
-    rows = counters[counters["source"] == source]
-    kernels = rows[["name", "device"]].drop_duplicates()
-    wanted = rows[rows["metric"] == metric]
-    is_complete = len(wanted) > 0 and len(wanted[["name", "device"]].drop_duplicates()) == len(kernels)
-    return float(wanted["total"].sum(skipna=False)) if is_complete else math.nan
 
 
 def _finish(

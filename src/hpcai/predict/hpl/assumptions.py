@@ -135,34 +135,8 @@ def measure_leave_one_out() -> dict[str, float]:
     return {name: float(error.abs().max()) for name, error in errors.items()}
 
 
-def write_verdict() -> str:
-    """Return what can be said of Table 2, with numbers computed from :func:`compare_table_2`."""
-    whole = compare_table_2()
-    first = whole[whole["assumption_set"] == "S1"]
-    errors = first.set_index("row")["error_to_estimate_ratio"]
-    good = sorted(errors.index[errors.abs() <= GOOD_RATIO])
-    bad = errors.drop(good)
-    fitted = whole[whole["assumption_set"] == "S5"]["error_to_estimate_ratio"].abs().max()
-    unseen = measure_leave_one_out()
-    network_bytes_per_s = 100e9 / 8
-    table = read_table_2()
-    fit = fit_calibration(table, table["estimated_rate_flop_per_s"].to_numpy())
-    return (
-        f"With the parameters that the source gives (S1), rows {_join(good)} of Table 2 are reproduced within "
-        f"{errors[good].abs().max():.1%} and rows {_join(list(bad.index))} are not: the model is {bad.min():.0%} to "
-        f"{bad.max():.0%} optimistic. {GRID_FINDING} A fit of three parameters reaches {fitted:.1%} "
-        f"(configurations left out: {unseen['estimated']:.1%} of the estimates, {unseen['real']:.1%} of the "
-        f"measurements), but its network carries {network_bytes_per_s / fit.network_bytes_per_s:.1f} times less than "
-        "InfiniBand EDR with four lanes: it is a fit, not a prediction."
-    )
-
-
 GRID_FINDING = (
     "No single plausible set of a grid of 1.42 million puts all eight rows within 5 %; 2,646 of 126,720 single-node "
     "sets do so for rows 1 to 4, so that these do not identify the assumptions (declared: finding of an earlier study, "
     "not recomputed here)."
 )
-
-
-def _join(rows: list[int]) -> str:
-    return f"{rows[0]} to {rows[-1]}" if rows == list(range(rows[0], rows[-1] + 1)) else ", ".join(map(str, rows))

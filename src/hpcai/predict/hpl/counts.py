@@ -56,11 +56,6 @@ def count_host_link_bytes(
     return BYTES_PER_DOUBLE * moved
 
 
-def count_host_link_printed_bit(trailing_order: Values, block: Values, gpu_share_ratio: Values) -> Values:
-    """Return D as eq. 6 prints it: 64 per double, so bits, which the source divides by bytes per second."""
-    return 8 * count_host_link_bytes(trailing_order, block, gpu_share_ratio)
-
-
 def count_panel_link_bytes(trailing_order: Values, block: Values) -> Values:
     """Return the bytes [B] of one panel to the processor and back, 16 (m + NB) NB (section 5.1)."""
     return 2 * BYTES_PER_DOUBLE * (trailing_order + block) * block

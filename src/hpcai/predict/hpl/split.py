@@ -1,4 +1,4 @@
-"""How work is split between processor and GPUs of a node (Hu and Lu 2021, eqs 3, 4, 5, 7 and 8).
+"""How work is split between processor and GPUs of a node (Hu and Lu 2021, eqs 3 and 8).
 
 C and G are the effective rates [flop/s] of the processors and of all GPUs of one node.
 """
@@ -11,29 +11,6 @@ from hpcai.predict.hpl.counts import Floats, Values
 def split_by_rates(cpu_rate: Values, gpu_rate: Values) -> Values:
     """Return the GPUs' share R0 = G / (G + C) (eq. 3)."""
     return gpu_rate / (gpu_rate + cpu_rate)
-
-
-def find_busy_time_s(work_flop: Values, cpu_rate: Values, gpu_rate: Values, transfer_s: Values) -> Values:
-    """Return the GPUs' time [s] where both end together: C (t + t_transfer) + G t = W (eq. 4, one unknown)."""
-    return (work_flop - cpu_rate * transfer_s) / (gpu_rate + cpu_rate)
-
-
-def find_transfer_s(traffic_bytes: Values, host_link_bytes_per_s: Values) -> Values:
-    """Return t = D / B [s] (eq. 7)."""
-    return traffic_bytes / host_link_bytes_per_s
-
-
-def split_with_transfer(work_flop: Values, cpu_rate: Values, gpu_rate: Values, transfer_s: Values) -> Floats:
-    """Return R = G / (G + C) (1 - C t / W), clipped to 0 … 1 (eq. 5 corrected)."""
-    share = split_by_rates(cpu_rate, gpu_rate) * (1 - cpu_rate * transfer_s / work_flop)
-    return np.asarray(np.clip(share, 0.0, 1.0), dtype=np.float64)
-
-
-def split_with_transfer_printed_flop(
-    work_flop: Values, cpu_rate: Values, gpu_rate: Values, transfer_s: Values
-) -> Values:
-    """Return what eq. 5 prints: without 1/W it is a work [flop], not a share."""
-    return split_by_rates(cpu_rate, gpu_rate) * (work_flop - cpu_rate * transfer_s)
 
 
 def split_step(
@@ -54,10 +31,3 @@ def split_step(
     work = 2 * block * trailing_order
     share = (work - per_byte * block) / (work * (1 + cpu_rate / gpu_rate) + per_byte * (block + ways * trailing_order))
     return np.asarray(np.clip(share, 0.0, 1.0), dtype=np.float64)
-
-
-def split_step_printed_flop(
-    work_flop: Values, traffic: Values, cpu_rate: Values, gpu_rate: Values, host_link_bytes_per_s: Values
-) -> Values:
-    """Return what eq. 8 prints for a given traffic: a work [flop] over 1 + G/C, which is the processor's share."""
-    return (work_flop - cpu_rate * traffic / host_link_bytes_per_s) / (1 + gpu_rate / cpu_rate)

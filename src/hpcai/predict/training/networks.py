@@ -13,14 +13,10 @@ DenseNet-121 for ImageNet does not shrink the image in its stem and ends in a de
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
 
 from hpcai.errors import ConfigError
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.stack import Stack
-
-NetworkName = Literal["vgg11", "vgg16", "resnet50", "densenet121"]
-DataName = Literal["cifar10", "imagenet"]
 
 NETWORKS: dict[str, str] = {
     "vgg11": "VGG11",

@@ -104,31 +104,6 @@ class LayerTimes:
         return self.input_gradient_s + self.weight_gradient_s + self.elementwise_backward_s
 
 
-def gemm_time_s(
-    m: ArrayLike,
-    n: ArrayLike,
-    k: ArrayLike,
-    peak_flop_per_s: ArrayLike,
-    memory_bytes_per_s: ArrayLike,
-    precision_bytes: ArrayLike = 4.0,
-) -> Floats:
-    """Return the time of a matrix product by the roofline [s].
-
-    Parameters
-    ----------
-    m, n, k
-        Extents: ``m x k`` times ``k x n``.
-    peak_flop_per_s, memory_bytes_per_s
-        What the processor computes and moves at best.
-    precision_bytes
-        Of one element.
-    """
-    rows, columns, inner = (np.asarray(extent, float) for extent in (m, n, k))
-    moved_bytes = np.asarray(precision_bytes) * (rows * columns + rows * inner + columns * inner)
-    compute_s = 2 * rows * columns * inner / np.asarray(peak_flop_per_s)
-    return np.asarray(np.maximum(compute_s, moved_bytes / np.asarray(memory_bytes_per_s)))
-
-
 def time_layers(
     work: Work,
     batch: ArrayLike,

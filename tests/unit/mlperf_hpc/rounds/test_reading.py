@@ -6,7 +6,7 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
 from hpcai.errors import ParseError
-from hpcai.mlperf_hpc.rounds.reading import read_looked_round, read_round
+from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
 from hpcai.mlperf_hpc.rounds.source import read_start
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS, repair_table
 
@@ -247,7 +247,7 @@ def test_two_layouts_in_one_tree_are_listed(tmp_path):
 
 def test_look_sees_every_log_once(scaled):
     seen = []
-    found, counts = read_looked_round(scaled, lambda path, log: seen.append(path) or len(log.events))
+    found, counts = visit_round(scaled, lambda path, log: seen.append(path) or len(log.events))
     runs = [run for one in found.submissions for run in (*one.runs, *one.pruned)]
     assert sorted(seen) == sorted(counts) == sorted(run.source for run in runs)
     assert min(counts.values()) > 30

@@ -10,11 +10,11 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.errors import ParseError
-from hpcai.mlperf_hpc.compliance.checked_round import read_looked_checked_round
+from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import read_remains
 from hpcai.mlperf_hpc.compliance.verdict import judge
 from hpcai.mlperf_hpc.rounds import sharing
-from hpcai.mlperf_hpc.rounds.reading import read_looked_round, read_round
+from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
 from hpcai.parsers import workers
 
 LOGS = 12
@@ -43,7 +43,7 @@ def share(monkeypatch):
 
 
 def everything(source):
-    checked, remains = read_looked_checked_round(source, lambda path, log: read_remains(log, path))
+    checked, remains = visit_checked_round(source, lambda path, log: read_remains(log, path))
     return repr(checked), repr(remains), repr(judge(source))
 
 
@@ -58,7 +58,7 @@ def test_the_number_of_processes_changes_nothing(tree, share, monkeypatch, cores
 
 def test_every_process_reads_its_part_and_this_one_the_first(tree, share):
     share(3)
-    _, readers = read_looked_round(tree, lambda path, log: os.getpid())
+    _, readers = visit_round(tree, lambda path, log: os.getpid())
     pids = list(readers.values())
     assert len(set(pids)) == 3
     assert pids[0] == pids[1] == os.getpid()
@@ -81,10 +81,10 @@ def test_what_a_process_does_not_deliver_is_read_here(tree, share, monkeypatch, 
             ILL_FATED[kind]()
         return len(log.events)
 
-    expected = read_looked_round(tree, look)
+    expected = visit_round(tree, look)
     monkeypatch.setattr(workers, "PATIENCE_S", 0.3)
     share(3)
-    assert repr(read_looked_round(tree, look)) == repr(expected)
+    assert repr(visit_round(tree, look)) == repr(expected)
     assert psutil.Process().children() == before
 
 
@@ -94,7 +94,7 @@ def test_without_more_processes_all_is_read_here(tree, share, monkeypatch):
 
     monkeypatch.setattr(os, "fork", refuse)
     share(3)
-    _, readers = read_looked_round(tree, lambda path, log: os.getpid())
+    _, readers = visit_round(tree, lambda path, log: os.getpid())
     assert set(readers.values()) == {os.getpid()}
 
 

@@ -5,9 +5,10 @@ import math
 import pandas as pd
 import pytest
 from unit.parsers.artefacts import cuts, flips, sample
+from unit.parsers.nvprof.totals import add_up_counter
 
 from hpcai.errors import ParseError
-from hpcai.parsers.nvprof.reader import add_up_counter, read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
+from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
 
 SAMPLES = {
     "summary_deepspeech_fp16_p100.txt": read_nvprof_summary,

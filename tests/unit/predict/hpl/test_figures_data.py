@@ -1,5 +1,7 @@
 """Shapes of Figs 5 to 7 of the source, and those that must not hold for other variants."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,10 @@ def test_findings_say_what_is_reproduced_and_what_is_not(sweeps):
     assert verdicts["The rate falls with the block"] == "yes"
     assert verdicts["A network beyond 100 Gbit/s gains little"] == "yes"
     assert "4 of 8 rows" in findings.loc["The model estimates the rates of Table 2", "computed"]
+    fit = findings.loc["A fit of three parameters describes Table 2", "computed"]
+    assert re.search(
+        r"0\.39% of the estimates \(S5\); .* left out of the fit 1\.\d\d% of the estimates, 1\.\d\d% of", fit
+    )
     assert findings["source"].str.startswith("Hu and Lu 2021").all()
 
 

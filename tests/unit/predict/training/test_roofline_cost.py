@@ -7,7 +7,7 @@ import pytest
 
 from hpcai.predict.training.layers import Layer
 from hpcai.predict.training.networks import build_network
-from hpcai.predict.training.roofline_cost import PASSES, count_work, gemm_time_s, time_layers
+from hpcai.predict.training.roofline_cost import PASSES, count_work, time_layers
 
 PEAK, MEMORY = 19.5e12, 1555e9
 FIRST = Layer("first", "convolution", (8, 8, 3), (8, 8, 16), (3, 3), (1, 1), needs_input_gradient=False)
@@ -20,16 +20,20 @@ def _time(layer, cost_model="gemm", batch=32, peak=PEAK, memory=MEMORY):
     return time_layers(count_work((layer,), cost_model), batch, peak, memory)
 
 
-def _gemm(m, n, k):
-    return gemm_time_s(m, n, k, PEAK, MEMORY)
+def _gemm(m, n, k, peak=PEAK, memory=MEMORY):
+    """Return the time [s] of a product of matrices in single precision by the roofline."""
+    return max(2 * m * n * k / peak, 4 * (m * n + m * k + n * k) / memory)
 
 
 def test_golden_matrix_products():
-    assert gemm_time_s(64, 131072, 27, PEAK, MEMORY, 4) == pytest.approx(3.068625e-5, rel=1e-6)
-    assert gemm_time_s(64, 131072, 576, PEAK, MEMORY, 4) == pytest.approx(4.955731e-4, rel=1e-6)
-    # The first is bound by memory and the second by operations.
-    assert gemm_time_s(64, 131072, 27, PEAK, MEMORY) == gemm_time_s(64, 131072, 27, math.inf, MEMORY)
-    assert gemm_time_s(64, 131072, 576, PEAK, MEMORY) == gemm_time_s(64, 131072, 576, PEAK, math.inf)
+    for inputs, extents, time_s in ((3, (64, 131072, 27), 3.068625e-5), (64, (64, 131072, 576), 4.955731e-4)):
+        layer = Layer("c", "convolution", (32, 32, inputs), (32, 32, 64), (3, 3), (1, 1))
+        assert _gemm(*extents) == pytest.approx(time_s, rel=1e-6)
+        assert _time(layer, batch=128).forward_s[0] == pytest.approx(time_s, rel=1e-6)
+        # The first is bound by memory and the second by operations.
+        free = {"peak": math.inf} if inputs == 3 else {"memory": math.inf}
+        assert _gemm(*extents) == _gemm(*extents, **free)
+        assert _time(layer, batch=128).forward_s[0] == _time(layer, batch=128, **free).forward_s[0]
 
 
 def test_convolutions_are_the_matrix_products_of_the_table():

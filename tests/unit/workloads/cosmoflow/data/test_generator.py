@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.data.record_files import read_records
 
-from hpcai.data.tfrecord import read_records
 from hpcai.errors import DatasetError
 from hpcai.workloads.cosmoflow.data import generator
 from hpcai.workloads.cosmoflow.data.generator import generate_dataset, make_sample

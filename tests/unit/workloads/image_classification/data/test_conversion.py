@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from scipy.io import savemat
+from unit.data.record_files import read_records
 from unit.workloads.image_classification.data.image_files import module, picture
 
 from hpcai.data.catalogue import Archive
-from hpcai.data.tfrecord import read_records
 from hpcai.errors import DatasetError
 from hpcai.workloads.image_classification.data.record import ImageRecord, decode_record
 from hpcai.workloads.image_classification.data.tar_window import Window

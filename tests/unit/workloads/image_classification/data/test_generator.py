@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from unit.data.record_files import read_records
 from unit.workloads.image_classification.data.image_files import generated, settings
 
-from hpcai.data.tfrecord import read_records
 from hpcai.workloads.image_classification.data.generator import EDGES, describe_class, make_record
 from hpcai.workloads.image_classification.data.record import ImageRecord, decode_record
 

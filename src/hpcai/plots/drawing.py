@@ -1,0 +1,45 @@
+"""Draws a figure or chart of the catalogue by its name."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from hpcai.catalogue import CHARTS, FIGURES, FigureEntry
+
+MODULES = "hpcai.plots.*"
+"""Where drawing functions are; the digest of a script that draws covers all of them because this name stands here."""
+
+
+def draw_figure(name: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """Draw one figure.
+
+    Parameters
+    ----------
+    name
+        A key of :data:`hpcai.catalogue.FIGURES`.
+    tables
+        The tables by name: at least those that the catalogue lists for it.
+    """
+    drawn: Figure = _draw(FIGURES[name], tables)
+    return drawn
+
+
+def draw_chart(name: str, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: ANN401  Altair takes a second to load
+    """Draw one interactive chart.
+
+    Parameters
+    ----------
+    name
+        A key of :data:`hpcai.catalogue.CHARTS`.
+    tables
+        The tables by name, as far as they were made: at least those that the catalogue lists, but for predictions,
+        which come after everything else.
+    """
+    return _draw(CHARTS[name], {"predictions": pd.DataFrame(), **tables})
+
+
+def _draw(entry: FigureEntry, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: ANN401  a figure or a chart
+    return getattr(import_module(entry.module), entry.function)(*(tables[table] for table in entry.tables))

@@ -1,0 +1,164 @@
+"""README and documentation: short, linked, and true of the commands, files and functions that they name."""
+
+import ast
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+GENERATED = DOCS / "reference/generated"
+SITE_BUILDER = ROOT / ".venv-docs/bin/sphinx-build"
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if not {GENERATED, DOCS / "_build"} & set(page.parents)),
+]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
+ROOTS = ("src/", "config/", "tests/", "workflow/", "profiles/", "envs/", "reports/", "bench/", "docs/")
+"""Code spans that begin so are files of the project."""
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated pages, made anew."""
+    folder = tmp_path_factory.mktemp("reference")
+    sys.path.insert(0, str(DOCS))
+    try:
+        runpy.run_path(str(DOCS / "generate.py"))["write_pages"](folder)
+    finally:
+        sys.path.remove(str(DOCS))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def helps(reference: Path) -> dict[str, str]:
+    """The help of every command, from the generated page."""
+    sections = (reference / "commands.md").read_text().split("\n## hpcai ")[1:]
+    return {section.partition("\n")[0]: section for section in sections}
+
+
+@cache
+def commands_of(*group: str) -> set[str]:
+    """Commands that a help text lists."""
+    program = [sys.executable, "-m", "hpcai", *group, "--help"]
+    text = subprocess.run(program, capture_output=True, text=True, check=True).stdout
+    return set(re.findall(r"^    ([a-z][a-z-]*)(?=\s)", text, re.MULTILINE))
+
+
+def prose(page: Path) -> str:
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def shell_lines(page: Path) -> list[str]:
+    """Lines of all shell blocks, without comments; a line that ends with a backslash goes on in the next one."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [line.partition(" #")[0] for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+
+
+def code_spans(page: Path) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", prose(page))
+
+
+def anchors_of(text: str) -> set[str]:
+    """Anchors of all headings, as GitHub and MyST name them."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_readme_is_one_page():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_readme_begins_with_the_two_commands():
+    assert [line.strip() for line in shell_lines(ROOT / "README.md")[:2]] == ["make run", "make test"]
+
+
+@pages
+def test_links_lead_somewhere(page: Path, reference: Path):
+    for link in ("".join(pair) for pair in LINK.findall(prose(page))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if GENERATED in target.parents:
+            target = reference / target.name
+        assert target.exists(), f"{page.relative_to(ROOT)}: {link}"
+        if anchor:
+            assert anchor in anchors_of(target.read_text()), f"{page.relative_to(ROOT)}: {link}"
+
+
+@pages
+def test_hpcai_commands_and_their_options_exist(page: Path, helps: dict[str, str]):
+    for line in [*shell_lines(page), *code_spans(page)]:
+        words = line.split()
+        if words[:1] != ["hpcai"] or not re.fullmatch("[a-z-]+", "".join(words[1:2])) or words[1].startswith("-"):
+            continue
+        name = " ".join(words[1:3] if words[1] == "mlperf" else words[1:2])
+        assert name in helps, f"{page.relative_to(ROOT)}: {line}"
+        if name != "run":  # its options are Snakemake's
+            options = set(re.findall(r"--[a-z-]+", line)) - {"--help"}
+            assert options <= set(re.findall(r"--[a-z-]+", helps[name])), f"{page.relative_to(ROOT)}: {line}"
+
+
+@pages
+def test_make_targets_exist(page: Path):
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in [*shell_lines(page), *code_spans(page)]:
+        words = [word for word in line.split() if "=" not in word]
+        if len(words) > 1 and words[0] == "make":
+            assert words[1] in targets, line
+
+
+@pages
+def test_files_that_code_spans_name_exist(page: Path):
+    for span in code_spans(page):
+        if span.startswith(ROOTS) and re.fullmatch(r"[\w./-]+", span) and not re.search(r"[A-Z]{2}", span):
+            is_generated = (ROOT / span).is_relative_to(GENERATED) or span.startswith("docs/_build")
+            assert is_generated or (ROOT / span).exists(), f"{page.relative_to(ROOT)}: {span}"
+
+
+def test_formulas_are_implemented_where_the_page_says():
+    named = re.findall(r"`(hpcai(?:\.\w+)+)`", (DOCS / "explanation/formulas.md").read_text())
+    assert len(named) > 30
+    for name in named:
+        module, _, function = name.rpartition(".")
+        file = ROOT / "src" / f"{module.replace('.', '/')}.py"
+        assert file.is_file(), name
+        assert function in {getattr(node, "name", "") for node in ast.parse(file.read_text()).body}, name
+
+
+def test_reference_holds_what_the_code_declares(reference: Path, helps: dict[str, str]):
+    texts = {page.stem: page.read_text() for page in reference.glob("*.md")}
+    for name, model in json.loads((ROOT / "config/schema.json").read_text())["$defs"].items():
+        section = texts["configuration"].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+        assert all(f"| `{key}` |" in section for key in model.get("properties", {})), name
+    for suite in ("hpc_ai500", "mlperf_hpc"):
+        rules = yaml.safe_load((ROOT / f"src/hpcai/rules/{suite}.yaml").read_text())["rules"]
+        assert all(f"| `{rule['id']}` |" in texts["rules"] for rule in rules)
+    assert "| `valid_rate_flop_per_s` | FLOP/s |" in texts["tables"]
+    nested = {f"mlperf {name}" for name in commands_of("mlperf")}
+    assert helps.keys() == (commands_of() - {"mlperf"}) | nested
+    packages = {file.parent.name for file in (ROOT / "src/hpcai").glob("*/__init__.py")}
+    assert {f"api-{package}" for package in packages} <= texts.keys()
+
+
+@pytest.mark.skipif(not SITE_BUILDER.exists(), reason="the documentation's tools are not installed: make docs")
+def test_site_builds_without_a_warning(tmp_path: Path):
+    subprocess.run([sys.executable, DOCS / "generate.py"], check=True)
+    command = [SITE_BUILDER, "-q", "-W", "-d", tmp_path / "trees", "-b", "html", DOCS, tmp_path / "html"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONWARNINGS": ""}
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "html/reference/generated/configuration.html").exists()

@@ -1,0 +1,115 @@
+"""Plans and inputs of runs, profiles and weak-scaling groups, by the wildcards of their paths."""
+
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from hpcai.config.load import plan_text
+from hpcai.measure.publish import kept_plan
+
+
+def data_workload(wildcards):
+    """Workload that a dataset belongs to."""
+    return DATASETS[wildcards.dataset].workload
+
+
+def data_settings(wildcards):
+    """Data settings of a dataset, as plain values."""
+    return DATASETS[wildcards.dataset].data.model_dump(mode="json")
+
+
+def pack_settings(wildcards):
+    """Packing settings of a dataset, as plain values."""
+    return DATASETS[wildcards.dataset].pack.model_dump(mode="json")
+
+
+def run_id(wildcards):
+    """Path of a run below its folder of runs."""
+    return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.repetition}"
+
+
+# What is started first of all that is ready: data, then the runs in rounds, then all else (0).
+DATA_FIRST = len(PLANS) + 1
+PRIORITIES = {
+    run: DATA_FIRST - number for number, run in enumerate(CAMPAIGN.rounds(), start=1)
+}
+
+
+def run_priority(wildcards):
+    """Priority of a timed run: those of one round come before those of the next."""
+    return PRIORITIES[run_id(wildcards)]
+
+
+def run_plan(wildcards):
+    """Plan of a timed run, as the text of its file."""
+    written = Path(f"results/runs/{run_id(wildcards)}/plan.json")
+    return plan_text(kept_plan(PLANS[run_id(wildcards)], written))
+
+
+def profile_plan(wildcards):
+    """Plan of a profiled run, as the text of its file."""
+    run, plans = run_id(wildcards), PROFILE_PLANS[wildcards.profile]
+    written = Path("results/profiles", wildcards.profile, run, "plan.json")
+    return plan_text(kept_plan(plans[run], written))
+
+
+def weak_plan(wildcards):
+    """Plan of one instance of a weak-scaling group, as the text of its file."""
+    run = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.instance}"
+    written = Path("results/weak", run, "plan.json")
+    return plan_text(kept_plan(WEAK_PLANS[run], written))
+
+
+def weak_plans_of_group(wildcards):
+    """Plans of all instances of a weak-scaling group, by number."""
+    group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+    return [
+        f"results/weak/{run_id}/plan.json"
+        for run_id in WEAK_PLANS
+        if str(Path(run_id).parent) == group
+    ]
+
+
+def captures_of(profile):
+    """Captures of one kind of profile."""
+    return [
+        file for file in CAPTURES if file.startswith(f"results/profiles/{profile}/")
+    ]
+
+
+def work_plan(wildcards):
+    """Plan of a benchmark's first run: the work of a sample is the same in all of them."""
+    run = next(run for run in PLANS if run.startswith(f"{wildcards.benchmark}/"))
+    return f"results/runs/{run}/plan.json"
+
+
+def run_manifest(wildcards):
+    """Manifest of the dataset that a run trains on."""
+    wait_for_orphans()
+    return f"data/{CAMPAIGN.benchmarks[wildcards.benchmark].data.dataset}/manifest.json"
+
+
+def run_pack(wildcards):
+    """Manifest of the packed dataset, if the benchmark stages."""
+    benchmark = CAMPAIGN.benchmarks[wildcards.benchmark]
+    packed = f"data/{benchmark.data.dataset}/packed/packed.json"
+    return packed if benchmark.is_packed else []
+
+
+def records_to_analyse():
+    """Records of the planned runs."""
+    records = present_or_planned(RECORDS)
+    if not records and not ROUNDS:
+        raise WorkflowError(
+            "measure: found false, but results/runs holds no record of this study; set it to true"
+        )
+    return records
+
+
+def records_of_benchmark(wildcards):
+    """Records of one benchmark."""
+    return [
+        record
+        for record in RECORDS_TO_ANALYSE
+        if record.startswith(f"results/runs/{wildcards.benchmark}/")
+    ]

@@ -1,0 +1,89 @@
+"""Published MLPerf HPC rounds, and our own runs beside them."""
+
+import hashlib
+from pathlib import Path
+
+from snakemake.exceptions import WorkflowError
+
+from hpcai.config.rounds import find_round, name_round
+
+ROUNDS = {name_round(source): find_round(source) for source in CAMPAIGN.study.rounds}
+IMPORTED_ROUNDS = [f"results/rounds/{name}" for name in ROUNDS]
+# What each published round is imported as: a results folder like that of a study, and tables for the analysis of rounds.
+IMPORTED_TABLES = ["runs", "epochs", "run_scores", "scores"]
+SOURCE_TABLES = [
+    "mlperf_runs",
+    "mlperf_weak",
+    "mlperf_verdicts",
+    "mlperf_repairs",
+    "mlperf_systems",
+]
+# Tables of all rounds and our own runs together.
+ROUND_TABLES = [
+    *SOURCE_TABLES,
+    *["mlperf_results", "mlperf_efficiencies", "mlperf_principal"],
+    *["mlperf_curves", "mlperf_predictions"],
+    *["mlperf_leave_one_out", "mlperf_prediction_errors"],
+]
+
+
+def round_parts(place):
+    """Files about rounds that a report page in this folder shows."""
+    tables = expand("{place}/tables/{table}.parquet", place=place, table=ROUND_TABLES)
+    return [*plain(figures_of("rounds", place)), *tables]
+
+
+def parts_of_given_rounds(_wildcards):
+    """Files that the page on rounds shows; without a round it would replace a good page by an empty one."""
+    if not ROUNDS:
+        raise WorkflowError(
+            "rounds: found none, expected result repositories or archives: "
+            "snakemake rounds --config \"rounds=['PATH']\", or the study key `rounds`"
+        )
+    return round_parts("results/rounds_page")
+
+
+def round_source(wildcards):
+    """Folder or archive of a round."""
+    return str(ROUNDS[wildcards.round])
+
+
+def round_archive(wildcards):
+    """Archive of a round; a folder is no input, because its time of change says nothing of what lies deeper in it."""
+    return [] if ROUNDS[wildcards.round].is_dir() else str(ROUNDS[wildcards.round])
+
+
+def state_of(files):
+    """Digest of names, sizes and times of files that are no input of a job: a change of any runs it again."""
+    facts = [(file, file.lstat()) for file in files if not file.is_dir()]
+    lines = [f"{file} {fact.st_size} {fact.st_mtime_ns}" for file, fact in facts]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def round_state(wildcards):
+    """State of all files of a round that is a folder."""
+    return state_of(sorted(ROUNDS[wildcards.round].rglob("*")))
+
+
+def is_mlperf_hpc(record):
+    """Whether a run is of a benchmark of MLPerf HPC, by the path of its record."""
+    return CAMPAIGN.benchmarks[Path(record).parts[2]].suite == "mlperf_hpc"
+
+
+def own_records(wildcards):
+    """Records of all our MLPerf HPC runs for the study's report; as inputs they are measured if they are not there."""
+    records = [*RECORDS_TO_ANALYSE, *WEAK_GROUPS]
+    return list(filter(is_mlperf_hpc, records if wildcards.place == "results" else []))
+
+
+def recorded(wildcards):
+    """Records that are there for the page on rounds; being no inputs they never start a run."""
+    records = [] if wildcards.place == "results" else [*RECORDS, *WEAK_GROUPS]
+    return [
+        record for record in filter(is_mlperf_hpc, records) if Path(record).exists()
+    ]
+
+
+def recorded_state(wildcards):
+    """State of the records that are there."""
+    return state_of(map(Path, recorded(wildcards)))

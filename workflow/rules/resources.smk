@@ -1,0 +1,100 @@
+"""What jobs ask of the batch system, and what the controller does before the first of them."""
+
+import functools
+import os
+import sys
+from pathlib import Path
+
+from snakemake.logging import logger
+
+from hpcai.campaign.live import wait_until_idle
+from hpcai.campaign.controller_note import this_controller, write_note
+from hpcai.characterise.subprocess_measure import say_lacking_cores
+from hpcai.config.sharing import Sharing
+
+
+@functools.cache
+def wait_for_orphans():
+    """Wait for runs and Slurm jobs that a controller which was killed left behind: their results are taken.
+
+    Called while the graph of jobs is built, because a job that exists by then is submitted.
+    """
+    starts_jobs = workflow.executor_plugin and not (workflow.dryrun or workflow.touch)
+    if workflow.is_main_process and starts_jobs:
+        wait_until_idle(Path("results"), Path.cwd(), logger.info)
+
+
+# Taken here: what starts jobs in Slurm takes its variables out of the environment, before `onstart`.
+CONTROLLER = this_controller() if workflow.is_main_process else None
+
+
+def note_start():
+    """Write down what is to be measured, for `hpcai status` and `hpcai doctor`; to analyse alone changes nothing of it."""
+    if CAMPAIGN.study.measure:
+        targets = workflow.dag_settings.targets
+        write_note(CAMPAIGN, Path("results"), sys.argv, CONTROLLER, targets)
+        FAILURES.unlink(missing_ok=True)
+
+
+def name_lacking_cores():
+    """Say before any job starts which ceilings this host cannot measure; of other hosts the job itself finds out."""
+    pending = not all(map(os.path.exists, CEILINGS))
+    for lacking in filter(None, map(say_lacking_cores, CEILING_THREADS)):
+        if pending and workflow.local_exec:
+            logger.warning(f"ceilings that will not be measured here: {lacking}")
+
+
+# A timed run has its nodes for itself: it takes every core, whatever their number.
+ALL_CORES = 1024
+# Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); what is measured of the machine.
+RUN_LIMIT_S = (
+    CAMPAIGN.study.limits.run_s * (1 + CAMPAIGN.study.limits.disturbance.repeats) + 600
+)
+MACHINE_LIMIT_S = 3600
+# How much others may take of a node while it is measured, and how often it is measured again.
+TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()
+# Where the profile names no launcher: Horovod's own.
+LAUNCHER = (
+    {}
+    if "launcher" in (workflow.resource_settings.default_resources or {})
+    else {"launcher": "horovodrun"}
+)
+
+
+def whole_nodes(nodes, limit_s):
+    """What a job that measures asks of a batch system: whole nodes for itself; its launcher shares them among the ranks.
+
+    The name `mpi` keeps Snakemake's Slurm executor from wrapping the job into a step of one node.
+    """
+    machine = CAMPAIGN.machine
+    asked = {"nodes": nodes, "mpi": "launcher", "runtime": int(-(-limit_s // 60))}
+    asked |= {"tasks_per_node": machine.cores_per_node, "cpus_per_task": 1}
+    asked |= {"mem_mb": machine.memory_bytes // 2**20}
+    asked |= {"slurm_extra": "--exclusive --no-requeue"}
+    if machine.accelerators_per_node:
+        asked |= {
+            "gres": f"gpu:{machine.accelerators_per_node}",
+            "tasks_per_gpu": 0,
+        }
+    return asked | LAUNCHER
+
+
+def in_image():
+    """Parameter that puts measuring programs into the machine's image; without one there is none, and nothing changes."""
+    software = CAMPAIGN.machine.software
+    inside = software is not None and software.container is not None
+    return {"software": software.model_dump(mode="json")} if inside else {}
+
+
+def nodes_of_scale(wildcards):
+    """Nodes of a run, by its scale: n2x4 has two."""
+    return int(wildcards.scale[1:].split("x")[0])
+
+
+def nodes_of_group(wildcards):
+    """Nodes of a weak-scaling group, all its instances together."""
+    group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"
+    first = WEAK_PLANS[next(run for run in WEAK_PLANS if run.startswith(f"{group}/"))]
+    point, together = first.point, first.instances
+    sharing = Sharing.of(first.machine, point.nodes, point.ranks_per_node, together)
+    return sharing.nodes_needed

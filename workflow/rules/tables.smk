@@ -1,0 +1,126 @@
+"""What the stages write and the reports show: names of tables and figures."""
+
+import os
+from pathlib import Path
+
+from hpcai import catalogue
+
+# Tables of the timed runs, and of the stage `scores`.
+RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
+# What weak-scaling groups have a part in; whoever asks for the tables above starts no group.
+GROUP_TABLES = ["contention", "efficiency"]
+SCORE_TABLES = [
+    *["run_scores", "scores", "machine_scores"],
+    *["roofline_points", "roofline_ceilings", "roofline_moves"],
+    *["published_points", "published_ceilings", "published_moves"],
+    *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],
+    *["declared", "declared_checks", "declared_breakdowns", "ranking"],
+    *["comparison", "changes", "history"],
+]
+
+
+# Which tables each rule of the stage `predict` writes.
+PREDICTION_TABLES = {
+    "predict_published": [
+        *["hpl_sweeps", "hpl_published", "hpl_answers"],
+        *["training_networks", "training_sweeps", "prediction_findings"],
+    ],
+    "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
+    "validate_hpl": ["hpl_rates", "hpl_validation"],
+    "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
+    "judge_steps": ["step_accuracy", "step_stages"],
+}
+
+
+def table_files(tables):
+    """Files of tables: for people and for programs."""
+    return expand(
+        "results/tables/{table}.{kind}", table=tables, kind=["csv", "parquet"]
+    )
+
+
+def prediction_tables(rule):
+    """Files of the tables that a rule of the stage `predict` writes."""
+    return table_files(PREDICTION_TABLES[rule])
+
+
+def listed(file, entry):
+    """A file that Snakemake's report lists, with its caption, which the library has written by then."""
+    return report(
+        file,
+        caption=Path(f"results/captions/{Path(file).stem}.rst").absolute(),
+        category=entry.category,
+        labels={"figure": entry.title},
+    )
+
+
+def plain(files):
+    """Files as inputs name them, without what only an output may carry."""
+    return [str(file) for file in files]
+
+
+def figures_of(stage, place="results", kind=catalogue.FIGURES):
+    """Figures (or charts) of a stage, as the catalogue has them."""
+    return [
+        listed(f"{place}/figures/{name}.svg", one)
+        for name, one in kind.items()
+        if one.stage == stage
+    ]
+
+
+def tables_of(stage, place="results"):
+    """Tables that figures of a stage are made from."""
+    return expand(
+        "{place}/tables/{table}.parquet",
+        place=place,
+        table=catalogue.tables_shown(stage),
+    )
+
+
+def shown_predictions():
+    """Tables of the stage `predict` that reports show: of published models, and what was measured for."""
+    asked = "predict" in map(str, workflow.dag_settings.targets)
+    there = [
+        one
+        for one, measured in MEASURED_PREDICTIONS.items()
+        if asked or all(map(os.path.exists, [*prediction_tables(one), *measured]))
+    ]
+    return [
+        table
+        for one in ["predict_published", *there]
+        for table in PREDICTION_TABLES[one]
+    ]
+
+
+def prediction_figures():
+    """Figures that are drawn from predictions that reports show."""
+    tables = {*shown_predictions(), *RUN_TABLES, *GROUP_TABLES}
+    return [
+        f"results/figures/{name}.svg"
+        for name, one in catalogue.FIGURES.items()
+        if one.stage in ("published", "predict") and tables.issuperset(one.tables)
+    ]
+
+
+def predictions(_wildcards):
+    """Files of the stage `predict` that reports show."""
+    return [
+        *prediction_figures(),
+        *table_files(shown_predictions()),
+        "results/prediction.json",
+    ]
+
+
+def said_of_predictions(_wildcards):
+    """Tables that the texts of the report read, as far as they are shown."""
+    shown = set(shown_predictions())
+    return expand(
+        "results/tables/{table}.parquet",
+        table=[table for table in SAID_OF_PREDICTIONS if table in shown],
+    )
+
+
+def tables_of_scores(_wildcards):
+    """Tables that scores are shown from; the scaling chart has predictions as soon as there are any."""
+    later = {*MEASURED_TABLES} - {*shown_predictions()}
+    return [table for table in tables_of("scores") if Path(table).stem not in later]
