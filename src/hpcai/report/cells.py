@@ -172,7 +172,8 @@ def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
         return Cell(words, links=links, hint=value, kind=place.kind)
     link = material.link_file(str(row[column.link]), value) if column.link else None
     if link:
-        return Cell(links=(link,), kind=place.kind)
+        note = row.get(column.note)
+        return Cell(links=(link,), note="" if is_blank(note) else str(note), kind=place.kind)
     words = _name(material, value) if column.key in NAMES else value
     return Cell(words, kind=place.kind) if len(words) <= LONG else Cell(_cut(words), kind=place.kind, whole=words)
 

@@ -20,7 +20,7 @@ def plain(*keys: str) -> tuple[Column, ...]:
 
 
 ANSWER = (
-    Column(POINT), Column("converged", link="runs_folder"), Column("valid"), Column("statistic"),
+    Column(POINT), Column("converged", link="runs_folder", note="statistic"), Column("valid"),
     replace(TIME_TO_TRAIN, note="stalled_note"), replace(THROUGHPUT, note="machine_note"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "score_n", "score_reason"),
     Column(
