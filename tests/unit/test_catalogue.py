@@ -12,26 +12,16 @@ from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
 
 SOURCE = Path(__file__).parents[2] / "src"
-TOY = '''"""A toy."""
-
-from matplotlib.figure import Figure
-
-from hpcai.catalogue import figure
-
-
-@figure("toy", stage="scores", category="Scores", title="A toy", tables=("runs",), section="scores", before="scores")
-def plot_toy(runs):
-    """Draw a toy."""
-    return Figure(figsize=(len(runs), 1))
-'''
+GUIDE = SOURCE.parent / "docs/how-to/add_a_figure.md"
 SHOW = """
 import pandas as pd
 from hpcai.catalogue import FIGURES
 from hpcai.plots import draw_figure
 from hpcai.report.sections import SECTIONS
-print(FIGURES["toy"].title)
-print(draw_figure("toy", {"runs": pd.DataFrame({"a": [1, 2, 3]})}).get_figwidth())
-print([part.name for section in SECTIONS if section.anchor == "scores" for part in section.parts].index("toy"))
+print(FIGURES["staging_time"].title)
+runs = pd.DataFrame({"ranks": [1, 2], "staging_s": [3.0, 4.0]})
+print(draw_figure("staging_time", {"runs": runs}).axes[0].get_ylabel())
+print([part.name for section in SECTIONS if section.anchor == "io" for part in section.parts].index("staging_time"))
 """
 
 
@@ -47,18 +37,24 @@ def run(code: str, library: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_figure_is_added_by_one_file(library: Path) -> None:
-    (library / "hpcai/plots/toy.py").write_text(TOY)
+@pytest.fixture
+def example() -> str:
+    """The module that the guide shows."""
+    return GUIDE.read_text().partition("```python\n")[2].partition("```")[0]
+
+
+def test_a_figure_is_added_by_one_file(library: Path, example: str) -> None:
+    (library / "hpcai/plots/staging_time.py").write_text(example)
     done = run(SHOW, library)
-    assert done.stdout.split("\n")[:2] == ["A toy", "3.0"], done.stderr
+    assert done.stdout.split("\n")[:2] == ["Time of staging", "staging [s]"], done.stderr
     assert int(done.stdout.split("\n")[2]) >= 0
 
 
-def test_an_expression_in_a_declaration_is_refused(library: Path) -> None:
-    (library / "hpcai/plots/toy.py").write_text(TOY.replace('title="A toy"', "title=TITLE"))
+def test_an_expression_in_a_declaration_is_refused(library: Path, example: str) -> None:
+    (library / "hpcai/plots/staging_time.py").write_text(example.replace('title="Time of staging"', "title=TITLE"))
     done = run("import hpcai.catalogue", library)
     assert done.returncode != 0
-    assert "hpcai.plots.toy, line 8" in done.stderr
+    assert "hpcai.plots.staging_time, line 9" in done.stderr
 
 
 def test_every_figure_stands_in_one_section() -> None:
