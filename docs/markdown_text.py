@@ -35,7 +35,7 @@ def code_spans(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Return a text in which no character is Markdown."""
-    return re.sub(r"([\\`*_{}\[\]<>#$])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>#$])", r"\\\1", one_line(text))
 
 
 def value_of(schema: Schema) -> str:

@@ -91,13 +91,10 @@ def _read_declaration(call: ast.Call, module: str, function: str) -> tuple[str, 
     return name, FigureEntry(**{"before": "", "interactive": False, **facts}, module=module, function=function)
 
 
-def _by_name(*, interactive: bool) -> dict[str, FigureEntry]:
-    return {name: one for name, one in _declared() if one.interactive == interactive}
-
-
-FIGURES = _by_name(interactive=False)
+_ALL = dict(_declared())
+FIGURES = {name: one for name, one in _ALL.items() if not one.interactive}
 """Pictures, by the name of the file and of the caption."""
-CHARTS = _by_name(interactive=True)
+CHARTS = {name: one for name, one in _ALL.items() if one.interactive}
 """Charts that answer to the mouse, likewise."""
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.logs import log_to
-from hpcai.report.captions import write_captions
 from hpcai.report.page import write_report
 
 if TYPE_CHECKING:
@@ -13,5 +12,4 @@ if TYPE_CHECKING:
 log_to(snakemake.log[0])
 page = Path(snakemake.output.html)
 sources = Path(snakemake.input.definitions).parent
-write_report(page.parent, sources, page)
-write_captions(page.parent, sources, map(Path, snakemake.output.captions))
+write_report(page.parent, sources, page, map(Path, snakemake.output.captions))

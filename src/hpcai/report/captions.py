@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 from hpcai.catalogue import FIGURES
 from hpcai.files import write_atomically
 from hpcai.metrics.words import say_rate
-from hpcai.report.material import Material, read_material
+from hpcai.report.material import Material
 
 SETTINGS: dict[str, Any] = {
     "halt_level": 2,
@@ -54,19 +54,18 @@ def render_caption(material: Material, topic: str) -> Caption | None:
     return Caption(Markup(first + end), Markup(rest.strip()))  # noqa: S704
 
 
-def write_captions(results: Path, sources: Path, captions: Iterable[Path]) -> None:
+def write_captions(material: Material, captions: Iterable[Path]) -> None:
     """Write captions and the landing page of Snakemake's report, which it reads as templates without any expression.
 
     Parameters
     ----------
-    results, sources
-        As for :func:`hpcai.report.page.write_report`.
+    material
+        The results folder, and where the templates are.
     captions
         The files to write, each with the name of its template.
     """
-    material = read_material(results, sources)
     for path in captions:
-        folder = sources if path.stem == LANDING else sources / "captions"
+        folder = material.sources if path.stem == LANDING else material.sources / "captions"
         # No text can end the raw block: every sign of it that could be markup has a backslash before it.
         content = f"{{% raw %}}\n{render_text(material, folder / path.name)}{{% endraw %}}\n"
         write_atomically(path, content.encode("utf-8"))

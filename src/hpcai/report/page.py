@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from markupsafe import Markup
 from hpcai.files import write_atomically
 from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
+from hpcai.report.captions import write_captions
 from hpcai.report.definitions import Definition, anchor
 from hpcai.report.documents import make_documents
 from hpcai.report.figures import Figure, make_figure
@@ -44,7 +46,7 @@ class Section:
     absent: str = ""
 
 
-def write_report(results: Path, sources: Path, output: Path) -> None:
+def write_report(results: Path, sources: Path, output: Path, captions: Iterable[Path] = ()) -> None:
     """Write the report of one results folder as one HTML file that needs no other.
 
     Equal folders give equal bytes. Whatever is missing in the folder is missing in the page, which says so.
@@ -59,6 +61,8 @@ def write_report(results: Path, sources: Path, output: Path) -> None:
         The project's ``reports/`` folder: ``page/``, ``captions/`` and ``definitions.yaml``.
     output
         The file to write. Links in it are relative to the results folder, so it belongs there.
+    captions
+        Captions of Snakemake's report to write as well (:func:`hpcai.report.captions.write_captions`).
 
     Raises
     ------
@@ -70,6 +74,7 @@ def write_report(results: Path, sources: Path, output: Path) -> None:
     material = read_material(results, sources)
     page = _environment(sources).get_template("report.html.j2").render(make_context(material))
     write_atomically(output, page.encode("utf-8"))
+    write_captions(material, captions)
 
 
 def write_rounds_page(results: Path, place: str, sources: Path, output: Path) -> None:
