@@ -158,8 +158,7 @@ def _number(place: Place, row: Values, value: float) -> Cell:
         notes.append(say_interval(float(low), float(high), scale))  # type: ignore[arg-type]
     if column.n and is_number(row.get(column.n)):
         notes.append(f"n = {int(row[column.n])}")
-    if not is_blank(row.get(column.note)):
-        notes.append(str(row[column.note]))
+    notes += filter(None, [_note(column, row)])
     words, exact = say_number(value / scale.factor), say_exactly(value, unit)
     return Cell(words, scale.unit, ", ".join(notes), exact, kind=place.kind)
 
@@ -172,10 +171,14 @@ def _text(material: Material, place: Place, row: Values, value: str) -> Cell:
         return Cell(words, links=links, hint=value, kind=place.kind)
     link = material.link_file(str(row[column.link]), value) if column.link else None
     if link:
-        note = row.get(column.note)
-        return Cell(links=(link,), note="" if is_blank(note) else str(note), kind=place.kind)
+        return Cell(links=(link,), note=_note(column, row), kind=place.kind)
     words = _name(material, value) if column.key in NAMES else value
     return Cell(words, kind=place.kind) if len(words) <= LONG else Cell(_cut(words), kind=place.kind, whole=words)
+
+
+def _note(column: Column, row: Values) -> str:
+    """Return the words that stand below a value; blank if there are none."""
+    return "" if is_blank(row.get(column.note)) else str(row[column.note])
 
 
 def _name(material: Material, value: str) -> str:
