@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from hpcai.metrics.io import IoSetting, io_summary
+from hpcai.metrics.profiles.io import IoSetting, io_summary
 from hpcai.parsers.darshan.log import read_darshan_logs
 
 PROFILES = Path(os.environ.get("HPCAI_PROFILES", Path(__file__).resolve().parents[2] / "shared/data/profiles"))

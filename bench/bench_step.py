@@ -17,8 +17,8 @@ from typing import Any
 
 from plans import OFFICIAL_DATA, Case, bench_plan, dataset_of
 
-from hpcai.characterise.gemm import products, square
-from hpcai.characterise.sampling import Sample, Way, time_way
+from hpcai.machine.ceilings.gemm import products, square
+from hpcai.machine.ceilings.sampling import Sample, Way, time_way
 from hpcai.training.engine import Engine, configure_device
 from hpcai.training.registry import workload_of
 from hpcai.training.work import computed_flop, sixfold_flop

@@ -114,7 +114,7 @@ def write_parquet(path: Path, folder: Path) -> int:
 
 def summarise(path: Path, _: Path) -> int:
     """Make tables of phases and messages."""
-    from hpcai.metrics.communication import Totals
+    from hpcai.metrics.profiles.communication import Totals
     from hpcai.parsers.horovod.stream import Account
     from hpcai.parsers.horovod.timeline import iterate_tables
 
@@ -145,7 +145,7 @@ IMPORTED = {
     "json": (),
     "spans": ("hpcai.parsers.horovod.stream",),
     "parquet": ("hpcai.parsers.horovod.spill",),
-    "summary": ("hpcai.parsers.horovod.timeline", "hpcai.metrics.communication"),
+    "summary": ("hpcai.parsers.horovod.timeline", "hpcai.metrics.profiles.communication"),
     "table": ("hpcai.parsers.horovod.timeline",),
 }
 

@@ -12,7 +12,7 @@ import sys
 # What every call imports, at its start or later.
 for name in (
     *("snakemake.cli", "snakemake.profiles", "snakemake.report.html_reporter", "nbformat"),
-    *("hpcai.campaign.live", "hpcai.characterise.views", "hpcai.config.load", "hpcai.measure.publish"),
+    *("hpcai.campaign.live", "hpcai.profiles.views", "hpcai.config.load", "hpcai.measure.publish"),
 ):
     importlib.import_module(name)
 

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
-from hpcai.errors import HpcaiError, ResultsError
-from hpcai.files import write_asked, write_asked_json, written_where_asked
+from hpcai.core.errors import HpcaiError, ResultsError
+from hpcai.core.files import write_asked, write_asked_json, written_where_asked
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
@@ -230,7 +230,7 @@ def _add_mlperf(commands: "argparse._SubParsersAction[_Parser]") -> None:
 
 
 def _import_rounds(arguments: argparse.Namespace) -> int:
-    from hpcai.tables import write_tables
+    from hpcai.metrics.run_tables import write_tables
 
     return import_command.run(arguments, write_tables)
 
@@ -289,7 +289,7 @@ def _measure_weak(arguments: argparse.Namespace) -> None:
 
 def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Reading: not imported at start
     """Read what was named: one artefact, or the Darshan logs of a job."""
-    from hpcai.errors import ConfigError
+    from hpcai.core.errors import ConfigError
     from hpcai.parsers.nvidia_smi import read_nvidia_smi
     from hpcai.parsers.power_table import read_power_table
     from hpcai.parsers.registry import JOB_READERS, read_artefact, read_jobs_logs
@@ -314,9 +314,9 @@ def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Readin
 
 
 def _read(arguments: argparse.Namespace) -> None:
-    from hpcai.errors import ConfigError
+    from hpcai.core.errors import ConfigError
+    from hpcai.core.table_files import write_parquet
     from hpcai.parsers.registry import READERS
-    from hpcai.table_files import write_parquet
 
     if arguments.tool not in (None, *READERS):
         raise ConfigError(f"--tool: found {arguments.tool}; allowed: {', '.join(READERS)}")

@@ -14,25 +14,25 @@ import pandas as pd
 from hpcai.campaign.doctor import diagnose
 from hpcai.campaign.doctor_text import diagnosis_as_dict
 from hpcai.campaign.efficiency import efficiency_table
-from hpcai.characterise.collect import Measured, collect_views, read_views
-from hpcai.characterise.reading_profiles import read_profiles
-from hpcai.characterise.views import PROFILE_VIEWS
 from hpcai.compare.study import read_study
 from hpcai.config.load import load_campaign, read_plan, refuse_loose_files
+from hpcai.core.table_files import read_parquet
 from hpcai.data.manifest import read_manifest, verify_dataset
 from hpcai.data.pack import read_pack, require_same, require_shards
 from hpcai.data.registry import data_module
 from hpcai.data.stage import stage_shards
-from hpcai.metrics.contention import tell_contention
+from hpcai.metrics.run_tables import read_groups, read_records, run_tables
+from hpcai.metrics.scaling.contention import tell_contention
 from hpcai.metrics.summary import summarise_study
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
-from hpcai.records import file_sha256
+from hpcai.profiles.collect import Measured, collect_views, read_views
+from hpcai.profiles.reading import read_profiles
+from hpcai.profiles.views import PROFILE_VIEWS
+from hpcai.records.run import file_sha256
 from hpcai.report.documents import make_documents
 from hpcai.report.figures import make_figure
 from hpcai.report.material import read_material
-from hpcai.table_files import read_parquet
-from hpcai.tables import read_groups, read_records, run_tables
 
 RESULTS, DATA = Path("results"), Path("data")
 REPORTS = Path(__file__).parents[2] / "reports"

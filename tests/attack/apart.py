@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
 
 Ending = Literal["returned", "refused", "traceback", "hung", "died"]
 SETTLE_S = 5.0

@@ -18,7 +18,7 @@ from attack.tally import Tally, Verdict
 from workflow_project import Project
 
 from hpcai.__main__ import main
-from hpcai.files import write_atomically
+from hpcai.core.files import write_atomically
 
 DIGITS = "9" * 5000
 ODD_VALUES = (

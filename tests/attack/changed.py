@@ -10,7 +10,7 @@ from pathlib import Path
 from attack.answers import Answer, Opened, Part, parts_of
 from attack.tally import Tally, Verdict
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
 from hpcai.measure.publish import restore
 
 

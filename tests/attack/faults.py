@@ -20,11 +20,11 @@ from attack.published import folder_problem
 from attack.tally import Tally
 from unit.measure.test_measure import Run
 
+from hpcai.core.errors import ResultsError
+from hpcai.core.machine_lock import PLACE_VARIABLE
 from hpcai.data.manifest import read_manifest
-from hpcai.errors import ResultsError
-from hpcai.machine_lock import PLACE_VARIABLE
 from hpcai.measure import claim
-from hpcai.records import read_record
+from hpcai.records.run import read_record
 
 MEASURE = str(Path(read_record.__code__.co_filename).parent)
 LINES_PER_FAULT = 5

@@ -18,25 +18,25 @@ from attack.hostile_files import CANARY, make
 from attack.tally import Tally
 from workflow_project import ROOT
 
-from hpcai.characterise.sampling import CeilingReport
 from hpcai.config.load import load_study_file, read_plan
 from hpcai.config.reading import Problems
 from hpcai.config.run_table import read_rows
 from hpcai.config.runs import RunRow
+from hpcai.core.errors import HpcaiError
+from hpcai.core.table_files import read_parquet
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import read_catalogue
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
 from hpcai.data.registry import data_module
-from hpcai.errors import HpcaiError
+from hpcai.machine.ceilings.sampling import CeilingReport
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
 from hpcai.parsers.registry import READERS, read_artefact
-from hpcai.records import Capture, read_part, read_record
+from hpcai.records.run import Capture, read_part, read_record
+from hpcai.records.weak import WeakGroup
 from hpcai.report.figures import read_drawing
 from hpcai.report.material import read_json
-from hpcai.table_files import read_parquet
-from hpcai.tables import write_tables
-from hpcai.weak_records import WeakGroup
 from hpcai.workloads.registry import WORKLOADS
 
 Reader = Callable[[Path], object]

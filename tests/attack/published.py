@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
 from hpcai.measure.attempts import has_verdict
-from hpcai.records import FINISHED, read_record
+from hpcai.records.run import FINISHED, read_record
 
 
 def folder_problem(folder: Path) -> str:

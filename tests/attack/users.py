@@ -20,9 +20,9 @@ from unit.record_factory import make_plan
 
 from hpcai.__main__ import main
 from hpcai.config.machine import scratch_path
+from hpcai.core.errors import HpcaiError
+from hpcai.core.machine_lock import PLACE, PLACE_VARIABLE, machine_to_itself
 from hpcai.data.stage_folder import claim_stage, clean_stage, sweep_stages
-from hpcai.errors import HpcaiError
-from hpcai.machine_lock import PLACE, PLACE_VARIABLE, machine_to_itself
 from hpcai.measure.launcher import Ranks
 from hpcai.measure.nodes import prepare_nodes
 

@@ -16,7 +16,7 @@ from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.config.runs import PROFILES
 from hpcai.data.pack import read_pack
-from hpcai.records import read_record
+from hpcai.records.run import read_record
 
 HEADER = (ROOT / "tests/config/runs/tiny.tsv").read_text().splitlines()[0]
 CAPTURES = [f"results/profiles/{profile}/diverges/d/n1x1/r1/capture.json" for profile in PROFILES]

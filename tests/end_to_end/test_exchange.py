@@ -13,7 +13,7 @@ from unit.training.training_plans import plan_of
 from workflow_project import ROOT
 
 from hpcai.config.runs import RunPlan
-from hpcai.metrics.communication import is_allreduce_transfer, merge_batches
+from hpcai.metrics.profiles.communication import is_allreduce_transfer, merge_batches
 from hpcai.parsers.horovod.timeline import read_timeline
 
 STEPS = 6

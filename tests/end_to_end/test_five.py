@@ -13,8 +13,8 @@ from end_to_end.rank_runs import check_log
 from end_to_end.studies import BENCHMARKS, captures_of
 
 from hpcai.parsers.horovod.timeline import read_timeline
-from hpcai.records import FINISHED, read_part, read_record
-from hpcai.weak_records import GROUP, WeakGroup
+from hpcai.records.run import FINISHED, read_part, read_record
+from hpcai.records.weak import GROUP, WeakGroup
 
 HPC_AI500 = ("resnet50", "extreme_weather")
 WEAK = "results/weak/cosmoflow_mini/fp32/n1x1"

@@ -273,7 +273,7 @@ def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None
     flip_bit(cubes.manifest.parent / "train/univ_ics_test_a0001_003.tfrecord")
     run = cubes.run("damaged", small_plan(2))
     assert run.exit_status != 0
-    assert "hpcai.errors.DatasetError: training: a sample cannot be read" in run.output
+    assert "hpcai.core.errors.DatasetError: training: a sample cannot be read" in run.output
     assert not (run.raw / "training.json").exists()
 
 
@@ -282,7 +282,7 @@ def test_a_damaged_shard_ends_all_ranks_with_its_reason_and_leaves_nothing(tmp_p
     flip_bit(max(cubes.pack.parent.glob("train*.tar")))
     run = cubes.run("damaged", small_plan(2, staging=STAGED))
     assert run.exit_status != 0
-    assert "hpcai.errors.StagingError" in run.output
+    assert "hpcai.core.errors.StagingError" in run.output
     assert "pack the dataset again" in run.output
     assert not (run.raw / "training.json").exists()
     assert not cubes.staged("damaged")

@@ -12,8 +12,8 @@ import pytest
 from workflow_project import edit_yaml
 
 from hpcai.config.runs import PROFILES
-from hpcai.records import read_record
-from hpcai.sealed import sealed_json
+from hpcai.core.sealed import sealed_json
+from hpcai.records.run import read_record
 
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
 

@@ -12,8 +12,8 @@ from end_to_end.hit_ranks import hitting_a_rank
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records import read_part, read_record
-from hpcai.weak_records import GROUP, WeakGroup
+from hpcai.records.run import read_part, read_record
+from hpcai.records.weak import GROUP, WeakGroup
 
 HEADER = (ROOT / "tests/config/runs/weak.tsv").read_text().splitlines()[0]
 WELL, HIT = "longer/fp32/n1x1", "longer/hit/n1x1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from hpcai.machine_lock import PLACE_VARIABLE
+from hpcai.core.machine_lock import PLACE_VARIABLE
 
 # The tests of such a folder share a cluster.
 WHOLE_FOLDER = "slurm"

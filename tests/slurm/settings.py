@@ -7,7 +7,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from hpcai.machine_lock import PLACE_VARIABLE
+from hpcai.core.machine_lock import PLACE_VARIABLE
 
 HERE = Path(__file__).parent
 NODES = ("n1", "n2", "n3")

@@ -23,7 +23,7 @@ for name in list(os.environ):
         del os.environ[name]
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
-from hpcai.weak_records import NodeShare
+from hpcai.records.weak import NodeShare
 """
 
 

@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from hpcai.core.stalls import find_stalls
 from hpcai.data.pack import read_pack
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
-from hpcai.records import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
-from hpcai.stalls import find_stalls
+from hpcai.records.run import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
 from hpcai.training.first_rank import RANK_VARIABLES
 from hpcai.training.journal import Journal, ResourceSampler, Step
 from hpcai.training.mlperf_log import MlperfLog

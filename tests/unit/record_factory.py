@@ -11,7 +11,8 @@ from hpcai.config.machine import Machine
 from hpcai.config.runs import Point, RunPlan
 from hpcai.config.study import Limits, Submission
 from hpcai.config.workloads import BENCHMARKS
-from hpcai.records import (
+from hpcai.core.stalls import Stalls
+from hpcai.records.run import (
     FINISHED,
     EpochRecord,
     Outcome,
@@ -24,7 +25,6 @@ from hpcai.records import (
     write_json,
 )
 from hpcai.rules.judge import judge
-from hpcai.stalls import Stalls
 from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark
 from hpcai.workloads.image_classification.settings import ImageClassificationBenchmark
 

@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 from unit.record_factory import make_image_benchmark, make_machine, make_record, make_two_suites, write_records
 
-from hpcai.characterise.views import VIEWS, as_view
 from hpcai.config.machine import Machine
-from hpcai.metrics.result_scores import name_datasets, name_divisions, score_scales
-from hpcai.metrics.trial_scores import score_trials
-from hpcai.records import RunRecord
-from hpcai.tables import collect_runs, summarise_scales
+from hpcai.metrics.run_tables import collect_runs, summarise_scales
+from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_scales
+from hpcai.metrics.scores.trial_scores import score_trials
+from hpcai.profiles.views import VIEWS, as_view
+from hpcai.records.run import RunRecord
 
 Tables = dict[str, pd.DataFrame]
 FLOP_PER_SAMPLE = {"cosmoflow_tiny": 3e7, "images_tiny": 4e6}

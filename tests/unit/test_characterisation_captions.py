@@ -9,10 +9,10 @@ from unit.caption_pages import REPORTS
 from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
-from hpcai.characterise.characterisation_table import characterisation_view
-from hpcai.characterise.collect import summarise_views
-from hpcai.characterise.views import VIEWS, as_view
-from hpcai.metrics.advice import advise
+from hpcai.metrics.profiles.advice import advise
+from hpcai.profiles.characterisation_table import characterisation_view
+from hpcai.profiles.collect import summarise_views
+from hpcai.profiles.views import VIEWS, as_view
 
 NAMES = sorted(path.stem for path in (REPORTS / "captions").glob("*.rst") if "characterisation." in path.read_text())
 NASTY = (

@@ -4,7 +4,7 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path, PurePosixPath
 
-from hpcai.catalogue import CHARTS, FIGURES
+from hpcai.catalogue.figures import CHARTS, FIGURES
 
 ROOT = Path(__file__).parents[2]
 SUFFIXES = {".py", ".smk", ".j2", ".rst"}

@@ -15,10 +15,10 @@ from unit.record_factory import (
     write_records,
 )
 
-from hpcai.catalogue import CHARTS, FIGURES
-from hpcai.records import RunRecord
+from hpcai.catalogue.figures import CHARTS, FIGURES
+from hpcai.metrics.run_tables import collect_runs, summarise_scales, summarise_study
+from hpcai.records.run import RunRecord
 from hpcai.report.sections import SECTIONS
-from hpcai.tables import collect_runs, summarise_scales, summarise_study
 
 CAPTIONS = sorted((REPORTS / "captions").glob("*.rst"))
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> .. raw:: html :math:`1` a_ [1]_ {{ 7 * 7 }} Ünï #1) - x"

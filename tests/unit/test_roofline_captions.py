@@ -7,8 +7,8 @@ import pytest
 from unit.caption_pages import REPORTS, render
 from unit.metrics.roofline_samples import make_cluster, make_runs, make_scores, make_views
 
-from hpcai.metrics.roofline_ceilings import roofline_ceilings
-from hpcai.metrics.roofline_tables import roofline_points
+from hpcai.metrics.roofline.ceilings import roofline_ceilings
+from hpcai.metrics.roofline.tables import roofline_points
 
 FOLDER = REPORTS / "captions"
 NAMES = ("roofline", "memory_roofline")

@@ -8,10 +8,10 @@ import pytest
 from unit.caption_pages import render as render_page
 from unit.record_factory import make_study, write_records
 
-from hpcai.metrics.scaling_fits import fit_scaling
-from hpcai.metrics.score_columns import TRIAL_COLUMNS
-from hpcai.metrics.variant_effects import compare_variants
-from hpcai.tables import collect_runs
+from hpcai.metrics.run_tables import collect_runs
+from hpcai.metrics.scaling.fits import fit_scaling
+from hpcai.metrics.scores.columns import TRIAL_COLUMNS
+from hpcai.metrics.scores.variant_effects import compare_variants
 
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script>\n\n.. raw:: html\n\n   <b> a_ [1]_ {{ 7 }} Ü #1)"
 STUDIES = {

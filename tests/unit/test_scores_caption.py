@@ -11,7 +11,7 @@ from unit.record_factory import make_machine, make_two_suites
 from unit.score_factory import make_scores
 from unit.test_report_templates import NASTY, summarise
 
-from hpcai.metrics.ranking import rank_results
+from hpcai.metrics.scores.ranking import rank_results
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hpcai.characterise.views import QUIET, RUN, VIEWS
+from hpcai.profiles.views import QUIET, RUN, VIEWS
 
 NAMES = (
     "phases", "communication", "messages", "lanes", "kernels", "io", "ceilings", "links", "link_fits", "captures",

@@ -57,6 +57,6 @@ rule require_results:
         "logs/require_results.log",
     shell:
         """
-        echo 'hpcai.errors.NoResultError: 1 of 3 points have none: mend the cause' >{log}
+        echo 'hpcai.core.errors.NoResultError: 1 of 3 points have none: mend the cause' >{log}
         exit 1
         """

@@ -6,12 +6,12 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from hpcai.campaign.library_digest import library_digest
-from hpcai.characterise.views import PROFILE_VIEWS, VIEWS
+from hpcai.profiles.views import PROFILE_VIEWS, VIEWS
 from hpcai.config.load import load_campaign, refuse_loose_files
 from hpcai.config.runs import PROFILES
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.publish import refuse_changed
-from hpcai.sealed import KEY
+from hpcai.core.sealed import KEY
 
 ROOT = Path(workflow.basedir)
 

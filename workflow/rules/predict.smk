@@ -125,11 +125,11 @@ rule list_layers:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
-        library=library_of("src/hpcai/characterise/layers.py"),
+        library=library_of("src/hpcai/machine/work/layers.py"),
     shell:
         """
         exec &>{log:q}
-        python -m hpcai.characterise.layers \
+        python -m hpcai.machine.work.layers \
             --plan {input.plan:q} \
             --manifest {input.manifest:q} \
             --output {output.layers:q}

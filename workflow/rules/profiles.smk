@@ -97,11 +97,11 @@ rule count_work:
     envmodules:
         *CAMPAIGN.machine.modules,
     params:
-        library=library_of("src/hpcai/characterise/work.py"),
+        library=library_of("src/hpcai/machine/work/step.py"),
     shell:
         """
         exec &>{log:q}
-        python -m hpcai.characterise.work \
+        python -m hpcai.machine.work.step \
             --plan {input.plan:q} \
             --manifest {input.manifest:q} \
             --output {output.work:q}

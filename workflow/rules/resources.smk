@@ -9,7 +9,7 @@ from snakemake.logging import logger
 
 from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.controller_note import this_controller, write_note
-from hpcai.characterise.subprocess_measure import say_lacking_cores
+from hpcai.machine.subprocess_measure import say_lacking_cores
 from hpcai.config.sharing import Sharing
 
 

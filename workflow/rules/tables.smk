@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from hpcai import catalogue
+from hpcai.catalogue import figures as catalogue
 
 # Tables of the timed runs, and of the stage `scores`.
 RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]

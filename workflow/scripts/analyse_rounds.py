@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files
-from hpcai.tables import write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.campaign.efficiency import efficiency_table
-from hpcai.logs import log_to
-from hpcai.metrics.contention import tell_contention
-from hpcai.table_files import read_parquet
-from hpcai.tables import read_groups, write_tables
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.metrics.run_tables import read_groups, write_tables
+from hpcai.metrics.scaling.contention import tell_contention
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.files import write_atomically
-from hpcai.logs import log_to
-from hpcai.sealed import sealed_json
-from hpcai.tables import read_records, run_tables, summarise_study, write_tables
+from hpcai.core.files import write_atomically
+from hpcai.core.logs import log_to
+from hpcai.core.sealed import sealed_json
+from hpcai.metrics.run_tables import read_records, run_tables, summarise_study, write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.collect import Measured, collect_views, read_views, summarise_views
 from hpcai.config.machine import Machine
-from hpcai.disturbance import Tolerance
-from hpcai.files import write_atomically
-from hpcai.logs import log_to
-from hpcai.table_files import read_parquet
-from hpcai.tables import write_table
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.files import write_atomically
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.metrics.run_tables import write_table
+from hpcai.profiles.collect import Measured, collect_views, read_views, summarise_views
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.kernels.accuracy import summarise_goals
 from hpcai.predict.kernels.fit import fit_kernels
 from hpcai.predict.kernels.regressor import KernelRegressors
-from hpcai.records import write_sealed
-from hpcai.table_files import read_parquet
-from hpcai.tables import join_tables, write_tables
+from hpcai.records.run import write_sealed
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
-from hpcai.tables import write_tables
-from hpcai.weak_records import GROUP
+from hpcai.records.weak import GROUP
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

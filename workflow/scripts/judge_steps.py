@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.reference_steps import read_reference_steps
-from hpcai.disturbance import Tolerance
-from hpcai.logs import log_to
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.machine.kernels.reference_steps import read_reference_steps
+from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.kernels.step_accuracy import collect_steps, judge_steps, summarise_stages
-from hpcai.records import read_part
-from hpcai.table_files import read_parquet
-from hpcai.tables import join_tables, write_tables
+from hpcai.records.run import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -5,9 +5,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.measures import link, report_quietly
-from hpcai.logs import log_to
-from hpcai.machine_lock import machine_to_itself
+from hpcai.core.logs import log_to
+from hpcai.core.machine_lock import machine_to_itself
+from hpcai.machine.ceilings.measures import link, report_quietly
 from hpcai.measure.container import contained_python
 from hpcai.measure.launcher import Ranks, launch_command
 

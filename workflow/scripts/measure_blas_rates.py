@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.blas_rates import measure_blas_rates
-from hpcai.characterise.measures import report_quietly
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.machine.ceilings.measures import report_quietly
+from hpcai.machine.hpl.blas_rates import measure_blas_rates
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

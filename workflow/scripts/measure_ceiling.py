@@ -4,8 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.measures import ceiling, report_quietly
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.machine.ceilings.measures import ceiling, report_quietly
 from hpcai.measure.container import contained_python
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.kernel_times import measure_kernels
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import write_parquet
+from hpcai.machine.kernels.times import measure_kernels
 from hpcai.measure.container import contained_python
-from hpcai.table_files import write_parquet
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.measures import report_quietly
-from hpcai.characterise.reference_steps import measure_reference_steps
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.machine.ceilings.measures import report_quietly
+from hpcai.machine.kernels.reference_steps import measure_reference_steps
 from hpcai.measure.container import contained_python
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.config.benchmark import PackSettings
+from hpcai.core.logs import log_to
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import pack_dataset
 from hpcai.data.registry import data_module
-from hpcai.logs import log_to
 from hpcai.measure.make_once import make_once
 
 if TYPE_CHECKING:

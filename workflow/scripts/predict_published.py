@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.config.machine import Machine
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.hpl.answers import answer_questions
 from hpcai.predict.hpl.assumptions import compare_table_2
 from hpcai.predict.hpl.figures_data import sweep_figures
@@ -12,7 +13,6 @@ from hpcai.predict.hpl.findings import list_findings
 from hpcai.predict.hpl_settings import read_machine
 from hpcai.predict.training.findings import judge_findings
 from hpcai.predict.training.sweeps import predict_networks, sweep_training
-from hpcai.tables import join_tables, write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

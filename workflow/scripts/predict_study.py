@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 from hpcai.config.machine import Machine
 from hpcai.config.prediction import Prediction
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.what_if import StudyModels, StudyTables, fit_published_epochs, predict_study
-from hpcai.records import read_part
-from hpcai.table_files import read_parquet
-from hpcai.tables import write_tables
+from hpcai.records.run import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

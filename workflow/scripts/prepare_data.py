@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.core.logs import log_to
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
-from hpcai.logs import log_to
 from hpcai.measure.make_once import make_once
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.reading_profiles import read_profiles, write_views
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.profiles.reading import read_profiles, write_views
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

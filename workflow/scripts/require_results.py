@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hpcai.campaign.outcomes import write_outcomes
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

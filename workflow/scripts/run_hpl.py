@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.hpl_run import run_hpl
-from hpcai.logs import log_to
-from hpcai.sealed import seal
+from hpcai.core.logs import log_to
+from hpcai.core.sealed import seal
+from hpcai.machine.hpl.run import run_hpl
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

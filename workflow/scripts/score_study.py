@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from hpcai.compare.tables import comparison_tables
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
-from hpcai.files import write_atomically
-from hpcai.logs import log_to
+from hpcai.core.files import write_atomically
+from hpcai.core.logs import log_to
+from hpcai.core.table_files import read_parquet
+from hpcai.metrics.run_tables import read_records, rows_as_json, write_tables
 from hpcai.metrics.study_tables import ranking_tables, roofline_tables, scaling_tables, score_tables
-from hpcai.table_files import read_parquet
-from hpcai.tables import read_records, rows_as_json, write_tables
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

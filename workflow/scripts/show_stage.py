@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
+from hpcai.core.sealed import seal_drawing, sealed_json
+from hpcai.core.table_files import read_parquet
 from hpcai.plots import draw_chart, draw_figure, to_svg
-from hpcai.sealed import seal_drawing, sealed_json
-from hpcai.table_files import read_parquet
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

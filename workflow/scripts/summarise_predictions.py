@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.files import write_atomically
-from hpcai.logs import log_to
-from hpcai.tables import rows_as_json
+from hpcai.core.files import write_atomically
+from hpcai.core.logs import log_to
+from hpcai.metrics.run_tables import rows_as_json
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.characterise.blas_rates import BlasReport
-from hpcai.characterise.hpl_report import HplReport
-from hpcai.disturbance import Tolerance
-from hpcai.logs import log_to
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.logs import log_to
+from hpcai.machine.hpl.blas_rates import BlasReport
+from hpcai.machine.hpl.report import HplReport
+from hpcai.metrics.run_tables import join_tables, write_tables
 from hpcai.predict.hpl_validation import validate_hpl
-from hpcai.records import read_part
-from hpcai.tables import join_tables, write_tables
+from hpcai.records.run import read_part
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

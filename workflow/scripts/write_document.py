@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
 from hpcai.report.hpc_ai500.folder import write_document
 
 if TYPE_CHECKING:

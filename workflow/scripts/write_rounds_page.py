@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
+from hpcai.core.logs import log_to
 from hpcai.report.page import write_rounds_page
 
 if TYPE_CHECKING:

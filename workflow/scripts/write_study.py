@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.logs import log_to
-from hpcai.sealed import sealed_json
+from hpcai.core.logs import log_to
+from hpcai.core.sealed import sealed_json
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

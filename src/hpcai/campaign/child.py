@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_S = 2.0

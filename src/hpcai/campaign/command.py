@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 RESULTS = Path("results")
 REDRAW_S = 10.0
@@ -70,7 +70,7 @@ def run_doctor(arguments: argparse.Namespace) -> int:
     """Wait if asked to, look, print, and return what the exit status says."""
     from hpcai.campaign.doctor import diagnose, wait_until_idle
     from hpcai.campaign.doctor_text import diagnosis_as_dict, say_diagnosis
-    from hpcai.files import write_asked_json
+    from hpcai.core.files import write_asked_json
 
     with _readable():
         if arguments.wait is not None:

@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import PROFILES, Point, ProfileKind
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.measure.claim_holder import Holder, this_process
-from hpcai.records import read_part, write_json
+from hpcai.records.run import read_part, write_json
 
 NOTE = "campaign.json"
 KEPT_STARTS = 20

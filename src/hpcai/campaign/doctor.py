@@ -13,8 +13,6 @@ from hpcai.campaign.live import AtWork, LiveRun, live_runs
 from hpcai.campaign.live import wait_until_idle as wait_for_runs_and_jobs
 from hpcai.campaign.planned import Knowledge, know
 from hpcai.campaign.run_folders import NAMED, RunFolder, discarded_folders, planned_folders, present_folders
-from hpcai.campaign.sbatch_request import advise
-from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
 from hpcai.campaign.states import RunState, state_of
 from hpcai.campaign.surroundings import (
     ControllerState,
@@ -27,8 +25,10 @@ from hpcai.campaign.surroundings import (
     spaces,
 )
 from hpcai.config.runs import PROFILES
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.publish import refuse_changed
+from hpcai.slurm.queue import QueuedJob, queued_jobs
+from hpcai.slurm.sbatch_request import advise
 
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
 """Targets of the workflow that end before the study's report."""

@@ -13,14 +13,14 @@ import pandas as pd
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
-from hpcai.errors import ConfigError, RecordError
+from hpcai.core.errors import ConfigError, RecordError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.measure.places import ATTEMPTS
 from hpcai.measure.publish import INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
-from hpcai.metrics.scores import time_parts, time_shares
-from hpcai.records import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record
-from hpcai.weak_records import GROUP
+from hpcai.metrics.scores.of_run import time_parts, time_shares
+from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.weak import GROUP
 
 HOUR_S = 3600.0
 _NAN = math.nan

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _read(results: Path) -> "pd.DataFrame":
     """Return the rows of all runs of a results folder, those without a record included."""
     from hpcai.campaign.efficiency import as_table, efficiency_table, unfinished_row
-    from hpcai.records import RECORD
+    from hpcai.records.run import RECORD
 
     folders = _run_folders(results)
     if not folders:
@@ -80,7 +80,7 @@ def _run_folders(results: Path) -> list[Path]:
 
 
 def _read_jobs(source: str, table: "pd.DataFrame", results: Path) -> "Reading":
-    from hpcai.campaign.sacct import ask_jobs, read_jobs
+    from hpcai.slurm.sacct import ask_jobs, read_jobs
 
     if source != AUTO:
         return read_jobs(Path(source))

@@ -36,8 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     from hpcai.campaign.estimate import Places, estimate_campaign
     from hpcai.campaign.estimate_text import say_estimate
     from hpcai.config.load import load_study_file
-    from hpcai.errors import ConfigError
-    from hpcai.files import write_asked_json
+    from hpcai.core.errors import ConfigError
+    from hpcai.core.files import write_asked_json
     from hpcai.measure.provenance import source_root
 
     for folder in arguments.like:

@@ -12,10 +12,10 @@ from hpcai.campaign.run_folders import present_folders
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import PROFILES, RunPlan
 from hpcai.config.sharing import Sharing
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.measure.publish import CAPTURE, INSTANCE
-from hpcai.records import FINISHED, RECORD, RunRecord, read_record
-from hpcai.weak_records import GROUP
+from hpcai.records.run import FINISHED, RECORD, RunRecord, read_record
+from hpcai.records.weak import GROUP
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ LONGEST, NAMED = 500, 3
 _SBATCH = re.compile(r"SLURM sbatch failed\. The error message was '(?P<words>.*?)'\.?\s*$", re.MULTILINE | re.DOTALL)
 """How Snakemake's executor for Slurm tells what sbatch said."""
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (?:[A-Z]+ )?")
-_OWN_ERROR = re.compile(r"^(?:error: |hpcai\.errors\.\w+: )")
+_OWN_ERROR = re.compile(r"^(?:error: |hpcai\.core\.errors\.\w+: )")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.run_folders import present_folders
-from hpcai.campaign.slurm_queue import QueuedJob, queued_jobs
 from hpcai.measure.claim import CLAIM, Holder, live_holder
+from hpcai.slurm.queue import QueuedJob, queued_jobs
 
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0

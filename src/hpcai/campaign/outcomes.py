@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from hpcai.campaign.failures import LostPoint
-from hpcai.errors import NoResultError
-from hpcai.files import write_atomically
-from hpcai.records import FINISHED, RunRecord
-from hpcai.tables import read_groups, read_records
+from hpcai.core.errors import NoResultError
+from hpcai.core.files import write_atomically
+from hpcai.metrics.run_tables import read_groups, read_records
+from hpcai.records.run import FINISHED, RunRecord
 
 NAMED = 10
 """So many points are named with their reasons."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from hpcai.campaign.controller_note import NOTE, Note, Planned, planned_by, read_note
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
-from hpcai.errors import ConfigError, RecordError
+from hpcai.core.errors import ConfigError, RecordError
 
 DEFAULT_STUDY = Path("config/study.yaml")
 

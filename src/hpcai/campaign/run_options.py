@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 ANSWERS = {
     *["-n", "--dry-run", "--dryrun", "-h", "--help", "-v", "--version", "--dag", "--rulegraph", "--filegraph"],

@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.campaign.child import snakemake_program
-from hpcai.campaign.sbatch_request import (
+from hpcai.config.plans import Campaign
+from hpcai.config.reading import Problems, read_yaml
+from hpcai.core.errors import ConfigError
+from hpcai.measure.provenance import source_root
+from hpcai.slurm.sbatch_request import (
     FROM_STUDY,
     REMEDIES,
     RUNS,
@@ -20,10 +24,6 @@ from hpcai.campaign.sbatch_request import (
     key_of,
     sbatch_options,
 )
-from hpcai.config.plans import Campaign
-from hpcai.config.reading import Problems, read_yaml
-from hpcai.errors import ConfigError
-from hpcai.measure.provenance import source_root
 
 ANSWER_LIMIT_S = 60.0
 TAIL = 15

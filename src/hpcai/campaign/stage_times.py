@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hpcai.campaign.durations import covered_s, mean_width, say_duration
 from hpcai.campaign.journal import Job, Journal
-from hpcai.files import write_atomically
+from hpcai.core.files import write_atomically
 
 FILE = "stage_times.json"
 

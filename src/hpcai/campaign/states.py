@@ -19,13 +19,13 @@ from hpcai.campaign.damages import (
 )
 from hpcai.campaign.live import LiveRun
 from hpcai.campaign.run_folders import RunFolder
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
 from hpcai.measure.places import ATTEMPTS
 from hpcai.measure.publish import CAPTURE, INTERRUPTED
-from hpcai.records import FINISHED, RAW, RECORD
-from hpcai.weak_records import GROUP
+from hpcai.records.run import FINISHED, RAW, RECORD
+from hpcai.records.weak import GROUP
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
 """adoptable: measured and published, only the file that the workflow waits for is missing."""

@@ -12,7 +12,7 @@ from hpcai.campaign.failures import say_failures
 from hpcai.campaign.forecast import Forecast, forecast
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.run_progress import Progress, progress_of, say_progress
-from hpcai.campaign.slurm_queue import QueuedJob
+from hpcai.slurm.queue import QueuedJob
 
 DONE = ("finished", "adoptable")
 FAILED = ("broken down", "damaged")

@@ -11,11 +11,11 @@ from hpcai.compare.points import key_of, match_points
 from hpcai.compare.scores import compare_scores
 from hpcai.compare.study import PointKey, Study, read_study
 from hpcai.compare.verdict import NEW, TOLERANCE, judge_scores
-from hpcai.errors import ConfigError
-from hpcai.metrics.detectable import ALPHA
-from hpcai.metrics.level_shifts import find_level_shift
-from hpcai.metrics.significance import correct_holm
-from hpcai.metrics.statistics import mean_interval
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.statistics.detectable import ALPHA
+from hpcai.metrics.statistics.level_shifts import find_level_shift
+from hpcai.metrics.statistics.significance import correct_holm
+from hpcai.metrics.statistics.summaries import mean_interval
 
 HISTORY_COLUMNS = (
     "number", "folder", "study", "started_utc", "commit", "suite", "workload", "benchmark", "variant", "scale", "ranks",

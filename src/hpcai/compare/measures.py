@@ -6,9 +6,9 @@ from typing import Literal
 
 import pandas as pd
 
-from hpcai.errors import ConfigError
-from hpcai.metrics.statistics import finite
-from hpcai.metrics.trials import COMPLETE
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.statistics.summaries import finite
 
 Better = Literal["lower", "higher", ""]
 """Which way is better; blank where a number alone does not tell."""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from hpcai.compare.comparison import Comparison
 from hpcai.compare.verdict import Regression
-from hpcai.files import write_asked
+from hpcai.core.files import write_asked
 
 COUNTS = ("ranks", "n_base", "n_new")
 """Counts that a table holds as floating-point numbers, because some are missing."""

@@ -8,9 +8,9 @@ import pandas as pd
 
 from hpcai.compare.changes import flatten
 from hpcai.compare.study import PointKey, Study
-from hpcai.metrics.significance import compare_failures, correct_holm
-from hpcai.metrics.trials import COMPLETE
-from hpcai.metrics.validity import common_levels
+from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.validity import common_levels
+from hpcai.metrics.statistics.significance import compare_failures, correct_holm
 
 POINT_COLUMNS = (
     "status", "reason", "suite", "workload", "benchmark", "variant", "scale", "ranks", "runs_base", "runs_new",

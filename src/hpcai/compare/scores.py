@@ -10,8 +10,8 @@ import pandas as pd
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of, say_value
 from hpcai.compare.study import PointKey, Study
-from hpcai.metrics.detectable import detectable_ratio
-from hpcai.metrics.significance import Significance, compare_samples, correct_holm
+from hpcai.metrics.statistics.detectable import detectable_ratio
+from hpcai.metrics.statistics.significance import Significance, compare_samples, correct_holm
 
 COMPARISON_COLUMNS = (
     "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "ranks", "measure", "unit", "better",

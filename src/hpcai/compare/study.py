@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from hpcai.errors import RecordError
-from hpcai.files import read_regular
-from hpcai.records import read_record_text
-from hpcai.sealed import unseal
-from hpcai.table_files import read_parquet
+from hpcai.core.errors import RecordError
+from hpcai.core.files import read_regular
+from hpcai.core.sealed import unseal
+from hpcai.core.table_files import read_parquet
+from hpcai.records.run import read_record_text
 
 NEEDED = (
     "run_id", "study", "suite", "workload", "benchmark", "variant", "scale", "ranks", "outcome", "quality_target",

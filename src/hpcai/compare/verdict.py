@@ -12,8 +12,8 @@ from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.measures import HEADLINES
 from hpcai.compare.points import key_of
 from hpcai.compare.scores import COMPARISON_COLUMNS, count_tested
-from hpcai.errors import ConfigError
-from hpcai.metrics.detectable import ALPHA, runs_needed
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.statistics.detectable import ALPHA, runs_needed
 from hpcai.metrics.words import say_share
 
 TOLERANCE = 0.05

@@ -17,9 +17,9 @@ from hpcai.config.runs import Point, RunPlan, RunRow, WeakRow
 from hpcai.config.sharing import Sharing
 from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
-from hpcai.errors import ConfigError
-from hpcai.files import read_regular, write_atomically
-from hpcai.sealed import seal, unseal
+from hpcai.core.errors import ConfigError
+from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.sealed import seal, unseal
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""

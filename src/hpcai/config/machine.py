@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
-from hpcai.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
+from hpcai.core.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
 Precision = Literal["fp32", "bf16", "fp16"]
 Topology = Literal["star", "bus", "mesh", "ring", "tree"]

@@ -6,7 +6,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.base import Compression, Count, Index, Name, Seed, Settings
 from hpcai.config.machine import Precision
-from hpcai.units import BytesPerSecond, Seconds
+from hpcai.core.units import BytesPerSecond, Seconds
 
 ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
 KernelFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from hpcai.config.base import Name, Ratio, Settings, Text
-from hpcai.units import to_si
+from hpcai.core.units import to_si
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A number in the unit that ends the key's name."""
@@ -20,7 +20,7 @@ Quantity = Literal[
     "ceiling_flop_per_s", "coefficient_gain_ratio", "negotiation_ratio", "negotiation_gain_ratio",
     "negotiation_share_gain_ratio", "wait_s", "exchange_ratio", "other_ratio",
 ]  # fmt: skip
-"""What is compared with a printed number: see `hpcai.metrics.declared_checks`."""
+"""What is compared with a printed number: see `hpcai.metrics.scores.declared_checks`."""
 AGAINST: tuple[Quantity, ...] = (
     "gain_ratio", "efficiency_ratio", "negotiation_gain_ratio", "negotiation_share_gain_ratio",
 )  # fmt: skip

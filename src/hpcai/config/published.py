@@ -19,7 +19,7 @@ from hpcai.config.machine import Peak, Precision
 from hpcai.config.printed import Found, Positive, Printed, Sentence
 from hpcai.config.reading import Problems, read_yaml, validate
 from hpcai.config.workloads import BENCHMARKS
-from hpcai.units import BytesPerSecond, FlopPerSecond, Seconds
+from hpcai.core.units import BytesPerSecond, FlopPerSecond, Seconds
 
 
 class Citation(Settings):

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from hpcai.errors import ConfigError
-from hpcai.sealed import unseal
+from hpcai.core.errors import ConfigError
+from hpcai.core.sealed import unseal
 
 Model = TypeVar("Model", bound=BaseModel)
 

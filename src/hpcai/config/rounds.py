@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcai.config.reading import Problems
-from hpcai.files import real_path
+from hpcai.core.files import real_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 """Ends of archives that can be imported."""

@@ -10,7 +10,7 @@ from hpcai.config.base import Compression, Count, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
-from hpcai.units import Bytes, Seconds
+from hpcai.core.units import Bytes, Seconds
 
 PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
 """Key of the machine file's `profilers` that a kind of profile depends on."""

@@ -6,8 +6,8 @@ from pydantic import Field, field_validator, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
-from hpcai.disturbance import Tolerance
-from hpcai.units import Seconds
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.units import Seconds
 
 WARM_STEPS = 2
 """Steps of a profiled run before kernels are looked at: the first ones still allocate memory and fill the input."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hpcai.errors import DatasetError
-from hpcai.files import regular_bytes
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import regular_bytes
 
 Format = Literal["tar", "tgz"]
 _HEADER_BYTES = 1 << 20

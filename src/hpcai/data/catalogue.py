@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from hpcai.config.base import Name, Settings
-from hpcai.errors import DatasetError
-from hpcai.files import read_regular
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import read_regular
 
 
 def _blank_is_none(value: object) -> object:

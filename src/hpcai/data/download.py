@@ -14,10 +14,10 @@ import requests
 import tenacity
 
 from hpcai.config.base import Settings
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import write_atomically
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import read_json
-from hpcai.errors import DatasetError
-from hpcai.files import write_atomically
 
 logger = logging.getLogger(__name__)
 _BLOCK_BYTES = 1 << 16

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 Feature = bytes | Sequence[bytes] | NDArray[np.generic]
 Decoded = list[bytes] | NDArray[np.float32] | NDArray[np.int64]

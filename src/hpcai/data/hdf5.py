@@ -5,7 +5,7 @@ from pathlib import Path
 
 import h5py
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 _LINKS = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "an external link"}
 _PACK = "write the numbers into the file itself (h5repack, h5copy), from a source that you trust"

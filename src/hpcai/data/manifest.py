@@ -13,11 +13,11 @@ from pydantic import AfterValidator, Field, ValidationError
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import Split
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import write_atomically
+from hpcai.core.sealed import sealed_model, unseal
 from hpcai.data.module import DataModule, FileFacts
 from hpcai.data.tfrecord import read_file
-from hpcai.errors import DatasetError
-from hpcai.files import write_atomically
-from hpcai.sealed import sealed_model, unseal
 
 Source = Literal["generated", "downloaded", "existing"]
 MAX_THREADS = 16

@@ -9,10 +9,10 @@ from typing import ClassVar, Generic, TypeVar
 from crc32c import crc32c
 
 from hpcai.config.benchmark import DataSettings, Split
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import regular_bytes
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
-from hpcai.errors import DatasetError
-from hpcai.files import regular_bytes
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""

@@ -21,12 +21,12 @@ from pydantic import Field
 
 from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import SPLITS, PackSettings, Split
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import write_atomically
+from hpcai.core.sealed import sealed_model
 from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
 from hpcai.data.module import DataModule, Member, checksum_of
-from hpcai.errors import DatasetError
-from hpcai.files import write_atomically
-from hpcai.sealed import sealed_model
 
 logger = logging.getLogger(__name__)
 PACKED = "packed.json"

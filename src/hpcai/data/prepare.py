@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.config.benchmark import SPLITS, DataSettings, Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import fetch_archive, remember_first_use
 from hpcai.data.manifest import (
@@ -24,7 +25,6 @@ from hpcai.data.manifest import (
     write_manifest,
 )
 from hpcai.data.module import DataModule, Found
-from hpcai.errors import DatasetError
 
 logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"

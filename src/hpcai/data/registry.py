@@ -5,8 +5,8 @@ from typing import Any
 
 from hpcai.config.benchmark import DataSettings
 from hpcai.config.workloads import BENCHMARKS
+from hpcai.core.errors import ConfigError
 from hpcai.data.module import DataModule
-from hpcai.errors import ConfigError
 from hpcai.workloads.registry import load_part
 
 

@@ -12,10 +12,10 @@ from typing import Literal
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.errors import StagingError
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage_folder import claim_stage, clean_stage
 from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
-from hpcai.errors import StagingError
 
 Partition = Literal["whole", "split"]
 SPACE_MARGIN = 0.02

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from hpcai.config.benchmark import SPLITS
 from hpcai.config.machine import this_node
-from hpcai.errors import StagingError
-from hpcai.files import file_system_of
+from hpcai.core.errors import StagingError
+from hpcai.core.files import file_system_of
 
 MARKER = ".hpcai-stage"
 """File that says that a folder was made for staging, and may be removed with all that is in it.

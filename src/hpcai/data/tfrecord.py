@@ -13,8 +13,8 @@ from pathlib import Path
 
 from crc32c import crc32c
 
-from hpcai.errors import DatasetError
-from hpcai.files import read_regular, write_atomically
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import read_regular, write_atomically
 
 HEADER = struct.Struct("<QI")
 FOOTER = struct.Struct("<I")

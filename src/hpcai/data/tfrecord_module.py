@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from hpcai.config.benchmark import DataSettings
+from hpcai.core.errors import DatasetError
 from hpcai.data.module import DataModule, FileFacts, Member, checksum_of
 from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
-from hpcai.errors import DatasetError
 
 Data = TypeVar("Data", bound=DataSettings)
 

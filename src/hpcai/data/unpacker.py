@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from crc32c import crc32c
 
+from hpcai.core.errors import StagingError
+from hpcai.core.files import NO_SPACE
 from hpcai.data.member_codec import CodecError, MemberDecoder
 from hpcai.data.pack import PackedMember, PackManifest
-from hpcai.errors import StagingError
-from hpcai.files import NO_SPACE
 
 READ_AHEAD_BYTES = 64 << 20
 """The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""

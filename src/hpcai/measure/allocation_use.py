@@ -13,9 +13,9 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
-from hpcai.measure.slurm_job import own_job_id
-from hpcai.measure.slurm_text import duration_in_seconds, job_fields, resources_of, size_in_bytes
-from hpcai.records import write_json
+from hpcai.records.run import write_json
+from hpcai.slurm.job import own_job_id
+from hpcai.slurm.text import duration_in_seconds, job_fields, resources_of, size_in_bytes
 
 ALLOCATION = "allocation.json"
 _ASK_S = 10.0

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan, write_plan
 from hpcai.config.runs import RunPlan
-from hpcai.disturbance import say_disturbance
-from hpcai.errors import RecordError, RunRefusedError
-from hpcai.files import sync
+from hpcai.core.disturbance import say_disturbance
+from hpcai.core.errors import RecordError, RunRefusedError
+from hpcai.core.files import sync
 from hpcai.measure.claim_holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.places import ATTEMPTS
@@ -34,10 +34,20 @@ from hpcai.measure.publish import (
     publish,
 )
 from hpcai.measure.rank_files import gather_rank_files
-from hpcai.measure.slurm_job import state_of
 from hpcai.measure.watch import end_marked_processes
-from hpcai.records import FINISHED, RAW, RECORD, Attempt, RunRecord, read_part, read_record, write_json, write_record
-from hpcai.weak_records import GROUP
+from hpcai.records.run import (
+    FINISHED,
+    RAW,
+    RECORD,
+    Attempt,
+    RunRecord,
+    read_part,
+    read_record,
+    write_json,
+    write_record,
+)
+from hpcai.records.weak import GROUP
+from hpcai.slurm.job import state_of
 
 SUPERVISOR = "supervisor.json"
 """In each attempt: who watches or watched it."""

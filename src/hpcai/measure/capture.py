@@ -5,13 +5,13 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, results_written
-from hpcai.records import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
+from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:

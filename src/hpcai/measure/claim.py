@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.errors import RunRefusedError
+from hpcai.core.errors import RunRefusedError
 from hpcai.measure.claim_holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
 
 __all__ = ["CLAIM", "REFRESH_S", "STALE_S", "Claim", "Holder", "claimed", "holder_of", "live_holder"]

@@ -12,7 +12,7 @@ from typing import Literal
 import psutil
 
 from hpcai.measure.interruption import is_ending
-from hpcai.measure.slurm_job import own_job, own_job_id, state_of
+from hpcai.slurm.job import own_job, own_job_id, state_of
 
 Life = Literal["alive", "ended", "gone", "unknown"]
 """gone: its process is no more; ended: Slurm says so of its job; unknown: only time can tell."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from uuid import UUID
 
 from hpcai.config.machine import Software
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.measure.provenance import software_facts, source_root
 
 PYTHON = "python"

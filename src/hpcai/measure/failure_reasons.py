@@ -12,7 +12,7 @@ TAIL_BYTES = 1 << 20
 _LABEL = r"^(?:\d+: |\[[^\]]*\]<\w+>:)?\s*"
 """What srun (--label) and horovodrun put before each line."""
 _SLURM = rf"{_LABEL}(?P<reason>(?:slurmstepd(?:-\S+)?|srun): error: "
-_OWN_ERROR = re.compile(r"hpcai\.errors\.\w+: (?P<reason>.*)")
+_OWN_ERROR = re.compile(r"hpcai\.core\.errors\.\w+: (?P<reason>.*)")
 _ANY_ERROR = re.compile(rf"{_LABEL}(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$")
 REASONS = (
     re.compile(rf"{_SLURM}.*(?:oom[_-]kill|OOM Killed|Out Of Memory|[Ee]xceeded (?:\w+ )?memory limit).*)"),

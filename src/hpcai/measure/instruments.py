@@ -14,7 +14,7 @@ from typing import Literal
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.measure.darshan_library import find_darshan, prepare_darshan
 from hpcai.measure.power import find_power_meters, metered
-from hpcai.records import InstrumentFacts
+from hpcai.records.run import InstrumentFacts
 
 StepProfiler = Literal["none", "tensorflow", "cuda"]
 NVPROF_METRICS = (

@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from hpcai.errors import RunInterruptedError
-from hpcai.measure.slurm_job import SlurmJob, down_nodes, own_job, own_job_id, state_of
+from hpcai.core.errors import RunInterruptedError
+from hpcai.slurm.job import SlurmJob, down_nodes, own_job, own_job_id, state_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ASK_S = 2.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
-from hpcai.errors import LaunchError
-from hpcai.measure.allocation import Allocation, find_allocation
-from hpcai.weak_records import NodeShare
+from hpcai.core.errors import LaunchError
+from hpcai.records.weak import NodeShare
+from hpcai.slurm.allocation import Allocation, find_allocation
 
 LAST_RANK_WAIT_S = 300
 """Ranks end together, but the first of a node then removes what was staged there, which may take minutes."""

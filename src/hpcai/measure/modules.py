@@ -7,7 +7,7 @@ runs where a module is missing, or the `module` command itself, and would be mea
 import os
 from collections.abc import Mapping, Sequence
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 
 LOADED = "LOADEDMODULES"
 """Names with versions, joined by colons, kept by Environment Modules and by Lmod."""

@@ -20,13 +20,13 @@ import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcai.config.machine import this_node
+from hpcai.core.errors import HpcaiError, StagingError
 from hpcai.data.stage_folder import announce_stage, clean_stage, nodes_here, own_stage, sweep_stages
-from hpcai.errors import HpcaiError, StagingError
-from hpcai.measure.allocation import find_allocation
 from hpcai.measure.launcher import Ranks, hosts_of, step_command
 from hpcai.measure.page_cache import drop_page_cache
-from hpcai.measure.slurm_job import down_nodes
 from hpcai.measure.watch import end_marked_processes, end_orphans
+from hpcai.slurm.allocation import find_allocation
+from hpcai.slurm.job import down_nodes
 
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0

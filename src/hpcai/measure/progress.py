@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcai.config.runs import RunPlan
-from hpcai.records import EpochRecord
+from hpcai.records.run import EpochRecord
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import psutil
 
 import hpcai
+from hpcai.core.processor import processor_facts
 from hpcai.data.pack import PackManifest
-from hpcai.processor import processor_facts
-from hpcai.records import file_sha256
+from hpcai.records.run import file_sha256
 
 PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
 PREFIXES = (

@@ -15,11 +15,21 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.errors import ConfigError, RecordError, RunRefusedError
-from hpcai.files import sync, write_atomically
+from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
+from hpcai.core.files import sync, write_atomically
 from hpcai.measure.claim import live_holder
-from hpcai.records import FINISHED, RAW, RECORD, Capture, RunRecord, read_part, read_record, sound_copy, write_record
-from hpcai.weak_records import GROUP
+from hpcai.records.run import (
+    FINISHED,
+    RAW,
+    RECORD,
+    Capture,
+    RunRecord,
+    read_part,
+    read_record,
+    sound_copy,
+    write_record,
+)
+from hpcai.records.weak import GROUP
 
 CAPTURE = "capture.json"
 INTERRUPTED = "interrupted.json"

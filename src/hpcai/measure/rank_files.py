@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.csv
 from pydantic import RootModel
 
-from hpcai.errors import ParseError, RecordError
-from hpcai.files import sync
-from hpcai.records import RankReport, read_part, write_json
-from hpcai.table_files import open_parquet, read_parquet
+from hpcai.core.errors import ParseError, RecordError
+from hpcai.core.files import sync
+from hpcai.core.table_files import open_parquet, read_parquet
+from hpcai.records.run import RankReport, read_part, write_json
 
 RANKS = "ranks"
 REPORTS = "ranks.json"

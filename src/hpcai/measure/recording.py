@@ -9,15 +9,15 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hpcai.config.runs import RunPlan
-from hpcai.disturbance import Disturbance, disturbance_of
-from hpcai.errors import RecordError
-from hpcai.files import why_full
+from hpcai.core.disturbance import Disturbance, disturbance_of
+from hpcai.core.errors import RecordError
+from hpcai.core.files import why_full
 from hpcai.measure.failure_reasons import why
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import give_back_reserve
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
 from hpcai.measure.watch import Ending
-from hpcai.records import (
+from hpcai.records.run import (
     FINISHED,
     Artefact,
     Outcome,

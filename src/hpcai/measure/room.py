@@ -6,10 +6,10 @@ from pathlib import Path
 
 from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
+from hpcai.core.errors import StagingError
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage import room_bytes
 from hpcai.data.unpacker import REMEDY
-from hpcai.errors import StagingError
 from hpcai.measure.launcher import Ranks, hosts_of
 from hpcai.measure.nodes import NodesReport
 

@@ -12,11 +12,11 @@ from typing import Literal
 from hpcai.config.load import read_plan
 from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
+from hpcai.core.errors import ResultsError, RunRefusedError
+from hpcai.core.machine_lock import machine_to_itself
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
 from hpcai.data.stage_folder import every_stage
-from hpcai.errors import ResultsError, RunRefusedError
-from hpcai.machine_lock import machine_to_itself
 from hpcai.measure import provenance, publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import (
@@ -41,7 +41,7 @@ from hpcai.measure.progress import Progress, say
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
-from hpcai.records import Provenance, RunRecord, write_json
+from hpcai.records.run import Provenance, RunRecord, write_json
 
 PageCache = Literal["dropped", "not_permitted", "kept"]
 NODES = "nodes.json"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
-from hpcai.errors import ConfigError
-from hpcai.machine_lock import machine_to_itself
+from hpcai.core.errors import ConfigError
+from hpcai.core.machine_lock import machine_to_itself
 from hpcai.measure import publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import (
@@ -51,8 +51,8 @@ from hpcai.measure.supervise import (
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
 from hpcai.measure.weak_group import SHARE, describe_group
 from hpcai.measure.weak_shares import share_machine, sharing_of
-from hpcai.records import Attempt, RunRecord, write_json, write_sealed
-from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
+from hpcai.records.run import Attempt, RunRecord, write_json, write_sealed
+from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
 
 
 @dataclass(frozen=True)

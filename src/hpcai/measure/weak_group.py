@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcai.errors import LaunchError, ParseError
+from hpcai.core.errors import LaunchError, ParseError
 from hpcai.measure.publish import group_attempt
 from hpcai.parsers.mllog import read_mllog
-from hpcai.records import FINISHED, RAW, RunRecord, read_part
-from hpcai.weak_records import Extent, Instance, InstanceShare, NodeShare, Pruned, WeakGroup, shared_resources
+from hpcai.records.run import FINISHED, RAW, RunRecord, read_part
+from hpcai.records.weak import Extent, Instance, InstanceShare, NodeShare, Pruned, WeakGroup, shared_resources
 
 SHARE = "instance.json"
 """In the raw folder of each instance: what it had of the machine."""

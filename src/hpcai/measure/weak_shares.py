@@ -5,9 +5,9 @@ import os
 from hpcai.config.machine import Machine, this_node
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
-from hpcai.errors import LaunchError
-from hpcai.measure.allocation import find_allocation
-from hpcai.weak_records import InstanceShare, NodeShare
+from hpcai.core.errors import LaunchError
+from hpcai.records.weak import InstanceShare, NodeShare
+from hpcai.slurm.allocation import find_allocation
 
 
 def sharing_of(plan: RunPlan) -> Sharing:

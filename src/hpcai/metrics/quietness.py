@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hpcai.disturbance import Disturbance, Tolerance, is_disturbed, worst
+from hpcai.core.disturbance import Disturbance, Tolerance, is_disturbed, worst
+from hpcai.core.stalls import say_stall
 from hpcai.metrics.cells import number_or_nan
-from hpcai.records import RunRecord
-from hpcai.stalls import say_stall
+from hpcai.records.run import RunRecord
 
 DISTURBED, QUIET, UNKNOWN = "disturbed", "quiet", "not measured"
 
@@ -44,7 +44,7 @@ class RunQuiet(Quiet):
     longest_gap_s
         Longest time between two signs of life of rank 0 from run_start to run_stop.
     stalls, stall_max_s, stall_beside_s
-        How many steps and evaluations stalled (:mod:`hpcai.stalls`), the longest of them, and the median of those
+        How many steps and evaluations stalled (:mod:`hpcai.core.stalls`), the longest of them, and the median of those
         beside it; the times are NaN where none stalled.
     """
 

@@ -6,20 +6,20 @@ import pandas as pd
 
 from hpcai.config.machine import Machine
 from hpcai.config.published import Published
-from hpcai.metrics.declared import declared_scores
-from hpcai.metrics.declared_checks import check_declared, declared_breakdowns
-from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
 from hpcai.metrics.joining import join_tables
-from hpcai.metrics.ranking import rank_results
-from hpcai.metrics.result_scores import name_datasets, name_divisions, score_machines, score_scales
-from hpcai.metrics.roofline_ceilings import roofline_ceilings
-from hpcai.metrics.roofline_moves import roofline_moves
-from hpcai.metrics.roofline_tables import roofline_points
-from hpcai.metrics.scaling_details import detail_scales
-from hpcai.metrics.scaling_fits import fit_scaling, trace_scaling
-from hpcai.metrics.trial_scores import score_trials
-from hpcai.metrics.variant_effects import compare_variants
-from hpcai.records import RunRecord
+from hpcai.metrics.roofline.ceilings import roofline_ceilings
+from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
+from hpcai.metrics.roofline.moves import roofline_moves
+from hpcai.metrics.roofline.tables import roofline_points
+from hpcai.metrics.scaling.details import detail_scales
+from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
+from hpcai.metrics.scores.declared import declared_scores
+from hpcai.metrics.scores.declared_checks import check_declared, declared_breakdowns
+from hpcai.metrics.scores.ranking import rank_results
+from hpcai.metrics.scores.result_scores import name_datasets, name_divisions, score_machines, score_scales
+from hpcai.metrics.scores.trial_scores import score_trials
+from hpcai.metrics.scores.variant_effects import compare_variants
+from hpcai.records.run import RunRecord
 
 Tables = dict[str, pd.DataFrame]
 Given = Mapping[str, pd.DataFrame]

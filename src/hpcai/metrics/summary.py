@@ -7,12 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.scales import OUTCOMES
-from hpcai.metrics.statistics import INTERVAL, LEVEL
-from hpcai.metrics.validity import label_result, split_reasons
-from hpcai.records import RunRecord
+from hpcai.core.stalls import say_stall
+from hpcai.metrics.scaling.scales import OUTCOMES
+from hpcai.metrics.scores.validity import label_result, split_reasons
+from hpcai.metrics.statistics.summaries import INTERVAL, LEVEL
+from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
-from hpcai.stalls import say_stall
 
 NOTHING = "no run has been recorded yet"
 _NAMED = 3

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.workloads.declaration import MlperfFacts
 from hpcai.workloads.registry import WORKLOADS, load_part
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic_core import from_json
 
-from hpcai.errors import ParseError
-from hpcai.files import read_regular
+from hpcai.core.errors import ParseError
+from hpcai.core.files import read_regular
 from hpcai.parsers.json_text import replace_surrogates
 
 TOKEN = ":::MLLOG "  # noqa: S105 - no password

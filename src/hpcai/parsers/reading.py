@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 
 Fact = str | int | float | bool | None
 

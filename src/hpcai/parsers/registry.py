@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan.log import read_darshan_logs, read_darshan_segments
 from hpcai.parsers.dcgm import read_dcgm_dmon
 from hpcai.parsers.hlo.text import read_hlo_text

@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.errors import ParseError
-from hpcai.files import read_regular
+from hpcai.core.errors import ParseError
+from hpcai.core.files import read_regular
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import Reading, nothing_read
 

@@ -4,7 +4,7 @@ import csv
 import re
 from pathlib import Path
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.identify import describe, looks_like
 
 LARGEST_BYTES = 1 << 30

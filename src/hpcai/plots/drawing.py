@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from hpcai.catalogue import CHARTS, FIGURES, FigureEntry
+from hpcai.catalogue.figures import CHARTS, FIGURES, FigureEntry
 
 MODULES = "hpcai.plots.*"
 """Where drawing functions are; the digest of a script that draws covers all of them because this name stands here."""
@@ -19,7 +19,7 @@ def draw_figure(name: str, tables: Mapping[str, pd.DataFrame]) -> Figure:
     Parameters
     ----------
     name
-        A key of :data:`hpcai.catalogue.FIGURES`.
+        A key of :data:`hpcai.catalogue.figures.FIGURES`.
     tables
         The tables by name: at least those that the catalogue lists for it.
     """
@@ -33,7 +33,7 @@ def draw_chart(name: str, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: A
     Parameters
     ----------
     name
-        A key of :data:`hpcai.catalogue.CHARTS`.
+        A key of :data:`hpcai.catalogue.figures.CHARTS`.
     tables
         The tables by name, as far as they were made: at least those that the catalogue lists, but for predictions,
         which come after everything else.

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
 from hpcai.predict.hpl_command import add_hpl_parser, run_hpl
 from hpcai.predict.training_command import add_training_parser, run_training
 

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from hpcai.config.machine import Machine
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.core.units import to_si
 from hpcai.predict.hpl.counts import SECOND_ORDER
 from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network, find_order
 from hpcai.predict.hpl.scenario import VARIANTS, Scenario
@@ -28,7 +29,6 @@ from hpcai.predict.hpl_settings import (
 )
 from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Network
 from hpcai.predict.topology import TOPOLOGIES
-from hpcai.units import to_si
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from hpcai.config.machine import HplMachine, Machine
 from hpcai.config.reading import Problems, read_yaml, validate
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.core.units import to_si
 from hpcai.predict.hpl.scenario import Scenario, rates_of_peaks
 from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Network, named_network, plain_network
-from hpcai.units import to_si
 
 NUMBERS = {
     "order": "",

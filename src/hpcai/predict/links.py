@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 Form = Literal["corrected", "printed"]
 """The equation as dimensions demand it, or as the source prints it."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.machine import Topology
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 TOPOLOGIES: tuple[str, ...] = get_args(Topology)
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pandas as pd
 from pydantic import BaseModel, ValidationError
 
-from hpcai.errors import ConfigError
-from hpcai.files import read_regular
+from hpcai.core.errors import ConfigError
+from hpcai.core.files import read_regular
+from hpcai.core.sealed import unseal
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
 from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
@@ -28,7 +29,6 @@ from hpcai.predict.training.presets import PRESETS, Cluster
 from hpcai.predict.training.roofline_cost import COST_MODELS, LayerTimes, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES, Scenario, StepModel, combine_step, predict_step, time_messages
 from hpcai.predict.training.sweeps import describe_step
-from hpcai.sealed import unseal
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from hpcai.core.stalls import say_stall
 from hpcai.report.material import Material
-from hpcai.stalls import say_stall
 
 KEYS = ["benchmark", "variant", "scale"]
 TAKEN = (

@@ -11,8 +11,8 @@ from docutils.utils import SystemMessage
 from jinja2 import Environment, Undefined
 from markupsafe import Markup, escape
 
-from hpcai.catalogue import FIGURES
-from hpcai.files import write_atomically
+from hpcai.catalogue.figures import FIGURES
+from hpcai.core.files import write_atomically
 from hpcai.metrics.words import say_rate
 from hpcai.report.material import Material
 

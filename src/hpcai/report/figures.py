@@ -9,11 +9,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from hpcai.errors import ParseError
-from hpcai.files import read_regular
+from hpcai.core.errors import ParseError
+from hpcai.core.files import read_regular
+from hpcai.core.sealed import unseal_drawing
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.material import Link, Material, read_json
-from hpcai.sealed import unseal_drawing
 
 LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}

@@ -9,11 +9,11 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from hpcai.errors import ParseError
-from hpcai.files import read_regular
+from hpcai.core.errors import ParseError
+from hpcai.core.files import read_regular
+from hpcai.core.sealed import unseal
+from hpcai.core.table_files import read_parquet
 from hpcai.report.definitions import Definitions, read_definitions
-from hpcai.sealed import unseal
-from hpcai.table_files import read_parquet
 
 FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
 """In which forms a table lies beside the page: to look at, for spreadsheets, for programs."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from hpcai import catalogue
+from hpcai.catalogue import figures as catalogue
 from hpcai.report.tables import TableSpec
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from hpcai.config.base import Count, Name, Settings, Text
 from hpcai.config.benchmark import Suite
 from hpcai.config.reading import Problems, read_yaml, validate
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.rules.requirement import Requirement
 
 FOLDER = Path(__file__).parent

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 
 LOCAL_RANK_VARIABLES = (
     "HOROVOD_LOCAL_RANK",

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcai.config.machine import Device
-from hpcai.disturbance import CoreUse, disturbance_of, look, use_since
-from hpcai.metrics.link import AllreduceReport, AllreduceSample
-from hpcai.records import write_json
+from hpcai.core.disturbance import CoreUse, disturbance_of, look, use_since
+from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
+from hpcai.records.run import write_json
 from hpcai.training.affinity import local_rank_of, pin_to_own_cores
 from hpcai.training.ending import run_and_leave
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.config.runs import RunPlan
+from hpcai.core.errors import ConfigError, DatasetError, StagingError
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same
 from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
-from hpcai.errors import ConfigError, DatasetError, StagingError
-from hpcai.records import StagingRecord
+from hpcai.records.run import StagingRecord
 from hpcai.training import collective
 from hpcai.training.input import Samples, Shard
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
 
 
 def leave(status: int) -> NoReturn:

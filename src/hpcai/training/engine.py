@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tensorflow.python.eager import context
 
 from hpcai.config.machine import Device
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training import collective
 from hpcai.training.workload import Batch, Streams, Workload
 

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 
 RANK_VARIABLES = (
     "HOROVOD_RANK",

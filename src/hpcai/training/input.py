@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 Batch = tuple[tf.Tensor, ...]
 Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]

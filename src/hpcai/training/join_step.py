@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import psutil
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training.ending import run_and_leave
 from hpcai.training.rendezvous import ADDRESS
 

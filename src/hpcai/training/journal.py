@@ -11,7 +11,7 @@ from typing import Self
 
 import psutil
 
-from hpcai.records import EpochRecord
+from hpcai.records.run import EpochRecord
 from hpcai.training.chrono import clocks, monotonic_s
 
 BEAT_S = 2.0

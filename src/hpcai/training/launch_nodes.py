@@ -17,7 +17,7 @@ from types import FrameType
 
 import psutil
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.join_step import INTERFACE, local_address_towards
 from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_secret

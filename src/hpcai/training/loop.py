@@ -13,10 +13,10 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.config.runs import RunPlan
-from hpcai.disturbance import Quietness, look, use_since
-from hpcai.errors import DatasetError, TrainingError
-from hpcai.records import EpochRecord, StagingRecord, TrainingReport
-from hpcai.stalls import find_stalls
+from hpcai.core.disturbance import Quietness, look, use_since
+from hpcai.core.errors import DatasetError, TrainingError
+from hpcai.core.stalls import find_stalls
+from hpcai.records.run import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.dataset import Dataset

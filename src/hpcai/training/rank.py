@@ -8,9 +8,9 @@ from contextlib import suppress
 import psutil
 
 from hpcai.config.runs import RunPlan
-from hpcai.disturbance import Quietness
-from hpcai.errors import LaunchError, StagingError
-from hpcai.records import Placement, RankReport, write_json
+from hpcai.core.disturbance import Quietness
+from hpcai.core.errors import LaunchError, StagingError
+from hpcai.records.run import Placement, RankReport, write_json
 from hpcai.training import collective
 from hpcai.training.affinity import accelerator_of
 from hpcai.training.dataset import Dataset, Sources

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 import tensorflow as tf
 
 from hpcai.config.study import WARM_STEPS
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 
 Kind = Literal["none", "tensorflow", "cuda"]
 

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from hpcai.records import reaches
+from hpcai.records.run import reaches
 
 
 @dataclass(frozen=True)

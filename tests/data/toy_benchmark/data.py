@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import decode_example, encode_example
 from hpcai.data.module import Found, files_in_folders
 from hpcai.data.tfrecord import write_records
 from hpcai.data.tfrecord_module import TfrecordDataModule
-from hpcai.errors import DatasetError
 from hpcai.workloads.toy.settings import ToyData
 
 

@@ -12,8 +12,8 @@ from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.config.load import load_study_file, write_plan
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
-from hpcai.records import Artefact, RunRecord, file_sha256, write_record
-from hpcai.weak_records import GROUP
+from hpcai.records.run import Artefact, RunRecord, file_sha256, write_record
+from hpcai.records.weak import GROUP
 
 CONFIG = Path(__file__).parents[2] / "config"
 POINT = {"benchmark": "cosmoflow_mini", "variant": "fp32"}

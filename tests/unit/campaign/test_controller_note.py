@@ -5,7 +5,7 @@ from unit.campaign.result_folders import campaign
 
 from hpcai.campaign.controller_note import KEPT_STARTS, NOTE, read_note, this_controller, write_note
 from hpcai.campaign.run_folders import planned_folders
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 
 COMMAND = ("/some/where/bin/snakemake", "--profile", "slurm", "--config", "title=two words")
 

@@ -23,9 +23,9 @@ from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
 from hpcai.campaign.next_step import next_step
 from hpcai.campaign.status import say_status, status_of
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.claim import claimed
-from hpcai.records import read_record, write_json
+from hpcai.records.run import read_record, write_json
 
 START = "snakemake --profile slurm"
 

@@ -11,9 +11,9 @@ from unit.record_factory import make_machine, make_record, write_records
 from hpcai.campaign import efficiency_command
 from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, efficiency_table
 from hpcai.config.load import write_plan
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
-from hpcai.records import RunRecord, write_json
+from hpcai.records.run import RunRecord, write_json
 
 GIVEN = AllocationUse(
     source="scontrol show job",

@@ -16,15 +16,15 @@ from hpcai.campaign.estimate_text import say_estimate
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
+from hpcai.core.errors import ConfigError
 from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
-from hpcai.errors import ConfigError
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import attempt_name, open_attempt
 from hpcai.measure.publish import publish
 from hpcai.measure.rank_files import gather_rank_files
-from hpcai.records import write_json
+from hpcai.records.run import write_json
 from hpcai.training.journal import Journal, ResourceSampler
 
 BENCHMARK = {

@@ -56,7 +56,7 @@ def test_closure_holds_what_is_loaded(path, loaded):
 
 def test_closure_of_lazy_imports_and_registries():
     """The counted work depends on the models, which are loaded by name when they are needed."""
-    closure = import_closure(SOURCE / "hpcai/characterise/work.py", SOURCE)
+    closure = import_closure(SOURCE / "hpcai/machine/work/step.py", SOURCE)
     assert SOURCE / "hpcai/workloads/deepcam/training/workload.py" in closure
     assert SOURCE / "hpcai/workloads/opencatalyst/training/model.py" in closure
 

@@ -9,9 +9,9 @@ from unit.campaign.test_surroundings import fake_squeue
 
 from hpcai.campaign import live
 from hpcai.campaign.live import AtWork, LiveRun, live_runs, wait_until_idle, wait_until_none
-from hpcai.campaign.slurm_queue import QueuedJob
 from hpcai.measure.claim import claimed
 from hpcai.measure.claim_holder import Holder
+from hpcai.slurm.queue import QueuedJob
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from unit.campaign.result_folders import finish_group, finish_run
 from unit.record_factory import make_machine
 
 from hpcai.campaign.outcomes import write_outcomes
-from hpcai.errors import NoResultError
+from hpcai.core.errors import NoResultError
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from hpcai.campaign.run_command import run
 from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from snakemake_executor_plugin_slurm.utils import set_gres_string
 from unit.campaign.result_folders import CONFIG, campaign
 
 from hpcai.campaign import sbatch_trial
-from hpcai.campaign.sbatch_request import REFUSALS, REMEDIES, Request, advise, key_of, sbatch_options
 from hpcai.campaign.sbatch_trial import find_profile, try_profile
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.slurm.sbatch_request import REFUSALS, REMEDIES, Request, advise, key_of, sbatch_options
 
 TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 ORDINARY = {"mem_mb": 4000, "disk_mb": 1000, "runtime": 240, "slurm_extra": "--no-requeue", "launcher": "horovodrun"}

@@ -20,11 +20,11 @@ from unit.record_factory import make_record
 from hpcai.campaign.live import live_runs
 from hpcai.campaign.run_folders import RunFolder, discarded_folders, present_folders
 from hpcai.campaign.states import state_of
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
+from hpcai.core.sealed import sealed_json
 from hpcai.measure.claim import claimed
 from hpcai.measure.publish import restore
-from hpcai.records import read_record, write_json
-from hpcai.sealed import sealed_json
+from hpcai.records.run import read_record, write_json
 
 
 def look(results, folder, *, instances=None, check_files=False):

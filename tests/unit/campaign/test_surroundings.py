@@ -11,7 +11,6 @@ from unit.campaign.result_folders import finish_run
 
 from hpcai.campaign import surroundings
 from hpcai.campaign.controller_note import Controller, PlannedDataset, this_controller
-from hpcai.campaign.slurm_queue import COLUMNS, QueuedJob, parse_queue, queued_jobs
 from hpcai.campaign.surroundings import (
     LITTLE_SPACE_BYTES,
     controller_state,
@@ -21,6 +20,7 @@ from hpcai.campaign.surroundings import (
     report_problem,
     spaces,
 )
+from hpcai.slurm.queue import COLUMNS, QueuedJob, parse_queue, queued_jobs
 
 ELSEWHERE = Controller(host="login9", pid=5, process_started=1.0)
 

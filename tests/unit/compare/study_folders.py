@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 from unit.record_factory import make_provenance, make_record, write_records
 
-from hpcai.metrics.scales import summarise_scales
-from hpcai.records import RunRecord
-from hpcai.tables import collect_runs, write_table
+from hpcai.metrics.run_tables import collect_runs, write_table
+from hpcai.metrics.scaling.scales import summarise_scales
+from hpcai.records.run import RunRecord
 
 SOFTWARE = {"python": "3.11.2", "tensorflow": "2.18.1", "horovod": "0.28.1"}
 

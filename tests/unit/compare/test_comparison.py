@@ -17,12 +17,12 @@ from hpcai.compare.points import POINT_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS, FINDINGS
 from hpcai.compare.tables import comparison_tables
 from hpcai.compare.text import say_comparison
-from hpcai.errors import ConfigError, RecordError
-from hpcai.metrics.detectable import detectable_ratio
-from hpcai.metrics.statistics import mean_interval
-from hpcai.records import RunRecord
-from hpcai.sealed import sealed_json
-from hpcai.tables import write_table
+from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.sealed import sealed_json
+from hpcai.metrics.run_tables import write_table
+from hpcai.metrics.statistics.detectable import detectable_ratio
+from hpcai.metrics.statistics.summaries import mean_interval
+from hpcai.records.run import RunRecord
 
 RATE = "train_rate_samples_per_s"
 

@@ -12,8 +12,8 @@ from unit.record_factory import make_benchmark, make_record
 from hpcai.__main__ import main
 from hpcai.compare.history import HISTORY_COLUMNS, history_of
 from hpcai.compare.text import say_history
-from hpcai.errors import ConfigError
-from hpcai.tables import write_table
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.run_tables import write_table
 
 RATE = ("train_rate_samples_per_s",)
 

@@ -14,8 +14,8 @@ from hpcai.compare.comparison import compare_folders
 from hpcai.compare.output import comparison_as_dict, write_comparison
 from hpcai.compare.text import columns, say_comparison, say_regression, say_value
 from hpcai.compare.verdict import Regression, regress_folders
-from hpcai.errors import ConfigError
-from hpcai.records import RunRecord
+from hpcai.core.errors import ConfigError
+from hpcai.records.run import RunRecord
 
 RATE = ("train_rate_samples_per_s",)
 

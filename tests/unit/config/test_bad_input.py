@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from hpcai.config.load import load_study_file, refuse_loose_files
-from hpcai.errors import ConfigError
-from hpcai.sealed import sealed_json
+from hpcai.core.errors import ConfigError
+from hpcai.core.sealed import sealed_json
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,7 +10,7 @@ import yaml
 
 from hpcai.config.load import load_campaign, load_study_file, read_plan, write_plan
 from hpcai.config.runs import PROFILES
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 STUDY, MACHINE, BENCHMARK = "study.yaml", "machines/laptop.yaml", "benchmarks/cosmoflow_tiny.yaml"
@@ -304,7 +304,7 @@ def test_a_plan_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("hpcai.files.os.fdopen", full)
+    monkeypatch.setattr("hpcai.core.files.os.fdopen", full)
     with pytest.raises(OSError, match="No space"):
         write_plan(plan.model_copy(update={"study": "another"}), path)
     assert read_plan(path) == plan

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from hpcai.config.load import load_campaign
 from hpcai.config.prediction import Prediction
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 CONFIG = Path(__file__).parents[3] / "config"
 LINK = {"name": "hdr", "bandwidth_bytes_per_s": "200 Gbit/s", "latency_s": "1 us"}

@@ -7,7 +7,7 @@ import yaml
 
 from hpcai.config.printed import AGAINST, Quantity, unit_of
 from hpcai.config.published import load_published
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 PUBLISHED = Path(__file__).parents[3] / "config" / "published"
 FILES = sorted(PUBLISHED.glob("*.yaml"))

@@ -6,7 +6,7 @@ import pytest
 
 from hpcai.config.reading import Problems
 from hpcai.config.rounds import check_rounds, name_round
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from unit.record_factory import make_machine
 
 from hpcai.config.load import load_study_file
 from hpcai.config.sharing import Sharing
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 HEADER = "benchmark\tvariant\tnodes\tranks_per_node\tinstances\tprecision\tcompression\tglobal_batch"

@@ -4,8 +4,8 @@ import tarfile
 
 import pytest
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.archives import UnpackLimits, unpack_archive
-from hpcai.errors import DatasetError
 
 LIMITS = UnpackLimits(content_bytes=1 << 20, files=10)
 

@@ -10,9 +10,9 @@ import pytest
 import requests
 from unit.data.loopback import Publisher, served
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import Patience, fetch_archive, remember_first_use
-from hpcai.errors import DatasetError
 
 CONTENT = b"\x1f\x8b" + os.urandom(299_998)
 """Begins as gzip does."""

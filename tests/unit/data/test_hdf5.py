@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from unit.workloads.deepcam.data.deepcam_frames import arrays, module, write_statistics
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.hdf5 import stored_dataset
-from hpcai.errors import DatasetError
 from hpcai.workloads.deepcam.data.statistics import read_statistics
 from hpcai.workloads.extreme_weather.data.container import YearShape, read_year
 

@@ -14,9 +14,9 @@ from unit.data.data_samples import (
     write_split,
 )
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.manifest import Manifest, make_manifest, read_manifest, verify_dataset, write_manifest
 from hpcai.data.tfrecord import write_records
-from hpcai.errors import DatasetError
 
 NAME = "train/univ_ics_test_a0001_00{}.tfrecord"
 

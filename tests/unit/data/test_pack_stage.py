@@ -17,13 +17,13 @@ from unit.data.data_samples import cut, flip_bit, small_cubes, write_dataset
 from unit.data.record_files import read_records
 
 from hpcai.config.benchmark import SPLITS, PackSettings
+from hpcai.core.errors import DatasetError, StagingError
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
 from hpcai.data.pack import pack_dataset, read_pack, require_same, require_shards
 from hpcai.data.stage import node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage
 from hpcai.data.tfrecord import write_records
-from hpcai.errors import DatasetError, StagingError
 
 CODECS = list(SUFFIXES)
 

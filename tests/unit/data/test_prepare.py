@@ -7,10 +7,10 @@ import pytest
 from unit.data.data_samples import cut, sample_bytes, write_split
 from unit.data.loopback import Publisher, served
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import Manifest, read_manifest, verify_dataset, write_manifest
 from hpcai.data.prepare import prepare_dataset
-from hpcai.errors import DatasetError
 from hpcai.workloads.cosmoflow.data import module
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.core.errors import StagingError
 from hpcai.data import stage_folder
 from hpcai.data.stage_folder import (
     MARKER,
@@ -21,7 +22,6 @@ from hpcai.data.stage_folder import (
     own_stage,
     sweep_stages,
 )
-from hpcai.errors import StagingError
 
 HOLD = """
 import sys

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.data.record_files import read_records
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import (
     Content,
     compress_content,
@@ -16,7 +17,6 @@ from hpcai.data.tfrecord import (
     unpack_content,
     write_records,
 )
-from hpcai.errors import DatasetError
 
 PAYLOADS = st.lists(st.binary(max_size=200), min_size=1, max_size=4)
 

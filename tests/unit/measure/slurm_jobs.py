@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hpcai.measure import allocation
+from hpcai.slurm import allocation
 
 DETAILS = (
     "JobId=7 JobName=train UserId=ada(1001) Requeue=1 Restarts=2 BatchFlag=1 RunTime=00:00:09 Partition=cpu "

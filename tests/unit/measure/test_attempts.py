@@ -22,10 +22,10 @@ from hpcai.measure.attempts import (
 from hpcai.measure.claim_holder import this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.publish import CAPTURE, INTERRUPTED, RAW, RECORD, published
-from hpcai.measure.slurm_job import SlurmJob
 from hpcai.measure.watch import ATTEMPT_VARIABLE
-from hpcai.records import Artefact, Attempt, read_part, read_record, write_json
-from hpcai.weak_records import GROUP
+from hpcai.records.run import Artefact, Attempt, read_part, read_record, write_json
+from hpcai.records.weak import GROUP
+from hpcai.slurm.job import SlurmJob
 
 PLAN = make_record().plan
 

@@ -6,14 +6,14 @@ from unit.record_factory import make_record
 from unit.training.training_plans import make_plan
 
 from hpcai.config.load import write_plan
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.core.sealed import unseal
 from hpcai.measure import capture as module
 from hpcai.measure import publish
 from hpcai.measure.capture import capture
 from hpcai.measure.instruments import Instrument, Missing
 from hpcai.measure.supervise import Inputs
-from hpcai.records import Artefact, Capture, read_part, write_json
-from hpcai.sealed import unseal
+from hpcai.records.run import Artefact, Capture, read_part, write_json
 
 TOOL = Instrument("a tool", ("trace.json", "*.csv"), compute_capability="7.0")
 

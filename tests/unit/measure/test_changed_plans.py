@@ -7,9 +7,9 @@ from unit.record_factory import make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.measure.publish import CAPTURE, DIGEST, RAW, RECORD, kept_plan, refuse_changed
-from hpcai.weak_records import GROUP
+from hpcai.records.weak import GROUP
 
 
 class Asked(Mapping):

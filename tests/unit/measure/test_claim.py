@@ -14,11 +14,11 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from hpcai.errors import RunRefusedError
+from hpcai.core.errors import RunRefusedError
 from hpcai.measure import claim as module
 from hpcai.measure import claim_holder
 from hpcai.measure.claim import CLAIM, Claim, claimed, holder_of, live_holder
-from hpcai.measure.slurm_job import SlurmJob
+from hpcai.slurm.job import SlurmJob
 
 ME = claim_holder.this_process()
 

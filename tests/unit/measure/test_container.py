@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from hpcai.config.machine import Software
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.measure.container import computing_software, contained
 from hpcai.measure.launcher import Ranks, launch_command
 

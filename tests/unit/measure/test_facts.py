@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.measure import launcher, page_cache, provenance
 
 RANKS = launcher.Ranks.of(make_record().plan)

@@ -16,7 +16,8 @@ Exit code: {code}
 """
 CASES = {
     "own error": (
-        "[1]<stderr>:Traceback\n[1]<stderr>:hpcai.errors.StagingError: /scratch: found 3 bytes free\nexit code 1\n",
+        "[1]<stderr>:Traceback\n[1]<stderr>:hpcai.core.errors.StagingError: /scratch: found 3 bytes free\n"
+        "exit code 1\n",
         "/scratch: found 3 bytes free",
     ),
     "any error": (
@@ -52,7 +53,8 @@ CASES = {
         "ValueError: shapes differ",
     ),
     "own error under horovodrun": (
-        f"[1]<stderr>:hpcai.errors.StagingError: /scratch: found 3 bytes free\n{HOROVODRUN.format(rank=0, code=137)}",
+        "[1]<stderr>:hpcai.core.errors.StagingError: /scratch: found 3 bytes free\n"
+        f"{HOROVODRUN.format(rank=0, code=137)}",
         "/scratch: found 3 bytes free",
     ),
     "status without an error": (
@@ -117,7 +119,7 @@ CASES = {
         "ValueError: shapes differ",
     ),
     "own error before the kill": (
-        "12: hpcai.errors.StagingError: /scratch: found 3 bytes free\n"
+        "12: hpcai.core.errors.StagingError: /scratch: found 3 bytes free\n"
         "srun: error: n2: task 12: Exited with exit code 1\nsrun: error: n1: tasks 0-11: Killed\n",
         "/scratch: found 3 bytes free",
     ),

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from hpcai.errors import RunInterruptedError
+from hpcai.core.errors import RunInterruptedError
 from hpcai.measure import interruption as module
 from hpcai.measure.interruption import Interruption, Signals, ended_by_signals, is_ending, words_of
-from hpcai.measure.slurm_job import SlurmJob
+from hpcai.slurm.job import SlurmJob
 
 
 def slurm_job(state, reason="", restarts=0, preempted=False, time_limit_s=600):

@@ -5,10 +5,10 @@ import sys
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.measure import launcher
 from hpcai.measure.launcher import Ranks, hosts_of, launch_command, step_command
-from hpcai.weak_records import NodeShare
+from hpcai.records.weak import NodeShare
 
 RANKS = Ranks("b/v/n2x4/r1", nodes=2, ranks_per_node=4, cores_per_rank=8)
 outside = pytest.fixture(autouse=True)(outside_of_jobs)

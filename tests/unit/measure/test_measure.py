@@ -15,14 +15,14 @@ from unit.record_factory import make_plan, make_provenance, make_record
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
+from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
+from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.data.manifest import Manifest, read_manifest, write_manifest
-from hpcai.disturbance import CoreUse, Quietness, Tolerance
-from hpcai.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.measure import claim, launcher, supervise
 from hpcai.measure.attempts import earlier_attempts
 from hpcai.measure.interruption import Interruption
 from hpcai.measure.supervise import Inputs, measure
-from hpcai.records import read_record, write_json
+from hpcai.records.run import read_record, write_json
 
 RANK = """
 import pathlib, shutil, sys, time

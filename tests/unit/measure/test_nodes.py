@@ -13,7 +13,7 @@ from hpcai.measure import launcher, nodes
 from hpcai.measure.launcher import Ranks
 from hpcai.measure.nodes import NodeFacts, clean_nodes, prepare_nodes
 from hpcai.measure.watch import ATTEMPT_VARIABLE
-from hpcai.weak_records import NodeShare
+from hpcai.records.weak import NodeShare
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 RANKS = Ranks("b/v/n2x1/r1", nodes=2, ranks_per_node=1, cores_per_rank=1)

@@ -7,11 +7,11 @@ import stat
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.errors import ConfigError, RunRefusedError
+from hpcai.core.errors import ConfigError, RunRefusedError
 from hpcai.measure import attempts, publish
 from hpcai.measure.claim import claimed
-from hpcai.metrics.validity import invalid_reasons
-from hpcai.records import Artefact, Capture, read_record, write_json
+from hpcai.metrics.scores.validity import invalid_reasons
+from hpcai.records.run import Artefact, Capture, read_record, write_json
 from hpcai.rules.judge import judge
 
 
@@ -69,7 +69,7 @@ def test_a_full_file_system_leaves_nothing_half_written(tmp_path, record, monkey
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("hpcai.files.os.fdopen", full)
+    monkeypatch.setattr("hpcai.core.files.os.fdopen", full)
     with pytest.raises(OSError, match="No space"):
         publish.publish(attempt, folder, record)
     monkeypatch.undo()

@@ -6,12 +6,12 @@ import time
 import pytest
 from unit.record_factory import make_provenance, make_record
 
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.measure import recording
 from hpcai.measure.publish import RESERVE
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.watch import Ending
-from hpcai.records import write_json
+from hpcai.records.run import write_json
 
 RECORD = make_record(nodes=2)
 FACTS = {"data_source": "generated", "started_utc": "2026-01-02T03:04:05Z"}

@@ -8,12 +8,12 @@ from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_benchmark, make_plan
 
 from hpcai.config.machine import this_node
+from hpcai.core.errors import StagingError
 from hpcai.data.stage import SPACE_MARGIN_BYTES, room_bytes
-from hpcai.errors import StagingError
 from hpcai.measure.launcher import Ranks
 from hpcai.measure.nodes import NodeFacts, NodesReport
 from hpcai.measure.room import require_room
-from hpcai.weak_records import NodeShare
+from hpcai.records.weak import NodeShare
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 MIB = 1 << 20

@@ -12,13 +12,13 @@ from unit.record_factory import make_plan, make_provenance, make_record
 from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
+from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
+from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
-from hpcai.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
 from hpcai.measure import launcher, publish, recording, weak
 from hpcai.measure.weak import GroupInputs, measure_weak
-from hpcai.records import Attempt, read_part, read_record, write_json
-from hpcai.sealed import unseal
-from hpcai.weak_records import GROUP, InstanceShare, WeakGroup
+from hpcai.records.run import Attempt, read_part, read_record, write_json
+from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
 
 INSTANCES = 3
 RANK = """

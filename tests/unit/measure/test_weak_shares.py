@@ -4,7 +4,7 @@ import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 from unit.record_factory import make_machine, make_plan
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.measure import launcher
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.weak_shares import share_machine

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.link import CALL, TRANSFER
-from hpcai.metrics.score_columns import SCORE_COLUMNS
+from hpcai.metrics.profiles.link import CALL, TRANSFER
+from hpcai.metrics.scores.columns import SCORE_COLUMNS
 
 WORK = {
     "cosmoflow": (4.0e11, 2.0e6, 256), "deepcam": (1.2e13, 5.7e7, 1024), "extreme_weather": (6.91e11, 4.1e7, 512),

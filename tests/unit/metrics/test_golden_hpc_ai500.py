@@ -11,21 +11,21 @@ import pytest
 import yaml
 
 from hpcai.config.published import Published, PublishedResult, load_published
-from hpcai.metrics.declared import declared_rate, declared_scores
-from hpcai.metrics.declared_checks import (
+from hpcai.core.units import to_si
+from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline, one_direction
+from hpcai.metrics.roofline.model import attainable_rate, communication_intensity, ridge_point
+from hpcai.metrics.scaling.laws import parallel_efficiency
+from hpcai.metrics.scores.declared import declared_rate, declared_scores
+from hpcai.metrics.scores.declared_checks import (
     check_declared,
     coefficient_gain,
     complete_shares,
     declared_breakdowns,
 )
-from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline, one_direction
-from hpcai.metrics.ranking import rank_results
-from hpcai.metrics.result_scores import refuse_mixed_exponents
-from hpcai.metrics.roofline import attainable_rate, communication_intensity, ridge_point
-from hpcai.metrics.scaling_law import parallel_efficiency
-from hpcai.metrics.vflops import implied_quality, quality_coefficient, training_work, valid_rate
+from hpcai.metrics.scores.ranking import rank_results
+from hpcai.metrics.scores.result_scores import refuse_mixed_exponents
+from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, training_work, valid_rate
 from hpcai.rules.table import rules_of
-from hpcai.units import to_si
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_record
 
-from hpcai.disturbance import CoreUse, Disturbance, Quietness
+from hpcai.core.disturbance import CoreUse, Disturbance, Quietness
+from hpcai.core.stalls import Stalls
 from hpcai.metrics.quietness import DISTURBED, QUIET, UNKNOWN, quiet_columns, stall_remark
-from hpcai.metrics.scales import summarise_scales
+from hpcai.metrics.run_tables import collect_runs, read_records
+from hpcai.metrics.scaling.scales import summarise_scales
 from hpcai.metrics.summary import summarise_study
-from hpcai.stalls import Stalls
-from hpcai.tables import collect_runs, read_records
 
 
 def record_with(others_s, **changes):

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.config.workloads import BENCHMARKS as SETTINGS
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, OWN, WORKLOAD_OF, name_of
 
 

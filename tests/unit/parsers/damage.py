@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
 
 Reader = Callable[[Path], Reading]

@@ -3,7 +3,7 @@
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.metrics.energy import power_summary
+from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.dcgm import read_dcgm_dmon
 
 HEADER = "#Entity         POWER             TOTEC\nID              W                 mJ\n"

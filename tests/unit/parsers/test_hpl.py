@@ -8,7 +8,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.hpl import operations, read_hpl
 
 RULE = "-" * 80 + "\n"

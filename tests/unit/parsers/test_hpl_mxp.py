@@ -4,7 +4,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 
 TEXT = """HPL-MxP-NVIDIA 25.1.0  -- NVIDIA accelerated HPL-MxP benchmark -- NVIDIA

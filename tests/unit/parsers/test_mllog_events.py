@@ -6,7 +6,7 @@ import pytest
 from unit.mlperf_hpc.log_factory import line_of, log_events, log_text, point
 from unit.parsers.artefacts import foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.mllog import parse_mllog
 from hpcai.parsers.mllog_events import COLUMNS, read_mllog_events
 from hpcai.parsers.registry import read_artefact

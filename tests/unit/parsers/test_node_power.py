@@ -4,7 +4,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.metrics.energy import longest_gap, power_summary
+from hpcai.metrics.profiles.energy import longest_gap, power_summary
 from hpcai.parsers.node_power import read_node_power
 
 TEXT = """timestamp,n1_watts,n2_watts,total_watts

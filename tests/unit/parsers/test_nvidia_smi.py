@@ -6,8 +6,8 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.errors import ParseError
-from hpcai.metrics.energy import power_summary
+from hpcai.core.errors import ParseError
+from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvidia_smi import read_nvidia_smi
 
 FIRST, SECOND = "GPU-01234567-89ab-cdef-0123-456789abcdef", "GPU-11234567-89ab-cdef-0123-456789abcdef"

@@ -4,7 +4,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.perf_stat import read_perf_stat
 
 PLAIN = """# started on Mon Jan  5 08:00:00 2026

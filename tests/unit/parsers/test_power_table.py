@@ -6,8 +6,8 @@ import pytest
 from unit.parsers.damage import check_cuts, check_foreign
 
 from hpcai.__main__ import main
-from hpcai.errors import ParseError
-from hpcai.metrics.energy import power_summary
+from hpcai.core.errors import ParseError
+from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.power_table import WATTS, read_power_table
 from hpcai.parsers.registry import read_artefact
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.metrics.energy import power_summary
+from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.rapl import read_rapl, unwrap
 
 RANGE = 262_143_328_850

@@ -3,7 +3,7 @@
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.text import read_lines
 

@@ -8,7 +8,7 @@ import pytest
 from unit.parsers.artefacts import foreign, sample
 
 from hpcai.__main__ import main
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.identify import HEAD_BYTES, describe
 from hpcai.parsers.registry import READERS, read_artefact
 

@@ -6,7 +6,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.slurm_energy import read_slurm_energy
 
 TEXT = """JobID|NTasks|NNodes|ElapsedRaw|Start|End|AllocTRES|ConsumedEnergyRaw|ConsumedEnergy|State

@@ -17,11 +17,11 @@ from unit.view_factory import (
     make_tables,
 )
 
-from hpcai.catalogue import figures_of
+from hpcai.catalogue.figures import figures_of
 from hpcai.plots import draw_figure, to_svg
-from hpcai.plots.communication import group_phase
-from hpcai.plots.lanes import merge_spans, order_lanes
-from hpcai.plots.profiles import say_why_not
+from hpcai.plots.profiles.communication import group_phase
+from hpcai.plots.profiles.lanes import merge_spans, order_lanes
+from hpcai.plots.profiles.panels import say_why_not
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8
 STUDIES = {

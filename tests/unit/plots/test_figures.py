@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from unit.record_factory import make_mixed_study, make_record, make_study, write_records
 
-from hpcai.catalogue import figures_of
+from hpcai.catalogue.figures import figures_of
+from hpcai.metrics.run_tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
 from hpcai.plots import draw_figure, to_png, to_svg
-from hpcai.tables import collect_epochs, collect_runs, compute_scaling, summarise_scales
 
 Tables = dict[str, pd.DataFrame]
 STUDIES = {

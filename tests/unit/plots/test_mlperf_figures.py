@@ -13,10 +13,11 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from unit.plots.mlperf_factory import make_principal, make_result, make_results, make_runs, make_weak
 
-from hpcai.catalogue import figures_of
-from hpcai.plots import draw_figure, mlperf_marks
-from hpcai.plots.mlperf_principal import outline
-from hpcai.plots.mlperf_scaling import QUANTITIES
+from hpcai.catalogue.figures import figures_of
+from hpcai.plots import draw_figure
+from hpcai.plots.rounds import marks as mlperf_marks
+from hpcai.plots.rounds.principal_components import outline
+from hpcai.plots.rounds.scaling import QUANTITIES
 from hpcai.plots.theme import to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

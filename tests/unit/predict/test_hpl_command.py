@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.figures_data import single_node_scenario, two_node_scenario
 from hpcai.predict.hpl.simulate import simulate
 from hpcai.predict.hpl_command import add_hpl_parser, run_hpl

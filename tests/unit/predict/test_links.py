@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.links import (
     HOST_LINKS_BYTES_PER_S,
     ethernet_network,

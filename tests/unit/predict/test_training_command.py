@@ -8,7 +8,7 @@ import json
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.training.layers import Layer, LayerList

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from hpcai.characterise.blas_rates import BlasReport
-from hpcai.characterise.hpl_report import HplReport
 from hpcai.config.machine import Machine
+from hpcai.machine.hpl.blas_rates import BlasReport
+from hpcai.machine.hpl.report import HplReport
 from hpcai.predict.hpl.answers import answer_questions
 from hpcai.predict.hpl.assumptions import compare_table_2
 from hpcai.predict.hpl_validation import validate_hpl

@@ -11,33 +11,13 @@ from unit.view_factory import make_captures, make_ceilings, make_link_fits, make
 from unit.view_factory import make_tables as make_views
 
 from hpcai.campaign.efficiency import efficiency_table
-from hpcai.characterise.collect import summarise_views
-from hpcai.characterise.views import VIEWS, as_view
 from hpcai.config.machine import Machine
 from hpcai.config.published import load_published
-from hpcai.metrics.contention import tell_contention
-from hpcai.metrics.declared import declared_scores
-from hpcai.metrics.declared_checks import check_declared, declared_breakdowns
-from hpcai.metrics.declared_roofline import declared_ceilings, declared_roofline
-from hpcai.metrics.ranking import rank_results
-from hpcai.metrics.result_scores import name_datasets, score_machines, score_scales
-from hpcai.metrics.roofline_ceilings import roofline_ceilings
-from hpcai.metrics.roofline_moves import roofline_moves
-from hpcai.metrics.roofline_tables import roofline_points
-from hpcai.metrics.scaling_details import detail_scales
-from hpcai.metrics.scaling_fits import fit_scaling, trace_scaling
-from hpcai.metrics.trial_scores import score_trials
-from hpcai.metrics.variant_effects import compare_variants
-from hpcai.plots import to_svg
-from hpcai.plots.interactive import spec_to_svg, to_spec
-from hpcai.plots.ranking import plot_ranking
-from hpcai.plots.roofline import draw_memory_roofline, draw_roofline
-from hpcai.plots.scaling import draw_scaling
-from hpcai.plots.scores import plot_scores
-from hpcai.plots.times import plot_time_to_train
-from hpcai.records import RunRecord
-from hpcai.report.hpc_ai500.folder import write_document
-from hpcai.tables import (
+from hpcai.metrics.roofline.ceilings import roofline_ceilings
+from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
+from hpcai.metrics.roofline.moves import roofline_moves
+from hpcai.metrics.roofline.tables import roofline_points
+from hpcai.metrics.run_tables import (
     collect_epochs,
     collect_runs,
     collect_verdicts,
@@ -47,6 +27,26 @@ from hpcai.tables import (
     summarise_study,
     write_tables,
 )
+from hpcai.metrics.scaling.contention import tell_contention
+from hpcai.metrics.scaling.details import detail_scales
+from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
+from hpcai.metrics.scores.declared import declared_scores
+from hpcai.metrics.scores.declared_checks import check_declared, declared_breakdowns
+from hpcai.metrics.scores.ranking import rank_results
+from hpcai.metrics.scores.result_scores import name_datasets, score_machines, score_scales
+from hpcai.metrics.scores.trial_scores import score_trials
+from hpcai.metrics.scores.variant_effects import compare_variants
+from hpcai.plots import to_svg
+from hpcai.plots.interactive import spec_to_svg, to_spec
+from hpcai.plots.roofline.chart import draw_memory_roofline, draw_roofline
+from hpcai.plots.scaling.chart import draw_scaling
+from hpcai.plots.scores.ranking import plot_ranking
+from hpcai.plots.scores.times import plot_time_to_train
+from hpcai.plots.scores.trials import plot_scores
+from hpcai.profiles.collect import summarise_views
+from hpcai.profiles.views import VIEWS, as_view
+from hpcai.records.run import RunRecord
+from hpcai.report.hpc_ai500.folder import write_document
 
 Tables = dict[str, pd.DataFrame]
 PUBLISHED = Path(__file__).parents[3] / "config" / "published" / "hpc_ai500_v2.yaml"

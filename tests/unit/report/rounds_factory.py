@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 from unit.plots.mlperf_factory import make_efficiencies, make_principal, make_results, make_runs, make_weak
 
-from hpcai.catalogue import figures_of
+from hpcai.catalogue.figures import figures_of
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.plots import draw_figure, to_svg
-from hpcai.tables import write_tables
 
 NASTY = "<script>alert(1)</script>"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.report import columns
 from hpcai.report.definitions import Definition, Definitions, anchor, read_definitions
 from hpcai.report.sections import SECTIONS

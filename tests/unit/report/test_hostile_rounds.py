@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
-from hpcai.catalogue import figures_of
+from hpcai.catalogue.figures import figures_of
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
 from hpcai.plots import draw_figure, to_svg
 from hpcai.report.page import write_rounds_page
-from hpcai.tables import write_tables
 
 SOURCES = Path(__file__).parents[3] / "reports"
 NAMES = {

@@ -13,9 +13,11 @@ from unit.record_factory import make_image_benchmark, make_machine, make_provena
 
 from hpcai.config.load import load_study_file, read_plan
 from hpcai.config.study import Study
-from hpcai.errors import ConfigError, RecordError
-from hpcai.metrics.score_columns import TRIAL_COLUMNS
-from hpcai.records import Artefact, RunRecord, read_record
+from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.sealed import unseal
+from hpcai.metrics.scores.columns import TRIAL_COLUMNS
+from hpcai.records.commands import shown_command
+from hpcai.records.run import Artefact, RunRecord, read_record
 from hpcai.report.hpc_ai500 import evidence as evidence_module
 from hpcai.report.hpc_ai500 import folder as folder_module
 from hpcai.report.hpc_ai500.document import build_document
@@ -24,8 +26,6 @@ from hpcai.report.hpc_ai500.folder import write_document
 from hpcai.report.hpc_ai500.markup import document_html, document_page, say
 from hpcai.report.hpc_ai500.model import Document, Item, agreed, cell, read_document
 from hpcai.report.hpc_ai500.scores import CLOCK
-from hpcai.run_commands import shown_command
-from hpcai.sealed import unseal
 
 BENCHMARK = "images_tiny"
 COMMAND = (

@@ -26,10 +26,11 @@ from unit.report.result_factory import make_campaign, write_results
 from hpcai.compare.changes import CHANGE_COLUMNS
 from hpcai.compare.history import HISTORY_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS
-from hpcai.errors import ParseError
-from hpcai.metrics.statistics import INTERVAL
+from hpcai.core.errors import ParseError
+from hpcai.core.stalls import Stalls
+from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
-from hpcai.records import RunRecord
+from hpcai.records.run import RunRecord
 from hpcai.report import columns
 from hpcai.report.cells import POINT, RAW
 from hpcai.report.page import KEY_FIGURES, write_report
@@ -37,7 +38,6 @@ from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
-from hpcai.stalls import Stalls
 
 SOURCES = Path(__file__).parents[3] / "reports"
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> .. raw:: html :math:`1` a_ [1]_ {{ 7 * 7 }} Ünï #1) - x"

@@ -6,12 +6,12 @@ import pytest
 from unit.plots.mlperf_factory import make_results, make_runs
 from unit.report.rounds_factory import NASTY, make_folder, make_repairs, make_verdicts
 
-from hpcai.catalogue import figures_of
+from hpcai.catalogue.figures import figures_of
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.report.page import write_report, write_rounds_page
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.sections import NO_RESULT, NO_ROUND, ROUND_SECTIONS, SECTIONS
-from hpcai.tables import write_tables
 
 SOURCES = Path(__file__).parents[3] / "reports"
 

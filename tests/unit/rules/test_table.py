@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from hpcai.config.runs import RunPlan
 from hpcai.config.workloads import BENCHMARKS
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.rules.judge import describe
 from hpcai.rules.table import FOLDER, SUITES, read_rules, rules_of
 from hpcai.rules.verdict import RunFacts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training.affinity import accelerator_of, local_rank_of, own_cores
 
 

@@ -9,13 +9,13 @@ from unit.workloads.image_classification.training.image_plans import image_plan
 
 from hpcai.config.benchmark import Split
 from hpcai.config.runs import RunPlan
+from hpcai.core.errors import DatasetError
+from hpcai.core.sealed import sealed_json
 from hpcai.data.pack import pack_dataset
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import own_stage
-from hpcai.errors import DatasetError
-from hpcai.sealed import sealed_json
 from hpcai.training.collective import Ranks
 from hpcai.training.dataset import Dataset, Sources
 from hpcai.training.input import Reading, Schedule, evaluation_batches, train_batches

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 PROGRAM = """
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training.ending import run_and_leave
 
 def main():
@@ -21,7 +21,7 @@ run_and_leave(main)
     ("statement", "status", "said"),
     [
         ("pass", 0, ""),
-        ("raise LaunchError('no such device')", 1, "hpcai.errors.LaunchError: no such device"),
+        ("raise LaunchError('no such device')", 1, "hpcai.core.errors.LaunchError: no such device"),
         ("raise ValueError('a defect')", 1, "ValueError: a defect"),
         ("raise SystemExit(2)", 2, ""),
         ("raise KeyboardInterrupt", 1, "KeyboardInterrupt"),

@@ -7,8 +7,8 @@ import pytest
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_numbered, write_sample
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import FRAME_BYTES, write_records
-from hpcai.errors import DatasetError
 from hpcai.training.input import (
     Reading,
     Samples,

@@ -7,7 +7,7 @@ import sys
 import psutil
 import pytest
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training.join_step import (
     INTERFACE,
     horovod_variables,
@@ -79,4 +79,4 @@ def test_the_program_starts_with_its_place_and_its_interface() -> None:
 def test_a_task_without_a_meeting_place_says_so() -> None:
     found = run_task(task(1, 2, 0, 1, 2), "true")
     assert found.returncode == 1
-    assert f"hpcai.errors.LaunchError: join_step: found no {ADDRESS}" in found.stderr
+    assert f"hpcai.core.errors.LaunchError: join_step: found no {ADDRESS}" in found.stderr

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpcai.errors import TrainingError
-from hpcai.records import EpochRecord
+from hpcai.core.errors import TrainingError
+from hpcai.records.run import EpochRecord
 from hpcai.training.chrono import Chrono
 from hpcai.training.engine import weights_digest
 from hpcai.training.journal import Journal, ResourceSampler, Step

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hpcai.errors import LaunchError
+from hpcai.core.errors import LaunchError
 from hpcai.training import launch_nodes
 from hpcai.training.join_step import INTERFACE, interface_towards
 from hpcai.training.launch_nodes import address_of, own_address

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from hpcai.config.study import WARM_STEPS
-from hpcai.errors import LaunchError, ParseError
+from hpcai.core.errors import LaunchError, ParseError
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 from hpcai.training import step_profiler as module
 from hpcai.training.step_profiler import step_profiler

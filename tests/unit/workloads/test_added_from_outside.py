@@ -58,7 +58,7 @@ def test_digests_follow_its_parts(library: Path) -> None:
     """What a rule depends on is found without a list: the settings everywhere, the training where steps are made."""
     toy = library / "hpcai/workloads/toy"
     assert {toy / "settings.py", toy / "training.py", toy / "data.py"} <= import_closure(
-        library / "hpcai/characterise/work.py", library
+        library / "hpcai/machine/work/step.py", library
     ) | import_closure(library / "hpcai/data/registry.py", library)
     settings_alone = import_closure(library / "hpcai/config/load.py", library)
     assert toy / "settings.py" in settings_alone

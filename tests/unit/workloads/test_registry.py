@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hpcai.config.workloads import BENCHMARKS
-from hpcai.metrics.trial_scores import is_error_metric
+from hpcai.metrics.scores.trial_scores import is_error_metric
 from hpcai.workloads.registry import WORKLOADS, load_part, read_beside
 
 FOLDER = Path(__file__).parents[3] / "src/hpcai/workloads"

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace, write_tables: "Writer") -> int:
     arguments
         Those of :func:`add_arguments`.
     write_tables
-        :func:`hpcai.tables.write_tables`, which this layer may not import.
+        :func:`hpcai.metrics.run_tables.write_tables`, which this layer may not import.
     """
     from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
 

@@ -13,8 +13,8 @@ from hpcai.mlperf_hpc.analysis.run_quantities import quantities_of
 from hpcai.mlperf_hpc.analysis.weak_pruning import time_to_train_all
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Span
-from hpcai.records import FINISHED, RunRecord, TrainingReport
-from hpcai.weak_records import WeakGroup
+from hpcai.records.run import FINISHED, RunRecord, TrainingReport
+from hpcai.records.weak import WeakGroup
 
 ALLOWED_S, ALLOWED_RATIO = 0.5, 0.01
 """So far a logged duration may be from the measured one: what passes between a line of the log and the clock."""

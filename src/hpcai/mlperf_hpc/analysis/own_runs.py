@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.analysis.own_clock import judge_clock, timed_by_group, timed_by_record
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, OWN_TARGET, QUALITY
@@ -15,8 +15,8 @@ from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
-from hpcai.records import FINISHED, RunRecord, check_raw_file, read_part, read_record
-from hpcai.weak_records import WeakGroup
+from hpcai.records.run import FINISHED, RunRecord, check_raw_file, read_part, read_record
+from hpcai.records.weak import WeakGroup
 
 SUITE = "mlperf_hpc"
 LOG = "raw/mllog.txt"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hpcai.errors import ConfigError
-from hpcai.files import write_asked_json
+from hpcai.core.errors import ConfigError
+from hpcai.core.files import write_asked_json
 from hpcai.metrics.words import say_share
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 

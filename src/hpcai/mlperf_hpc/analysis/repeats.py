@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.score_columns import REPEATED
+from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.result_quantities import join_reasons
 
 

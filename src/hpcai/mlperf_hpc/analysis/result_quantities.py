@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.validity import REASON_MARK, split_reasons
+from hpcai.metrics.scores.validity import REASON_MARK, split_reasons
 from hpcai.mlperf_hpc.analysis.counted_runs import FEWEST_RUNS, keep_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, divide
 from hpcai.mlperf_hpc.analysis.targets import QUALITY, Quality

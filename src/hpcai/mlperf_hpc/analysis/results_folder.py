@@ -7,8 +7,9 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.errors import ConfigError
-from hpcai.files import write_atomically
+from hpcai.core.errors import ConfigError
+from hpcai.core.files import write_atomically
+from hpcai.core.sealed import sealed_json
 from hpcai.mlperf_hpc.analysis.editions import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
@@ -21,12 +22,11 @@ from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, read_checked
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
-from hpcai.records import file_sha256
-from hpcai.sealed import sealed_json
+from hpcai.records.run import file_sha256
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[[Mapping[str, pd.DataFrame], Path], None]
-"""Such as :func:`hpcai.tables.write_tables`."""
+"""Such as :func:`hpcai.metrics.run_tables.write_tables`."""
 
 
 def import_tables(rounds: Sequence[CheckedRound]) -> Tables:
@@ -158,7 +158,7 @@ def write_import(rounds: Sequence[CheckedRound], folder: Path, write_tables: Wri
     folder
         Gets ``tables/NAME.{csv,parquet}`` and ``study.json``; made if it is not there.
     write_tables
-        Writes tables by name into a folder (:func:`hpcai.tables.write_tables`).
+        Writes tables by name into a folder (:func:`hpcai.metrics.run_tables.write_tables`).
 
     Raises
     ------

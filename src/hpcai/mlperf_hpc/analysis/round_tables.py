@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
+from hpcai.core.table_files import read_parquet
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
 from hpcai.mlperf_hpc.analysis.labels import label_results
@@ -19,7 +20,6 @@ from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.compliance.tables import verdict_table
 from hpcai.mlperf_hpc.rounds.tables import repair_table
-from hpcai.table_files import read_parquet
 
 
 def source_tables(

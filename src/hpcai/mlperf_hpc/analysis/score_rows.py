@@ -6,12 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.declared import DECLARED
-from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
-from hpcai.metrics.statistics import interval_of
-from hpcai.metrics.trial_scores import NO_WORK, why_no_vflops
-from hpcai.metrics.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
-from hpcai.metrics.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.metrics.scaling.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
+from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.scores.declared import DECLARED
+from hpcai.metrics.scores.trial_scores import NO_WORK, why_no_vflops
+from hpcai.metrics.scores.validity import NOT_JUDGED, join_reasons, label_result
+from hpcai.metrics.statistics.summaries import interval_of
 from hpcai.mlperf_hpc.analysis.repeats import digest_runs, say_repeat
 from hpcai.mlperf_hpc.analysis.run_quantities import divide
 from hpcai.mlperf_hpc.analysis.study_names import (

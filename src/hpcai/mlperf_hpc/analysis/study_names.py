@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from hpcai.metrics.score_columns import TIMINGS
+from hpcai.metrics.scores.columns import TIMINGS
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
@@ -71,7 +71,7 @@ def benchmark_of(row: Row) -> str:
 
 
 def dataset_of(row: Row) -> str:
-    """Return the dataset with its source, as :func:`hpcai.metrics.result_scores.name_datasets` names it.
+    """Return the dataset with its source, as :func:`hpcai.metrics.scores.result_scores.name_datasets` names it.
 
     It is the official one where the logged number of training samples is the rules' number, or that without the last
     incomplete batch, as one submission counts. Any other number stands in the name, so that it makes a dataset of its

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from hpcai.metrics.quietness import UNKNOWN, RunQuiet
-from hpcai.metrics.scales import POINT_SETTINGS
-from hpcai.metrics.scores import RunScore, TimeParts, TimeShares
-from hpcai.metrics.validity import NOT_JUDGED, join_reasons
+from hpcai.metrics.scaling.scales import POINT_SETTINGS
+from hpcai.metrics.scores.of_run import RunScore, TimeParts, TimeShares
+from hpcai.metrics.scores.validity import NOT_JUDGED, join_reasons
 from hpcai.mlperf_hpc.analysis.run_quantities import count_of, interval_samples
 from hpcai.mlperf_hpc.analysis.study_names import (
     SUITE,
@@ -24,7 +24,7 @@ from hpcai.mlperf_hpc.analysis.targets import QUALITY
 from hpcai.mlperf_hpc.compliance.model import LogVerdict
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.mlperf_hpc.rounds.times import utc_text
-from hpcai.records import EpochRecord
+from hpcai.records.run import EpochRecord
 from hpcai.rules.table import rules_of
 
 STUDY_RUN_COLUMNS = (
@@ -38,12 +38,12 @@ STUDY_RUN_COLUMNS = (
     "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
     "valid_for", "invalid_reasons", "flags", "dropped", "record_path",
 )  # fmt: skip
-"""The columns of :func:`hpcai.tables.collect_runs`."""
+"""The columns of :func:`hpcai.metrics.run_tables.collect_runs`."""
 STUDY_EPOCH_COLUMNS = (
     "run_id", "benchmark", "variant", "nodes", "ranks_per_node", "scale", "ranks", "repetition", "outcome",
     "quality_metric", "quality_unit", "quality_target", *EpochRecord.model_fields, "train_rate_samples_per_s",
 )  # fmt: skip
-"""The columns of :func:`hpcai.tables.collect_epochs`."""
+"""The columns of :func:`hpcai.metrics.run_tables.collect_epochs`."""
 _TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place")
 _FAILURES_NAMED = 3
 LARGEST_SEED = 2**62

@@ -11,7 +11,7 @@ from mlperf_logging.benchmark_meta import get_result_file_counts
 
 from hpcai.mlperf_hpc.benchmarks import WORKLOAD_OF
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
-from hpcai.records import reaches
+from hpcai.records.run import reaches
 from hpcai.rules.table import rules_of
 
 RULE_FOLDER = "compliance_checker/hpc_3.0.0"

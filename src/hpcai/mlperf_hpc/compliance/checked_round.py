@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.compliance.choose import Choice, choose_by_date, choose_by_name, choose_rule_set
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import RULE_SETS, LogVerdict

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.files import write_asked_json
+from hpcai.core.files import write_asked_json
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 

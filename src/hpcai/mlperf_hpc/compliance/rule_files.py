@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from mlperf_logging.compliance_checker import mlp_compliance
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 
 _FIELDS = {"NAME", "REQ", "CHECK", "POST", "ATLEAST_ONE_CHECK"}
 _REQUIREMENT = re.compile(r"EXACTLY_ONE|AT_LEAST_ONE|AT_LEAST_ONE_OR\(.*\)|")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-from hpcai.files import real_path
+from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
 from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import Repair

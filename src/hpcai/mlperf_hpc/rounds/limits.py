@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.mllog import TOKEN
 
 FILE_BYTES = 32 << 20

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Generic, Literal, TypeVar
 
-from hpcai.errors import ParseError
-from hpcai.files import real_path
+from hpcai.core.errors import ParseError
+from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from hpcai.errors import ParseError
-from hpcai.files import real_path
+from hpcai.core.errors import ParseError
+from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.archives import read_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from hpcai.files import real_path
+from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.rounds.model import Repair
 from hpcai.mlperf_hpc.rounds.selection import is_junk
 

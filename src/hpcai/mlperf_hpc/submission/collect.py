@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
@@ -21,7 +21,7 @@ from hpcai.mlperf_hpc.submission.model import (
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
 from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
 from hpcai.mlperf_hpc.submission.window import choose_window
-from hpcai.records import RunRecord, read_record
+from hpcai.records.run import RunRecord, read_record
 from hpcai.rules.table import rules_of
 
 _RUN = re.compile(r"r\d+")

@@ -15,8 +15,8 @@ from hpcai.config.base import Settings
 from hpcai.config.runs import RunPlan
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
-from hpcai.records import RunRecord
-from hpcai.run_commands import launcher_of, shown_command
+from hpcai.records.commands import launcher_of, shown_command
+from hpcai.records.run import RunRecord
 from hpcai.workloads.registry import read_beside
 
 DATA, SCRATCH = "${DATASET_PATH}", "${SCRATCH_PATH}"

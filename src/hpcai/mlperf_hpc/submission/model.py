@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
-from hpcai.records import RunRecord
+from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
 SUITE: Literal["mlperf_hpc"] = "mlperf_hpc"

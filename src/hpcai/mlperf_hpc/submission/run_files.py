@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from hpcai.errors import ConfigError, ParseError, RecordError
+from hpcai.core.errors import ConfigError, ParseError, RecordError
 from hpcai.mlperf_hpc.analysis.own_clock import timed_by_record
 from hpcai.mlperf_hpc.analysis.own_runs import read_own_log
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.mlperf_hpc.submission.model import SubmittedRun
-from hpcai.records import RunRecord
+from hpcai.records.run import RunRecord
 
 LOG = "mllog.txt"
 

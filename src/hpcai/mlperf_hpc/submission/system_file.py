@@ -5,7 +5,7 @@ from typing import Any
 
 from hpcai.metrics.words import say_bytes, say_rate
 from hpcai.mlperf_hpc.submission.model import OpenPoint, Submission, SubmittedSystem
-from hpcai.records import RunRecord
+from hpcai.records.run import RunRecord
 
 NOT_APPLICABLE = "N/A"
 NOT_COLLECTED = "not collected, because programs cannot read it reliably"

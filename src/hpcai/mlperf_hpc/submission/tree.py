@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.mlperf_hpc.rounds.tree import PRUNED
 from hpcai.mlperf_hpc.submission.code import Code
 from hpcai.mlperf_hpc.submission.implementation_files import benchmark_readme, implementation_files

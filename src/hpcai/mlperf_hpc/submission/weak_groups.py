@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.own_clock import timed_by_group
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
@@ -17,9 +17,9 @@ from hpcai.mlperf_hpc.submission.model import (
     safe_name,
 )
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
-from hpcai.records import RunRecord, read_part, read_record
+from hpcai.records.run import RunRecord, read_part, read_record
+from hpcai.records.weak import GROUP, WeakGroup
 from hpcai.rules.table import rules_of
-from hpcai.weak_records import GROUP, WeakGroup
 
 
 def weak_systems(request: Request, skipped: list[str]) -> Iterator[SubmittedSystem]:

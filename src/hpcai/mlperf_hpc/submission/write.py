@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcai.errors import ConfigError
-from hpcai.folders import write_manifest, written_whole
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.submission.checks import check_tree
 from hpcai.mlperf_hpc.submission.code import find_code
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import OpenPoint, Problem, Request, Submission
 from hpcai.mlperf_hpc.submission.package_check import CheckerText
 from hpcai.mlperf_hpc.submission.tree import all_open_points, tree_files, write_files
+from hpcai.records.folders import write_manifest, written_whole
 
 CHECKS = "checks.json"
 MADE_BY = "hpcai mlperf submit"

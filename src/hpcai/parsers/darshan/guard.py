@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan.child import LOG_LIMIT_S
 
 PROGRAM = (sys.executable, "-P", "-m", "hpcai.parsers.darshan.child")

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.identify import describe
 from hpcai.parsers.reading import nothing_read
 

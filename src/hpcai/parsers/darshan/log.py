@@ -11,7 +11,7 @@ GPUDirect storage, and files behind the limit of records.
 from collections.abc import Sequence
 from pathlib import Path
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan.guard import Answer, read_guarded
 from hpcai.parsers.darshan.processes import name_jobs, sum_processes
 from hpcai.parsers.darshan.reasons import find_reasons, trace_reasons, usable_answers

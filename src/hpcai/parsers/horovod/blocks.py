@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.errors import ParseError
-from hpcai.files import regular_bytes
+from hpcai.core.errors import ParseError
+from hpcai.core.files import regular_bytes
 from hpcai.parsers.horovod.events import BOUNDARY, END, NO_CODE, NO_JSON, Dictionary, Ending, Events, no_events
 from hpcai.parsers.horovod.scan import MARGIN, scan_block
 from hpcai.parsers.horovod.words import Codes, Texts

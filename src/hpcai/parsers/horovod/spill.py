@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from hpcai.core.table_files import open_parquet
 from hpcai.parsers.horovod.activities import result_bytes
 from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
-from hpcai.table_files import open_parquet
 
 _MICROSECONDS = 1e6
 _NAME = pa.dictionary(pa.int32(), pa.string())

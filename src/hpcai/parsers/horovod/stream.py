@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.horovod.activities import KNOWN, shared_shapes
 from hpcai.parsers.horovod.blocks import TOOL, check_head, read_blocks
 from hpcai.parsers.horovod.events import END, MARK, READY, Dictionary, Ending, Events, Gap

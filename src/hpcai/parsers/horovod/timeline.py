@@ -143,7 +143,7 @@ def _move(timeline: Timeline, file: int, shift_s: float) -> tuple[pd.DataFrame, 
 def iterate_tables(path: Path, account: Account) -> Iterator[Timeline]:
     """Yield pieces of a timeline of any size as tables; their readings are those of the piece.
 
-    Feed the spans to `hpcai.metrics.communication.Totals`, which needs no more than one piece at a time.
+    Feed the spans to `hpcai.metrics.profiles.communication.Totals`, which needs no more than one piece at a time.
 
     Parameters
     ----------

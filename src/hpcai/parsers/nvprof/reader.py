@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.nvprof.counters import read_counters
 from hpcai.parsers.nvprof.summary import read_summaries

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.config.machine import Machine
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network
 from hpcai.predict.hpl.machine import MachineChoice, describe_efficiencies, largest_order, scenario_of_machine
 from hpcai.predict.hpl.scenario import Scenario

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import least_squares
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.counts import Floats
 from hpcai.predict.hpl.scenario import NodeRates, Scenario
 from hpcai.predict.hpl.simulate import simulate

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import brentq
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.counts import BYTES_PER_DOUBLE
 from hpcai.predict.hpl.scenario import Scenario, require_efficiency
 from hpcai.predict.hpl.simulate import simulate

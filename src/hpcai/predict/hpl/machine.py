@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hpcai.config.machine import HplEfficiencies, HplMachine, Machine
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.inverse import find_order
 from hpcai.predict.hpl.scenario import Scenario, Variant, rates_of_peaks
 from hpcai.predict.links import Network, plain_network

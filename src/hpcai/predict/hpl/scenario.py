@@ -6,7 +6,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.counts import SECOND_ORDER, Floats, FlopCount
 from hpcai.predict.links import Form, Network
 from hpcai.predict.topology import topology_factor

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pandas as pd
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.counts import (
     Floats,
     count_gemm_flop,

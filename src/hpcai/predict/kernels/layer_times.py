@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import LayerList

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

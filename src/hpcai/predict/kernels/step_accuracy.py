@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.model_limits import why_not_covered
 from hpcai.metrics.quietness import NOT_WATCHED, Quiet
+from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
 from hpcai.predict.kernels.layer_kernels import Stage
 from hpcai.predict.kernels.regressor import KernelRegressor

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpcai.errors import ConfigError
-from hpcai.metrics.model_limits import why_not_covered
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.kernels.layer_kernels import STAGES, KernelCall, describe_approximations, list_kernel_calls
 from hpcai.predict.kernels.regressor import Flags, KernelRegressor, estimate_time_s, is_extrapolated
 from hpcai.predict.training.layers import LayerList, count_parameters
@@ -86,7 +86,7 @@ def estimate_step(network: LayerList, batch: int, regressors: Mapping[str, Kerne
         Samples per process.
     regressors
         By kernel. Work without one is left out, and `covered_ratio` says how much that is; of less than
-        :data:`hpcai.metrics.model_limits.LEAST_COVERED_RATIO` the estimate has a `reason`.
+        :data:`hpcai.metrics.scaling.model_limits.LEAST_COVERED_RATIO` the estimate has a `reason`.
 
     Raises
     ------

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcai.errors import ConfigError
-from hpcai.metrics.link import LinkFit
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.profiles.link import LinkFit
 from hpcai.predict.training.layers import Layer
 
 AllreduceKind = Literal["per-layer", "fused"]

@@ -14,7 +14,7 @@ DenseNet-121 for ImageNet does not shrink the image in its stem and ends in a de
 from dataclasses import dataclass
 from functools import cache
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.stack import Stack
 

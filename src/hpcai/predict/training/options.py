@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.core.units import to_si
 from hpcai.predict.training.presets import Cluster
-from hpcai.units import to_si
 
 MOST_SCENARIOS = 10_000
 

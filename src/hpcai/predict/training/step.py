@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.training.allreduce import (
     AllreduceForm,
     AllreduceKind,

@@ -8,8 +8,8 @@ import pandas as pd
 
 from hpcai.config.prediction import AssumedLink
 from hpcai.metrics.cells import join_words
-from hpcai.metrics.link import CALL, TRANSFER, LinkFit
-from hpcai.metrics.roofline_columns import REFUSED
+from hpcai.metrics.profiles.link import CALL, TRANSFER, LinkFit
+from hpcai.metrics.roofline.columns import REFUSED
 from hpcai.predict.training.allreduce import Ring, RingLink, derive_ring_link, ring_allreduce_s
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_forward_flop
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.model_limits import why_not_calibrated
+from hpcai.metrics.scaling.model_limits import why_not_calibrated
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.training.layers import LayerList
 from hpcai.predict.training.roofline_cost import CostModel

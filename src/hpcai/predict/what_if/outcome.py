@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hpcai.metrics.model_limits import MOST_EFFICIENCY_RATIO, is_too_efficient, why_too_efficient
+from hpcai.metrics.scaling.model_limits import MOST_EFFICIENCY_RATIO, is_too_efficient, why_too_efficient
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.published_epochs import PublishedEpochs
 from hpcai.predict.what_if.step_model import NO_STEP, StepModel

@@ -5,10 +5,10 @@ from typing import Any
 
 from hpcai.config.runs import RunPlan
 from hpcai.metrics.words import say_bytes, say_time
-from hpcai.records import RunRecord
+from hpcai.records.commands import launcher_of
+from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Column, Item, Part, Table, Value, agreed, missing, not_applicable, present
-from hpcai.run_commands import launcher_of
 
 SOURCE = "configuration.json"
 SETTINGS = "all hyper-parameters"

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from hpcai.metrics.validity import RunCounts, judge_runs
-from hpcai.metrics.verdicts import NOTHING, summarise_verdicts
-from hpcai.records import RunRecord
+from hpcai.metrics.scores.validity import RunCounts, judge_runs
+from hpcai.metrics.scores.verdicts import NOTHING, summarise_verdicts
+from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.configuration import describe_configuration
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Document, Level

@@ -11,15 +11,15 @@ import pandas as pd
 
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
-from hpcai.errors import ConfigError, RecordError
+from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.sealed import seal
+from hpcai.core.table_files import read_parquet
 from hpcai.measure.provenance import environment_facts
-from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
-from hpcai.metrics.trials import COMPLETE
-from hpcai.records import RAW, RECORD, Artefact, RunRecord, file_sha256, read_record, read_record_text
+from hpcai.metrics.run_tables import read_records
+from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.records.run import RAW, RECORD, Artefact, RunRecord, file_sha256, read_record, read_record_text
 from hpcai.rules.table import rules_of
-from hpcai.sealed import seal
-from hpcai.table_files import read_parquet
-from hpcai.tables import read_records
 
 SUITE = "hpc_ai500"
 ENCLOSURES = "evidence"

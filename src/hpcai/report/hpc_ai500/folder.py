@@ -7,7 +7,9 @@ from pathlib import Path
 
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
-from hpcai.folders import write_manifest, written_whole
+from hpcai.core.sealed import sealed_model
+from hpcai.records.commands import shown_command
+from hpcai.records.folders import write_manifest, written_whole
 from hpcai.report.hpc_ai500.document import build_document
 from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence, LogFile, content_to_hand_in, read_evidence
 from hpcai.report.hpc_ai500.markup import document_page
@@ -16,8 +18,6 @@ from hpcai.report.hpc_ai500.readme import readme_text
 from hpcai.report.hpc_ai500.scores import trial_rows
 from hpcai.report.hpc_ai500.sources import commands_script, study_files
 from hpcai.report.hpc_ai500.system import rate_within_node
-from hpcai.run_commands import shown_command
-from hpcai.sealed import sealed_model
 
 
 def write_document(

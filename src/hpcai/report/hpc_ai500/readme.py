@@ -1,6 +1,6 @@
 """The README of a report document's folder."""
 
-from hpcai.folders import MANIFEST
+from hpcai.records.folders import MANIFEST
 from hpcai.report.hpc_ai500.model import Document
 
 _CONTENTS = (

@@ -7,9 +7,9 @@ import pytest
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 from unit.mlperf_hpc.log_factory import write_tree
 
-from hpcai.errors import HpcaiError
+from hpcai.core.errors import HpcaiError
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.command import add_arguments, run
-from hpcai.tables import write_tables
 
 
 def command(*words: object) -> int:

@@ -13,6 +13,7 @@ from unit.mlperf_hpc.log_factory import START_MS, log_events, text_of
 from unit.mlperf_hpc.submission.result_factory import make_own_record, timed_like, write_group, write_run
 from unit.record_factory import make_record
 
+from hpcai.core.stalls import Stalls
 from hpcai.mlperf_hpc.analysis.own_clock import ALLOWED_S, CLOCKS_DIFFER, timed_by_record
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import quantities_of
@@ -22,9 +23,8 @@ from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import parse_mllog
-from hpcai.records import RunRecord, read_part
-from hpcai.stalls import Stalls
-from hpcai.weak_records import GROUP, WeakGroup
+from hpcai.records.run import RunRecord, read_part
+from hpcai.records.weak import GROUP, WeakGroup
 
 RUN_S = 4.0 + 4 * 3.0 + 0.2
 """Of the made-up run: staging, four epochs, the end. Initialisation takes 20 s before it."""

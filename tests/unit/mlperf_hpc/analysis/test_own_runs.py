@@ -23,14 +23,14 @@ from unit.record_factory import (
 )
 
 from hpcai.config.study import Submission
-from hpcai.errors import ParseError, RecordError
+from hpcai.core.errors import ParseError, RecordError
 from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table
-from hpcai.records import FINISHED, write_json
-from hpcai.weak_records import GROUP
+from hpcai.records.run import FINISHED, write_json
+from hpcai.records.weak import GROUP
 
 TINY = {"train_samples": 256, "eval_samples": 64, "global_batch_size": 16}
 

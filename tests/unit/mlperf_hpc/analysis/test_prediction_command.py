@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.analysis.prediction_command import add_arguments, run
 
 SCALES = {"machine_64": 8, "machine_128": 16, "machine_256": 32}

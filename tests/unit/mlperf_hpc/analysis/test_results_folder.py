@@ -12,7 +12,8 @@ from unit.mlperf_hpc.log_factory import write_tree
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.history import history_of
 from hpcai.compare.study import NEEDED
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.run_tables import collect_epochs, collect_runs, write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import (
     digest_source,
     import_facts,
@@ -20,7 +21,6 @@ from hpcai.mlperf_hpc.analysis.results_folder import (
     read_rounds,
     write_import,
 )
-from hpcai.tables import collect_epochs, collect_runs, write_tables
 
 NAMES = {
     "runs", "epochs", "run_scores", "scores", "mlperf_runs", "mlperf_results", "mlperf_weak", "mlperf_energy",

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files, source_tables
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, read_checked_round
-from hpcai.tables import write_tables
 
 START_MS = 1_600_000_000_000
 

@@ -18,8 +18,8 @@ from unit.mlperf_hpc.analysis.import_trees import (
 )
 from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, start, stop, system_json, text_of, write_tree
 
-from hpcai.metrics.ranking import rank_results
-from hpcai.metrics.score_columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.metrics.scores.ranking import rank_results
 from hpcai.mlperf_hpc.analysis.results_folder import import_tables, read_rounds
 from hpcai.mlperf_hpc.analysis.study_names import FIRST_ROUND_SAMPLES, TASKS
 from hpcai.rules.table import rules_of

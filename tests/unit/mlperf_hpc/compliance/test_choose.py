@@ -5,7 +5,7 @@ import datetime
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.mlperf_hpc.compliance.checked_round import known_rule_set, read_checked_round, visit_checked_round
 from hpcai.mlperf_hpc.compliance.choose import choose_by_date, choose_by_name
 

@@ -8,7 +8,7 @@ import pytest
 from unit.mlperf_hpc.compliance.test_package import BAD, five, ten
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
-from hpcai.errors import ConfigError, ParseError
+from hpcai.core.errors import ConfigError, ParseError
 from hpcai.mlperf_hpc.compliance import command
 from hpcai.mlperf_hpc.compliance.verdict import judge
 

@@ -10,7 +10,7 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 from unit.parsers.artefacts import cuts, flips
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.rounds.reading import read_round
 
 MODES = {"tar": "w", "tar.gz": "w:gz", "tgz": "w:gz", "tar.xz": "w:xz", "tar.bz2": "w:bz2"}

@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, system_json, text_of, write_tree
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
+from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
 from hpcai.mlperf_hpc.compliance.command import describe_verdict
 from hpcai.mlperf_hpc.compliance.verdict import judge
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.reading import read_round
-from hpcai.tables import write_tables
 
 LOG = "ORG/results/machine/strong/deepcam/result_{}.txt"
 

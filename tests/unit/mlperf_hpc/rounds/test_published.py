@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.rounds.reading import read_round
 from hpcai.mlperf_hpc.rounds.tables import repair_table
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
 from hpcai.mlperf_hpc.rounds.source import read_start
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS, repair_table

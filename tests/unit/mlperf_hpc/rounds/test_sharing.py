@@ -9,7 +9,7 @@ import psutil
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import read_remains
 from hpcai.mlperf_hpc.compliance.verdict import judge

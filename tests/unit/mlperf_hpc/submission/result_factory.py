@@ -14,9 +14,9 @@ from hpcai.config.benchmark import Target
 from hpcai.config.study import Submission
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import parse_mllog
-from hpcai.records import Artefact, EpochRecord, RunRecord, TrainingReport, write_json
+from hpcai.records.run import Artefact, EpochRecord, RunRecord, TrainingReport, write_json
+from hpcai.records.weak import GROUP, Extent, Instance, NodeShare, WeakGroup
 from hpcai.rules.verdict import Verdict
-from hpcai.weak_records import GROUP, Extent, Instance, NodeShare, WeakGroup
 
 FILES = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "oc20": "opencatalyst"}
 EPOCHS = {"cosmoflow": 24, "deepcam": 14, "oc20": 26}

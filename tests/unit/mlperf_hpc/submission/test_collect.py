@@ -11,11 +11,11 @@ from unit.mlperf_hpc.submission.result_factory import (
 from unit.record_factory import make_image_benchmark, make_provenance, make_record, write_records
 
 from hpcai.config.study import Submission as Declared
-from hpcai.errors import ConfigError, RecordError
+from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.stalls import Stalls
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
 from hpcai.mlperf_hpc.submission.own_checks import check_runs
-from hpcai.stalls import Stalls
 
 
 @pytest.fixture

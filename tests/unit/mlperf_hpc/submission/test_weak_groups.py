@@ -10,13 +10,13 @@ from unit.mlperf_hpc.submission.result_factory import (
     write_runs,
 )
 
-from hpcai.errors import RecordError
+from hpcai.core.errors import RecordError
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request
 from hpcai.mlperf_hpc.submission.own_checks import check_runs
 from hpcai.mlperf_hpc.submission.write import write_submission
-from hpcai.records import read_part, write_json
-from hpcai.weak_records import GROUP, WeakGroup
+from hpcai.records.run import read_part, write_json
+from hpcai.records.weak import GROUP, WeakGroup
 
 
 def test_a_group_is_handed_in_beside_the_time_to_train_and_passes(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from unit.mlperf_hpc.submission.result_factory import ORG, RUNS, make_checkout, origin_of, read_checks, write_runs
 from unit.record_factory import make_official_plan
 
-from hpcai.errors import ConfigError, RecordError
+from hpcai.core.errors import ConfigError, RecordError
 from hpcai.mlperf_hpc.compliance.systems_check import REQUIRED_FIELDS
 from hpcai.mlperf_hpc.submission import checks
 from hpcai.mlperf_hpc.submission.model import Request

@@ -7,7 +7,7 @@ import pytest
 from unit.parsers.artefacts import cuts, flips, sample
 from unit.parsers.darshan.darshan_writer import Log, read
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan import guard as darshan_guard
 from hpcai.parsers.darshan.guard import read_guarded
 

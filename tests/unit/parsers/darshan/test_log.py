@@ -9,7 +9,7 @@ import pytest
 from unit.parsers.artefacts import foreign, sample
 from unit.parsers.darshan.darshan_writer import Log, Record, read
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan import log as darshan_log
 from hpcai.parsers.darshan.child import answer_log
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs, read_darshan_segments

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.hlo.counting import Axis, _pairs_of_data
 from hpcai.parsers.hlo.text import read_hlo_text
 from hpcai.parsers.reading import Reading

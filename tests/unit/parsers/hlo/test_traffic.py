@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.parsers.artefacts import cuts, flips
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.hlo.instruction import HloError, size_bytes
 from hpcai.parsers.hlo.traffic import Traffic, read_traffic
 

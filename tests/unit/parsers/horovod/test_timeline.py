@@ -11,7 +11,7 @@ import psutil
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers import workers as parser_workers
 from hpcai.parsers.horovod import blocks as horovod_blocks
 from hpcai.parsers.horovod.spill import spill_timeline

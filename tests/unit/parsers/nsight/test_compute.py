@@ -3,7 +3,7 @@ import math
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.nsight.compute import read_ncu
 
 KEY = ["process", "launch", "name", "block_size", "grid_size", "metric", "unit"]

@@ -3,7 +3,7 @@ import math
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.nsight.systems import (
     read_nsys_api,
     read_nsys_kernels,

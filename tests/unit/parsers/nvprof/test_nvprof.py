@@ -7,7 +7,7 @@ import pytest
 from unit.parsers.artefacts import foreign, sample
 from unit.parsers.nvprof.totals import add_up_counter
 
-from hpcai.errors import ParseError
+from hpcai.core.errors import ParseError
 from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
 
 READERS = (read_nvprof_summary, read_nvprof_trace, read_nvprof_counters)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.figures_data import single_node_scenario, two_node_scenario
 from hpcai.predict.hpl.inverse import find_block, find_host_link, find_network, find_order
 from hpcai.predict.hpl.scenario import NodeRates

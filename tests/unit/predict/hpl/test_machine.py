@@ -7,7 +7,7 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.config.machine import HplMachine, Machine
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.answers import answer_questions
 from hpcai.predict.hpl.assumptions import list_assumption_sets
 from hpcai.predict.hpl.machine import MachineChoice, largest_order, scenario_of_machine

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.predict.hpl.plain_loop import loop_time_s
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.scenario import VARIANTS, NodeRates, Scenario, rates_of_peaks
 from hpcai.predict.hpl.simulate import simulate, tabulate_steps
 from hpcai.predict.links import ethernet_network, infiniband_network, plain_network

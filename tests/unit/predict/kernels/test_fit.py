@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from unit.predict.kernels.kernel_time_tables import make_times, true_time_s
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels import fit
 from hpcai.predict.kernels.cases import sample_cases
 from hpcai.predict.kernels.fit import fit_kernels

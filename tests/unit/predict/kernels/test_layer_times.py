@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.step_estimate import estimate_step

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from unit.predict.kernels.made_regressors import make_regressor
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.regressor import KernelRegressor, estimate_time_s, is_extrapolated
 
 

@@ -3,7 +3,7 @@
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.step_estimate import add_overhead, estimate_step, fit_overhead
 from hpcai.predict.training.layers import Layer, LayerList

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.errors import ConfigError
-from hpcai.metrics.link import LinkFit
+from hpcai.core.errors import ConfigError
+from hpcai.metrics.profiles.link import LinkFit
 from hpcai.predict.training.allreduce import Ring, count_message_parameters, derive_ring_link, ring_allreduce_s
 from hpcai.predict.training.networks import build_network
 

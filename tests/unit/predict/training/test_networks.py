@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.training.layers import count_forward_flop, count_parameters
 from hpcai.predict.training.networks import build_network
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.training.layers import Layer, LayerList
 from hpcai.predict.training.networks import build_network
 from hpcai.predict.training.presets import HYPOTHETICAL, VALIDATION

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hpcai.errors import ConfigError
+from hpcai.core.errors import ConfigError
 from hpcai.predict.training.networks import build_network
 from hpcai.predict.training.presets import HYPOTHETICAL, VALIDATION
 from hpcai.predict.training.step import StepModel, predict_step

@@ -12,7 +12,7 @@ from unit.predict.kernels.made_regressors import make_constant_regressor
 from unit.predict.what_if import studies
 
 from hpcai.config.prediction import Prediction
-from hpcai.metrics.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO
+from hpcai.metrics.scaling.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.what_if import StudyModels, predict_study
 from hpcai.predict.what_if.hardware import rank_rates

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.processes import in_processes
 from hpcai.data.tfrecord import write_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.cosmoflow.data.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
 from hpcai.workloads.cosmoflow.data.sample import encode_sample
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData, Priors

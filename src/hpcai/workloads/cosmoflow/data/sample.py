@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import decode_example, encode_example
-from hpcai.errors import DatasetError
 
 TARGETS = 4
 AXES = 4

@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.hdf5 import stored_dataset
-from hpcai.errors import DatasetError
 from hpcai.workloads.deepcam.settings import CLASSES
 
 CHANNELS = (

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.files import write_atomically
 from hpcai.data.processes import in_processes
-from hpcai.files import write_atomically
 from hpcai.workloads.deepcam.data.climate import Grid, make_frame
 from hpcai.workloads.deepcam.data.frame import encode_frame
 from hpcai.workloads.deepcam.data.statistics import (

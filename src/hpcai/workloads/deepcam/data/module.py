@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from crc32c import crc32c
 
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import read_regular
 from hpcai.data.example import encode_example
 from hpcai.data.module import DataModule, FileFacts, Found, Member, SampleSizes, files_in_folders
 from hpcai.data.tfrecord import FRAME_BYTES, encode_records
-from hpcai.errors import DatasetError
-from hpcai.files import read_regular
 from hpcai.workloads.deepcam.data.frame import decode_frame, encode_frame
 from hpcai.workloads.deepcam.data.generator import generate_dataset
 from hpcai.workloads.deepcam.data.statistics import STATISTICS_FILE, read_statistics

@@ -9,8 +9,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
-from hpcai.files import read_regular
+from hpcai.core.errors import DatasetError
+from hpcai.core.files import read_regular
 from hpcai.workloads.deepcam.data.frame import CHANNELS, Frame, read_arrays
 
 STATISTICS_FILE = "stats.h5"

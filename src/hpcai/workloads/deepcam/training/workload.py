@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import layers
 from numpy.typing import NDArray
 
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.deepcam.mlperf import MLPERF

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
 from hpcai.data.module import (
     DataModule,
@@ -19,7 +20,6 @@ from hpcai.data.module import (
     split_folders,
 )
 from hpcai.data.tfrecord import FRAME_BYTES, encode_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.extreme_weather.data.container import BOX_FIELDS, CHANNELS, MAX_BOXES, YearShape, read_year
 from hpcai.workloads.extreme_weather.data.generator import generate_dataset
 from hpcai.workloads.extreme_weather.data.sample import encode_frame, frame_identity

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.extreme_weather.data.container import CHANNELS
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 MATCH_IOU = 0.5
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.config.runs import RunPlan
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload

@@ -19,10 +19,10 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from hpcai.config.benchmark import Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.tfrecord import write_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.image_classification.data.ilsvrc import Classes, Images, index_train, index_validation, read_devkit
 from hpcai.workloads.image_classification.data.record import ImageRecord, encode_record
 from hpcai.workloads.image_classification.data.shards import shard_name

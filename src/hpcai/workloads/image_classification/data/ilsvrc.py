@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.image_classification.data.tar_window import REFUSED, Window, members, refused, whole
 
 _MAX_IMAGE_BYTES = 1 << 26

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import Decoded, decode_example, encode_example
-from hpcai.errors import DatasetError
 
 Box = tuple[float, float, float, float]
 REPAIR = "copy the file again, or make the dataset again"

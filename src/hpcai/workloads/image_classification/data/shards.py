@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.module import Found, files_in, split_folders
-from hpcai.errors import DatasetError
 
 _NAMES: dict[Split, re.Pattern[str]] = {split: re.compile(rf"{split}-(\d{{5}})-of-(\d{{5}})") for split in SPLITS}
 

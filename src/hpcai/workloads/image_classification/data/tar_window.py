@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 REFUSED = "the archive is refused; fetch it from its publisher"
 _HEADER_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import lmdb
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.graph import Graph, GraphLimits, graph_from_fields
 from hpcai.workloads.opencatalyst.data.lmdb_pages import check_pages
 from hpcai.workloads.opencatalyst.data.pyg_pickle import read_count, read_data

@@ -19,7 +19,7 @@ import numpy as np
 from ase import Atoms
 from ase.constraints import FixAtoms
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.container import file_name, write_graphs
 from hpcai.workloads.opencatalyst.data.graph import Graph, GraphLimits
 from hpcai.workloads.opencatalyst.data.neighbours import find_edges

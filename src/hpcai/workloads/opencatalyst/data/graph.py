@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import encode_example
-from hpcai.errors import DatasetError
 
 HIGHEST_NUMBER = 94
 """The model's table has 95 rows (torch_geometric 1.7.2, nn/models/dimenet.py, EmbeddingBlock)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 _HEADER = struct.Struct("<QHHHH")
 _META = struct.Struct("<IIQQ")

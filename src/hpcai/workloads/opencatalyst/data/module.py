@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.config.benchmark import SPLITS, Split
+from hpcai.core.errors import DatasetError
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.module import DataModule, FileFacts, Found, Member, file_checksum, files_in_folders, require_unchanged
 from hpcai.data.tfrecord import FRAME_BYTES, encode_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.container import SUFFIX, count_graphs, read_graphs
 from hpcai.workloads.opencatalyst.data.extxyz import convert_pairs, split_of
 from hpcai.workloads.opencatalyst.data.generator import generate_dataset, graph_limits

@@ -19,7 +19,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 TORCH_PROTOCOL = 1001

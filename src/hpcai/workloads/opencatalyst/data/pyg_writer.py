@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.pyg_pickle import STORAGES, TORCH_MAGIC, TORCH_PROTOCOL
 
 Value = NDArray[np.generic] | float | int | None

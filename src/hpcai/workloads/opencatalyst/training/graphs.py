@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.workloads.opencatalyst.settings import GraphCapacity
 from hpcai.workloads.opencatalyst.training.model import Structure
 

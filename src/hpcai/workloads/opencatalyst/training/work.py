@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.training.work import LayerWork
 from hpcai.workloads.opencatalyst.settings import OpenCatalystData, OpenCatalystModel
 

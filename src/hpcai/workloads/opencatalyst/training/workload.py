@@ -9,7 +9,7 @@ import tensorflow as tf
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.opencatalyst.mlperf import MLPERF

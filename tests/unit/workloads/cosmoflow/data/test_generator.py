@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from unit.data.record_files import read_records
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.cosmoflow.data import generator
 from hpcai.workloads.cosmoflow.data.generator import generate_dataset, make_sample
 from hpcai.workloads.cosmoflow.data.sample import decode_sample

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from unit.data.data_samples import SHAPE, sample_bytes
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import write_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.cosmoflow.data.sample import decode_sample, encode_sample
 
 FLOATS = st.floats(-1, 1, width=32)

@@ -17,10 +17,10 @@ from unit.workloads.deepcam.data.deepcam_frames import (
     write_statistics,
 )
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.module import FileFacts
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.tfrecord import Content, split_records
-from hpcai.errors import DatasetError
 
 
 def test_files_are_found_without_the_statistics_of_the_old_layout(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from unit.workloads.deepcam.data.deepcam_frames import hdf5, module, write_statistics
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.deepcam.data.statistics import (
     encode_statistics,
     merge_statistics,

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from unit.workloads.deepcam.training.deepcam_plans import SEEDS, STATISTICS, make_batch, make_plan, make_workload
 
+from hpcai.core.errors import TrainingError
 from hpcai.data.example import encode_example
-from hpcai.errors import TrainingError
 from hpcai.training.engine import Engine
 from hpcai.workloads.deepcam.training.scores import intersections_over_unions
 from hpcai.workloads.deepcam.training.workload import DeepCam

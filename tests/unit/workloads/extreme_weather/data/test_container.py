@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.extreme_weather.data import container
 from hpcai.workloads.extreme_weather.data.container import CHANNELS, YearShape, check_boxes, read_year, write_year
 

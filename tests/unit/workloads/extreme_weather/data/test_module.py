@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
 from hpcai.data.example import decode_example
 from hpcai.data.tfrecord import FRAME_BYTES, Content, split_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.extreme_weather.data.container import YearShape, read_year, write_year
 from hpcai.workloads.extreme_weather.data.module import ExtremeWeatherDataModule
 from hpcai.workloads.extreme_weather.data.sample import frame_identity

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.extreme_weather.data.statistics import channel_statistics
 
 

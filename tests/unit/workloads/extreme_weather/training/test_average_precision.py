@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.extreme_weather.training.average_precision import Boxes, average_precision, mean_average_precision
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)

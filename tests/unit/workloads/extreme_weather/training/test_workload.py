@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from unit.workloads.extreme_weather.training.detector_plans import STATISTICS, detector, detector_batch, detector_plan
 
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.training.workload import Streams
 from hpcai.workloads.extreme_weather.data.sample import encode_frame
 from hpcai.workloads.extreme_weather.training.model import kernels

@@ -13,8 +13,8 @@ from scipy.io import savemat
 from unit.data.record_files import read_records
 from unit.workloads.image_classification.data.image_files import module, picture
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
-from hpcai.errors import DatasetError
 from hpcai.workloads.image_classification.data.record import ImageRecord, decode_record
 from hpcai.workloads.image_classification.data.tar_window import Window
 

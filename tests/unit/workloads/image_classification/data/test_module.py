@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 from unit.workloads.image_classification.data.image_files import generated, module, record
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import encode_records, write_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.image_classification.data.record import encode_record
 
 NAME = "train-00001-of-00004"

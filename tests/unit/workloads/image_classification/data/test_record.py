@@ -9,8 +9,8 @@ import tensorflow as tf
 from PIL import Image
 from unit.workloads.image_classification.data.image_files import picture, record
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import decode_example, encode_example
-from hpcai.errors import DatasetError
 from hpcai.workloads.image_classification.data.record import FEATURES, decode_record, encode_record
 
 BOX = "image/object/bbox/"

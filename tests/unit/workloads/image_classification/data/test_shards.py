@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.image_classification.data.shards import find_shards, shard_name
 
 TRAIN = [f"train-0000{number}-of-00003" for number in range(3)]

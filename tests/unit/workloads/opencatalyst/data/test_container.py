@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from unit.workloads.opencatalyst.data.graph_samples import LIMITS, make_graph
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.container import count_graphs, file_name, read_graphs, write_graphs
 from hpcai.workloads.opencatalyst.data.lmdb_pages import check_pages
 from hpcai.workloads.opencatalyst.data.pyg_writer import write_count, write_data

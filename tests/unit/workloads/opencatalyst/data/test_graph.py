@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from unit.workloads.opencatalyst.data.graph_samples import LIMITS, make_graph
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.example import decode_example
-from hpcai.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.graph import count_triplets, edge_vectors, graph_from_fields
 
 

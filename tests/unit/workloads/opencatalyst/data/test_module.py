@@ -12,9 +12,9 @@ from ase.constraints import FixAtoms
 from ase.io import write
 from unit.workloads.opencatalyst.data.graph_samples import settings
 
+from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.tfrecord import FRAME_BYTES, Content, split_records
-from hpcai.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.container import read_graphs
 from hpcai.workloads.opencatalyst.data.extxyz import split_of
 from hpcai.workloads.opencatalyst.data.generator import generate_dataset, graph_limits

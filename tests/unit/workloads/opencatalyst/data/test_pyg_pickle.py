@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.workloads.opencatalyst.data.pyg_pickle import _NAMES, STORAGES, read_count, read_data
 from hpcai.workloads.opencatalyst.data.pyg_writer import write_count, write_data
 

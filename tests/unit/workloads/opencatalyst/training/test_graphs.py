@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from unit.workloads.opencatalyst.training.opencatalyst_plans import make_graph, make_plan
 
-from hpcai.errors import TrainingError
+from hpcai.core.errors import TrainingError
 from hpcai.workloads.opencatalyst.data.graph import Graph
 from hpcai.workloads.opencatalyst.training.graphs import Graphs, Room
 from hpcai.workloads.opencatalyst.training.grid import add_rows, make_grid, take_rows

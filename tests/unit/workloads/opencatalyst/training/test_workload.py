@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from unit.workloads.opencatalyst.training.opencatalyst_plans import make_graph, make_plan
 
-from hpcai.errors import DatasetError
+from hpcai.core.errors import DatasetError
 from hpcai.training.engine import Engine
 from hpcai.training.work import computed_flop
 from hpcai.training.workload import Streams

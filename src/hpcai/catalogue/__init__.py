@@ -1,0 +1,1 @@
+"""What the reports show, declared once: figures and tables."""

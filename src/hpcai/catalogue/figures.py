@@ -1,0 +1,111 @@
+"""What the reports draw: every figure with its heading and the tables it is made from.
+
+A figure is declared where it is drawn, by :func:`figure` above its function in ``plots/``; nothing else names it but
+its caption, ``reports/captions/NAME.rst``. The declarations are read without importing anything that draws, because
+the workflow needs them whenever it starts.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict"]
+"""Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured."""
+
+
+@dataclass(frozen=True)
+class FigureEntry:
+    """One figure.
+
+    Attributes
+    ----------
+    stage, category
+        Where it is drawn, and where Snakemake's report lists it.
+    title
+        Its heading.
+    tables
+        Names of the tables that it is drawn from, in the order of the drawing function's parameters.
+    section, before
+        Section of the report where it stands, and the table (or part of one) before which; blank: at the end.
+    interactive
+        Whether it is a chart that answers to the mouse, drawn with Altair.
+    module, function
+        Where it is drawn.
+    """
+
+    stage: Stage
+    category: str
+    title: str
+    tables: tuple[str, ...]
+    section: str
+    before: str
+    interactive: bool
+    module: str
+    function: str
+
+
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
+
+
+def figure(name: str, **facts: object) -> Callable[[Drawing], Drawing]:
+    """Declare that a function of ``plots/`` draws a figure.
+
+    Parameters
+    ----------
+    name
+        Name of its file and of its caption.
+    facts
+        ``stage``, ``category``, ``title``, ``tables``, ``section``, ``before`` and ``interactive`` of
+        :class:`FigureEntry`, as literals.
+    """
+    del name, facts  # _declared reads them from the text
+
+    def unchanged(function: Drawing) -> Drawing:
+        return function
+
+    return unchanged
+
+
+def _declared() -> Iterator[tuple[str, FigureEntry]]:
+    plots = Path(__file__).parents[1] / "plots"
+    for file in sorted(plots.rglob("*.py")):
+        text = file.read_text(encoding="utf-8")
+        if "@figure(" not in text:
+            continue
+        for function in ast.parse(text).body:
+            for call in getattr(function, "decorator_list", ()):
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "figure":
+                    module = ".".join(("hpcai", "plots", *file.relative_to(plots).with_suffix("").parts))
+                    yield _read_declaration(call, module, getattr(function, "name", ""))
+
+
+def _read_declaration(call: ast.Call, module: str, function: str) -> tuple[str, FigureEntry]:
+    try:
+        name = ast.literal_eval(call.args[0])
+        facts = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    except ValueError as error:
+        raise ValueError(
+            f"{module}, line {call.lineno}: found an expression in @figure, expected literals alone: they are read "
+            "without running the module"
+        ) from error
+    return name, FigureEntry(**{"before": "", "interactive": False, **facts}, module=module, function=function)
+
+
+_ALL = dict(_declared())
+FIGURES = {name: one for name, one in _ALL.items() if not one.interactive}
+"""Pictures, by the name of the file and of the caption."""
+CHARTS = {name: one for name, one in _ALL.items() if one.interactive}
+"""Charts that answer to the mouse, likewise."""
+
+
+def figures_of(stage: Stage) -> dict[str, FigureEntry]:
+    """Return the figures of a stage by their names, without its charts."""
+    return {name: one for name, one in FIGURES.items() if one.stage == stage}
+
+
+def tables_shown(stage: Stage) -> list[str]:
+    """Return the names of all tables that a stage draws, each once."""
+    drawn = [one for one in [*FIGURES.values(), *CHARTS.values()] if one.stage == stage]
+    return list(dict.fromkeys(table for one in drawn for table in one.tables))

@@ -1,0 +1,161 @@
+"""Files that appear whole or not at all."""
+
+import errno
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcai.core.errors import ConfigError
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+"""A file system that is full, or of which a user has had their part."""
+PROBE_BYTES = 1 << 16
+MOST_BYTES = 1 << 30
+"""More than any file of ours that is read as a whole has."""
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""What file systems answer that cannot sync a folder by itself."""
+
+
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file; a folder, FIFO or device is refused unopened.
+
+    To open a FIFO blocks, to read a device may never end, and a sparse file can be larger than all memory.
+
+    Raises
+    ------
+    OSError
+        If it is none, larger than ``most_bytes``, or cannot be read; with the words in ``strerror``.
+    """
+    size_bytes = regular_bytes(path)
+    if size_bytes > most_bytes:
+        raise OSError(errno.EFBIG, f"found {size_bytes} bytes, expected at most {most_bytes}", str(path))
+    return path.read_bytes()
+
+
+def regular_bytes(path: Path) -> int:
+    """Return the length of a regular file, without opening it.
+
+    Raises
+    ------
+    OSError
+        If it is none, or there is none.
+    """
+    facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        words = "a folder" if stat.S_ISDIR(facts.st_mode) else "no regular file"
+        raise OSError(errno.EINVAL, f"found {words}, expected a file", str(path))
+    return facts.st_size
+
+
+def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file beside its place and rename it, so that nobody sees a part of it.
+
+    Parameters
+    ----------
+    path
+        The file; one that is there is replaced.
+    data
+        Its content.
+    durable
+        Return only when the file would survive the loss of the node. Each such file has to wait for the storage.
+    """
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or what a folder lists, is on storage (fsync(2))."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def real_path(path: Path) -> Path:
+    """Return a path without links; one that leads in a circle stays as it is, and is no file."""
+    return Path(os.path.realpath(path))  # Path.resolve() raises RuntimeError there
+
+
+def why_full(folder: Path) -> str:
+    """Return why a folder takes no more data, such as No space left on device; blank if that is not the matter."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(PROBE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return str(error.strerror) if error.errno in NO_SPACE else ""
+    return ""
+
+
+@contextmanager
+def written_where_asked(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file that the user asked for cannot be written.
+
+    Raises
+    ------
+    ConfigError
+        If the system refuses to write it in the block.
+    """
+    if not path.parent.is_dir():
+        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+
+
+def write_asked(path: Path, text: str) -> None:
+    """Write a file that the user asked for, whole or not at all.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written there.
+    """
+    with written_where_asked(path):
+        write_atomically(path, text.encode())
+
+
+def write_asked_json(path: Path, values: object) -> None:
+    """Write plain values as a JSON file that the user asked for.
+
+    Raises
+    ------
+    ConfigError
+        If it cannot be written there.
+    """
+    write_asked(path, json.dumps(values, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def file_system_of(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """Return the type of the file system that a folder is on; blank if the kernel does not tell."""
+    try:
+        lines = [line.split() for line in mounts.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    above = {str(folder.resolve()), *(str(parent) for parent in folder.resolve().parents)}
+    # The longest mount point holds the folder; of equal ones the last is on top.
+    found = [(len(line[1]), number, line[2]) for number, line in enumerate(lines) if len(line) > 2 and line[1] in above]
+    return max(found)[2] if found else ""

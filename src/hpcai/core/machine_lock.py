@@ -1,0 +1,83 @@
+"""One timed thing at a time on this node: what runs beside a measurement is in its numbers."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hpcai.core.disturbance import Disturbance, disturbance_of, look, use_since
+from hpcai.core.errors import LaunchError
+
+PLACE = "/dev"
+"""The folder that is locked. The kernel makes it, one for a whole node: all users and jobs there see the same one, no
+other node does, and nobody can put a link or a file of theirs in its place. Nothing is written to it.
+"""
+PLACE_VARIABLE = "HPCAI_LOCK_FOLDER"
+"""Names another folder; for tests, whose workers do not time anything."""
+
+
+@dataclass
+class Watch:
+    """What others took of this node while it was measured, as far as this process and its children were those who did.
+
+    Empty until the measurement has ended.
+    """
+
+    disturbance: tuple[Disturbance, ...] = ()
+
+
+@contextmanager
+def machine_to_itself(say: Callable[[str], object]) -> Iterator[Watch]:
+    """Wait until nothing else is timed on this node, whoever started it from whichever workflow.
+
+    The lock goes with the process that holds it, however that ends. Taken twice by one process it would wait for ever.
+
+    Parameters
+    ----------
+    say
+        Is told once, in words, if there is something to wait for.
+
+    Raises
+    ------
+    LaunchError
+        If the node's folder cannot be opened or locked.
+    """
+    with _opened_place() as (place, lock):
+        _take(place, lock, say)
+        watch, start = Watch(), look()
+        yield watch
+        watch.disturbance = disturbance_of([use_since(start)])
+
+
+@contextmanager
+def _opened_place() -> Iterator[tuple[str, int]]:
+    """Open the folder that is locked: only to read, so that all users may, and never through a link."""
+    place = os.environ.get(PLACE_VARIABLE, PLACE)
+    try:
+        lock = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        raise _no_lock(place, error) from error
+    try:
+        yield place, lock
+    finally:
+        os.close(lock)
+
+
+def _take(place: str, lock: int, say: Callable[[str], object]) -> None:
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waits until another run or measurement on this machine has ended")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError as error:
+        raise _no_lock(place, error) from error
+
+
+def _no_lock(place: str, error: OSError) -> LaunchError:
+    return LaunchError(
+        f"{place}: cannot be locked ({error.strerror or error}), expected a folder that every user of this node may "
+        f"read and lock (flock), so that one thing is timed at a time; unset {PLACE_VARIABLE} if it is set, else ask "
+        "the administrator of this node"
+    )

@@ -1,0 +1,70 @@
+"""Pauses of a timed run: a step, or an evaluation, that took far longer than those beside it.
+
+A rank that is stopped for a while (a suspended process, a file system that does not answer) holds up all ranks: the run
+goes on and ends well, but its times hold the pause. Nobody took its cores meanwhile, so that no account of them
+(:mod:`hpcai.core.disturbance`) tells it.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NEIGHBOURS = 8
+"""So many steps before and after one are its neighbours: enough for a median that a few pauses do not move."""
+FACTOR, LEAST_S = 5.0, 1.0
+"""Undisturbed steps stay below three times their neighbours here; a first step, for which data are read, as well."""
+FEWEST = 4
+"""Of fewer times nobody can say which is the odd one."""
+
+
+class Stalls(BaseModel):
+    """Steps and evaluations that stalled: longer than `LEAST_S`, and than `FACTOR` times the median of `NEIGHBOURS`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    count: int = Field(ge=0)
+    longest_s: float | None = Field(default=None, gt=0, description="The longest of them; None: none stalled.")
+    beside_s: float | None = Field(default=None, ge=0, description="Median of the neighbours of the longest.")
+
+
+def find_stalls(*series: Sequence[float]) -> Stalls | None:
+    """Find what stalled in series of times, each compared with its own neighbours.
+
+    Parameters
+    ----------
+    series
+        Times of the steps of a run, of its evaluations, in the order in which they were taken [s].
+
+    Returns
+    -------
+    Stalls or None
+        None if all series are too short to tell.
+    """
+    long_enough = [times_s for times_s in series if len(times_s) >= FEWEST]
+    if not long_enough:
+        return None
+    found = [stall for times_s in long_enough for stall in _stalls_of(times_s)]
+    if not found:
+        return Stalls(count=0)
+    longest_s, beside_s = max(found)
+    return Stalls(count=len(found), longest_s=longest_s, beside_s=beside_s)
+
+
+def _stalls_of(times_s: Sequence[float]) -> list[tuple[float, float]]:
+    """Return the times that stalled [s], each with the median of its neighbours."""
+    # No median is below the smallest of all: long runs have few candidates.
+    bound_s = max(LEAST_S, FACTOR * min(times_s))
+    found = []
+    for place, time_s in enumerate(times_s):
+        if time_s > bound_s:
+            before, after = times_s[max(place - NEIGHBOURS, 0) : place], times_s[place + 1 : place + 1 + NEIGHBOURS]
+            beside_s = median([*before, *after])
+            if time_s > FACTOR * beside_s:
+                found.append((time_s, beside_s))
+    return found
+
+
+def say_stall(longest_s: float, beside_s: float) -> str:
+    """Say how long the longest pause was, in words that stand beside the times that hold it."""
+    return f"{longest_s:.3g} s for what takes {beside_s:.2g} s beside it"

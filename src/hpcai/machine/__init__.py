@@ -1,0 +1,1 @@
+"""What a machine can do, measured: ceilings, kernels, HPL, and the work of a training step."""

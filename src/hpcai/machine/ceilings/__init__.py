@@ -1,0 +1,1 @@
+"""The ceilings of a machine: arithmetic, memory, storage and the allreduce."""

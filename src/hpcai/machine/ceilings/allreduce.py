@@ -1,0 +1,149 @@
+"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the Horovod that trains.
+
+The ranks record Horovod's timeline, as profiled runs do: it tells how long the transfer within each call took.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcai.core.errors import ParseError, RecordError
+from hpcai.machine.subprocess_measure import THIS_PYTHON, DeviceKind
+from hpcai.metrics.profiles.communication import is_allreduce_transfer
+from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
+from hpcai.parsers.horovod.timeline import read_timeline
+from hpcai.records.run import read_part
+from hpcai.training.allreduce_bench import WARM_UP, tensor_name
+
+PROGRAM = ("-m", "hpcai.training.allreduce_bench")
+LIMIT_S = 120
+GRACE_S = 10.0
+
+
+def measure_allreduce(
+    launch: Sequence[str],
+    cores_per_rank: int,
+    device: DeviceKind = "cpu",
+    options: Sequence[str] = (),
+    limit_s: int = LIMIT_S,
+    python: Sequence[str] = THIS_PYTHON,
+) -> AllreduceReport:
+    """Start ranks and let them time allreduces.
+
+    Ranks that fail are a report without samples that says why: the campaign goes on.
+
+    Parameters
+    ----------
+    launch
+        Command that starts the program which follows once per rank; blank where no launcher is to be had.
+    cores_per_rank, device
+        What each rank computes on.
+    options
+        More options of the program, for example ``--sizes``.
+    limit_s
+        Longest time for everything [s].
+    python
+        Command that is the Python of the ranks: this environment's, or that of the machine's image.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "allreduce.json"
+        timeline = Path(folder) / "timeline.json"
+        command = [
+            *launch,
+            *python,
+            *PROGRAM,
+            "--output",
+            str(output),
+            "--limit-s",
+            str(limit_s),
+            "--record",
+            str(timeline),
+        ]
+        command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
+        problem = _run(command, Path(folder) / "output.log", limit_s)
+        try:
+            report = read_part(AllreduceReport, output)
+        except (RecordError, OSError) as error:
+            problem = problem or f"the launcher ended well, but the ranks' report is not there: {error}"
+            report = AllreduceReport()
+        report = add_transfers(report, timeline)
+    if problem:
+        report = report.model_copy(update={"not_measured": (*report.not_measured, problem)})
+    return report
+
+
+def _run(command: Sequence[str], log: Path, limit_s: float) -> str:
+    """Run the launcher; return what went wrong, blank if nothing did."""
+    with log.open("wb") as output:
+        try:
+            process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        except OSError as error:
+            return f"{command[0]}: the launcher cannot be started: {error.strerror}"
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return f"ended after its limit of {limit_s:g} s"
+        finally:
+            _end(process)
+    if status == 0:
+        return ""
+    return f"the launcher ended with exit status {status}: {_telling_line(log.read_text(errors='replace'))}"
+
+
+_ERRORS = (
+    re.compile(r"hpcai\.core\.errors\.\w+: .*"),
+    re.compile(r"\b\w+(?:Error|Exception): .*"),
+    re.compile(r".*\S.*"),
+)
+"""What tells best why ranks failed, the best first: our own error, any error, any words."""
+
+
+def _telling_line(output: str) -> str:
+    """Return the first error of a launcher's output: the ranks' own come before its comments on them."""
+    found = (pattern.search(output) for pattern in _ERRORS)
+    return next((match.group().strip()[:500] for match in found if match), "no output")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a launcher, politely first, so that it ends its ranks; ranks that it forgets end themselves."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
+    """Return a report with the time of each transfer from the timeline of its ranks, or why there is none.
+
+    The repetitions of a size have one name, those that warm up come first: a size whose transfers are not as many as
+    its allreduces gets none.
+    """
+    if not report.samples:
+        return report
+    try:
+        spans = read_timeline(timeline).table
+    except ParseError as error:
+        return report.model_copy(update={"transfers_missing": (f"no transfer was timed: {error}",)})
+    moved = spans[is_allreduce_transfer(spans["activity"])].sort_values("start_s", kind="stable")
+    times_s = {str(name): own.to_list() for name, own in moved.groupby("tensor", observed=True)["duration_s"]}
+    samples: list[AllreduceSample] = []
+    missing: list[str] = []
+    for size in dict.fromkeys(sample.size_bytes for sample in report.samples):
+        own = [sample for sample in report.samples if sample.size_bytes == size]
+        found = times_s.get(tensor_name(size), [])
+        if len(found) != WARM_UP + len(own):
+            missing.append(f"{size} bytes: {len(found)} transfers in the timeline, expected {WARM_UP + len(own)}")
+            samples += own
+            continue
+        # The timeline counts microseconds: a transfer of 0 is one that is too short for it.
+        pairs = zip(own, found[WARM_UP:], strict=True)
+        samples += [sample.model_copy(update={"transfer_s": time_s or None}) for sample, time_s in pairs]
+    return report.model_copy(update={"samples": tuple(samples), "transfers_missing": tuple(missing)})

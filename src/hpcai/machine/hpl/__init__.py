@@ -1,0 +1,1 @@
+"""HPL as it runs on this machine, and the rates of its routines."""

@@ -1,0 +1,209 @@
+"""Rates of DGEMM, DTRSM and the panel factorisation in the BLAS of ``hpcc``, with as many busy cores as HPL has."""
+
+import json
+import logging
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from typing import IO
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from hpcai.core.disturbance import Disturbance, Tolerance
+from hpcai.core.errors import LaunchError
+from hpcai.core.machine_lock import machine_to_itself
+from hpcai.machine.hpl.input import HplTest
+from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
+from hpcai.machine.hpl.routines import MOST_REPETITIONS, Request, Routine, Timings
+from hpcai.machine.hpl.run import ONE_THREAD
+from hpcai.metrics.quietness import judge_quiet
+
+logger = logging.getLogger(__name__)
+PARTS = (1.0, 0.75, 0.5, 0.25, 0.125)
+"""Of the order: the remaining matrix shrinks from step to step, and rates with it."""
+LEAST_REPETITIONS = 3
+STUDY_DEFAULT = Tolerance()
+METHOD = {
+    "dgemm": "measured: cblas_dgemm, rank NB, not transposed",
+    "dtrsm": "measured: cblas_dtrsm, left, lower, unit",
+    "panel": "measured: recursive right-looking factorisation by calls of this BLAS",
+}
+
+
+class BlasRate(BaseModel):
+    """The rate of one routine and shape per core, with all cores of the grid at it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    routine: Routine
+    remaining_order: int
+    """Order m of the remaining matrix of the step."""
+    rows: int
+    columns: int
+    block: int
+    process_rows: int
+    process_columns: int
+    simultaneous: int
+    """Processes that ran the routine at the same time."""
+    threads: int = 1
+    rate_flop_per_s: float | None = None
+    best_flop_per_s: float | None = None
+    n: int = 0
+    cpu_ratio: float | None = None
+    reason: str = ""
+
+
+class BlasReport(OfBlas):
+    """All rates."""
+
+    rates: tuple[BlasRate, ...] = ()
+    disturbance: tuple[Disturbance, ...] = Field(default=(), description="What others took of the node meanwhile.")
+
+    def frame(self, source: str, tolerance: Tolerance = STUDY_DEFAULT) -> pd.DataFrame:
+        """Return one row per rate, the table ``hpl_rates``.
+
+        Parameters
+        ----------
+        source
+            Name of the report's file, for the column ``source``.
+        tolerance
+            How much others may take of a machine that is called quiet.
+        """
+        table = pd.DataFrame([rate.model_dump() for rate in self.rates], columns=list(BlasRate.model_fields))
+        numbers = ("rate_flop_per_s", "best_flop_per_s", "cpu_ratio")
+        table = table.astype(dict.fromkeys(numbers, float))
+        reasons = table.pop("reason")
+        return table.assign(
+            library=self.library,
+            **asdict(judge_quiet(self.disturbance, tolerance)),
+            method=table["routine"].map(METHOD),
+            source=source,
+            reason=reasons,
+        )
+
+
+def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
+    """Measure the rates that the tests need.
+
+    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, both on P x Q cores at once; the
+    panel has m/P rows and NB columns, on P cores at once, for the m of :data:`PARTS` of each order.
+
+    Parameters
+    ----------
+    tests
+        ``order``, ``block`` and, unless they are 1, ``process_rows`` and ``process_columns`` of each.
+    """
+    wanted = [HplTest.model_validate(dict(test)) for test in tests]
+    blas = find_blas()
+    if blas.reason:
+        missing = tuple(rate.model_copy(update={"reason": blas.reason}) for rate in plan_rates(wanted))
+        return BlasReport(rates=missing, reason=blas.reason)
+    with machine_to_itself(logger.info) as watch:
+        rates = tuple(_measure_all(wanted, blas))
+    return BlasReport(rates=rates, library=blas.name, library_path=blas.path, disturbance=watch.disturbance)
+
+
+def plan_rates(tests: Sequence[HplTest]) -> list[BlasRate]:
+    """Return all shapes that the tests need, each once, without their rates."""
+    found: dict[tuple[object, ...], BlasRate] = {}
+    for test in tests:
+        for part in PARTS:
+            for rate in _plan_step(test, max(round(test.order * part), test.block)):
+                key = (rate.routine, rate.remaining_order, rate.block, rate.process_rows, rate.process_columns)
+                found.setdefault(key, rate)
+    return list(found.values())
+
+
+def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
+    rows, columns = max(order // test.process_rows, test.block), max(order // max(2, test.process_columns), 1)
+    common = {
+        "remaining_order": order,
+        "block": test.block,
+        "process_rows": test.process_rows,
+        "process_columns": test.process_columns,
+    }
+    shapes: dict[Routine, tuple[int, int, int]] = {
+        "dgemm": (rows, columns, test.processes),
+        "dtrsm": (test.block, columns, test.processes),
+        "panel": (rows, test.block, test.process_rows),
+    }
+    for routine, (height, width, simultaneous) in shapes.items():
+        shape = {"rows": height, "columns": width, "simultaneous": simultaneous}
+        yield BlasRate.model_validate({**common, **shape, "routine": routine})
+
+
+def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRate]:
+    plan = plan_rates(tests)
+    cores = sorted(os.sched_getaffinity(0))
+    for rate in plan:
+        if rate.process_rows * rate.process_columns > len(cores):
+            reason = f"not measured: {rate.process_rows * rate.process_columns} processes on {len(cores)} cores"
+            yield rate.model_copy(update={"reason": reason})
+    plan = [rate for rate in plan if rate.process_rows * rate.process_columns <= len(cores)]
+    with _start_workers(blas.path, cores[: max((rate.simultaneous for rate in plan), default=0)]) as workers:
+        for rate in plan:
+            yield _measure(rate, workers[: rate.simultaneous])
+
+
+def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
+    """Ask so many processes at the same moment; their repetitions count together."""
+    request = Request(routine=rate.routine, rows=rate.rows, columns=rate.columns, block=rate.block)
+    for worker in workers:
+        _pipe(worker.stdin).write(request.model_dump_json() + "\n")
+        _pipe(worker.stdin).flush()
+    lines = [_pipe(worker.stdout).readline() for worker in workers]
+    if not all(lines):
+        endings = ", ".join(str(worker.wait()) for worker, line in zip(workers, lines, strict=True) if not line)
+        raise LaunchError(f"a process that measures {rate.routine} ended with {endings}")
+    measured = count_timings(rate, request.work_flop, [Timings.model_validate(json.loads(line)) for line in lines])
+    logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, measured.reason or measured.rate_flop_per_s)
+    return measured
+
+
+def count_timings(rate: BlasRate, work_flop: float, timings: Sequence[Timings]) -> BlasRate:
+    """Return a rate with what was timed: median and best over all processes."""
+    durations = [duration for timing in timings for duration in timing.durations_s]
+    cpu_ratio = min(timing.cpu_ratio for timing in timings)
+    if min(len(timing.durations_s) for timing in timings) < LEAST_REPETITIONS:
+        reason = (
+            f"fewer than {LEAST_REPETITIONS} of {MOST_REPETITIONS} repetitions had their core to themselves "
+            f"(processor time {100 * cpu_ratio:.0f} % of the wall time)"
+        )
+        return rate.model_copy(update={"n": len(durations), "cpu_ratio": cpu_ratio, "reason": reason})
+    return rate.model_copy(
+        update={
+            "rate_flop_per_s": work_flop / statistics.median(durations),
+            "best_flop_per_s": work_flop / min(durations),
+            "n": len(durations),
+            "cpu_ratio": cpu_ratio,
+        }
+    )
+
+
+@contextmanager
+def _start_workers(path: str, cores: Sequence[int]) -> "Iterator[list[subprocess.Popen[str]]]":
+    """Start one measuring process per core; each ends when its input does."""
+    command = [sys.executable, "-m", "hpcai.machine.hpl.routines", path]
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                subprocess.Popen(
+                    command,
+                    env={**os.environ, **ONE_THREAD},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            for _ in cores
+        ]
+
+
+def _pipe(pipe: IO[str] | None) -> IO[str]:
+    if pipe is None:
+        raise LaunchError("a measuring process has no pipe")
+    return pipe

@@ -1,0 +1,86 @@
+"""The report of HPL runs on this machine, and its table."""
+
+import math
+
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, Field
+
+from hpcai.machine.hpl.library import OfBlas
+
+LEAST_CPU_RATIO = 0.97
+MOST_STEAL_RATIO = 0.03
+SHORTEST_S = 0.5
+
+
+class HplRun(BaseModel):
+    """One start of ``hpcc`` with one test; a number that is not known is none and has a reason."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    order: int
+    block: int
+    process_rows: int
+    process_columns: int
+    attempt: int = 1
+    measured_time_s: float | None = None
+    measured_rate_flop_per_s: float | None = None
+    residual: float | None = None
+    threshold: float | None = None
+    verdict: str = "not measured"
+    cpu_ratio: float | None = None
+    """Least time on a core over wall time of any rank, while HPL's section of the output was written."""
+    steal_ratio: float | None = None
+    start_s: float | None = None
+    """Wall time of the whole start; beside HPL it runs the other tests of HPC Challenge."""
+    accepted: bool = False
+    reason: str = ""
+    raw: str = ""
+    command: str = ""
+
+
+class HplReport(OfBlas):
+    """All starts, rejected ones as well."""
+
+    runs: tuple[HplRun, ...] = ()
+    versions: dict[str, str] = Field(default_factory=dict)
+
+    def frame(self, source: str) -> pd.DataFrame:
+        """Return one row per start.
+
+        Parameters
+        ----------
+        source
+            Name of the report's file, for the column ``source``.
+        """
+        table = pd.DataFrame([run.model_dump() for run in self.runs], columns=list(HplRun.model_fields))
+        ends = ("_s", "_ratio", "residual", "threshold")
+        numbers = [name for name in HplRun.model_fields if name.endswith(ends)]
+        table = table.astype(dict.fromkeys(numbers, float))
+        return table.assign(method="measured", library=self.library, source=source)
+
+
+def judge_run(run: HplRun) -> HplRun:
+    """Return a run with its judgement: whether it is accepted for a comparison, and if not, why.
+
+    A run that has a reason already is none.
+    """
+    if run.reason:
+        return run
+    reasons = []
+    if run.verdict != "passed":
+        reasons.append(f"the residual check says {run.verdict}")
+    if run.measured_time_s is None or run.measured_time_s < SHORTEST_S:
+        reasons.append(f"shorter than {SHORTEST_S:g} s")
+    if not _is_at_least(run.cpu_ratio, LEAST_CPU_RATIO):
+        reasons.append(
+            "whether the run had the cores to itself is not known"
+            if run.cpu_ratio is None
+            else f"a rank was on a core for {100 * run.cpu_ratio:.1f} % of the wall time, less than "
+            f"{100 * LEAST_CPU_RATIO:.0f} %"
+        )
+    if run.steal_ratio is not None and run.steal_ratio > MOST_STEAL_RATIO:
+        reasons.append(f"the hypervisor took {100 * run.steal_ratio:.1f} % of the cores' time")
+    return run.model_copy(update={"accepted": not reasons, "reason": "; ".join(reasons)})
+
+
+def _is_at_least(value: float | None, limit: float) -> bool:
+    return value is not None and math.isfinite(value) and value >= limit

@@ -1,0 +1,135 @@
+"""The measuring process of the kernels of one family: one thread on one core, a line of the draft for every case.
+
+A time is the median CPU time of single calls of TensorFlow's operation on the same operands, so caches are as warm as
+their size allows. CPU time of the process, all threads, because wall time is useless on shared machines. Each call has
+the cost of starting an operation from Python in it, 5 to 10 microseconds; a compiled step starts its operations for
+less.
+"""
+
+import argparse
+import math
+import os
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from hpcai.config.machine import Device
+from hpcai.config.prediction import KernelFamily
+from hpcai.core.processor import processor_facts
+from hpcai.machine.kernels.draft import Fingerprint, Started, TimedCase, append_line, resume_draft
+from hpcai.predict.kernels.cases import FAMILIES, sample_cases
+
+if TYPE_CHECKING:
+    from hpcai.machine.kernels.operations import Operation
+
+MODULE = "hpcai.machine.kernels.process"
+THREADS = 1
+REPETITIONS = 3
+MOST_REPETITIONS = 101
+KNOWN_CASES = 20
+"""Of each kernel, by which a draft is known to be of the same list of cases."""
+ENOUGH_S = 4e-3
+"""Of short operations as many calls are timed as take so long: a single one says little."""
+
+
+def main() -> None:
+    """Measure all cases of a family that the draft does not have yet."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=__doc__)
+    parser.add_argument("--family", choices=tuple(FAMILIES), required=True)
+    parser.add_argument("--samples", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--draft", type=Path, required=True)
+    parser.add_argument("--run", required=True, help="name of this process in the draft")
+    asked = parser.parse_args()
+    settle()
+    done = resume_draft(asked.draft, _fingerprint(asked.family, asked.seed))
+    cases = [case for case in list_cases(asked.family, asked.samples, asked.seed) if case[:2] not in done]
+    append_line(asked.draft, Started(run=asked.run))
+    for kernel, index, case in cases:
+        append_line(asked.draft, time_case(kernel, index, case))
+
+
+def list_cases(family: KernelFamily, samples: int, seed: int) -> Iterator[tuple[str, int, dict[str, int]]]:
+    """Return kernel, index and sizes of all cases in the order of measuring: the kernels in turn."""
+    tables = {kernel: sample_cases(kernel, samples, seed) for kernel in FAMILIES[family]}
+    for index in range(samples):
+        for kernel, cases in tables.items():
+            yield kernel, index, {str(name): int(size) for name, size in cases.iloc[index].items()}
+
+
+def settle() -> None:
+    """Settle core, threads and libraries as a training rank with one core has them; before TensorFlow starts."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
+    from hpcai.training.engine import configure_device
+
+    configure_device(Device(kind="cpu"), threads=THREADS, local_rank=0)
+
+
+def _fingerprint(family: KernelFamily, seed: int) -> Fingerprint:
+    first = "".join(sample_cases(kernel, KNOWN_CASES, seed).to_csv() for kernel in FAMILIES[family])
+    return Fingerprint(
+        processor=processor_model(),
+        software=software_versions(),
+        onednn=os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
+        threads=THREADS,
+        seed=seed,
+        cases=f"{zlib.crc32(first.encode()):08x}",
+    )
+
+
+def software_versions() -> str:
+    """Return the versions of what computes; TensorFlow is imported."""
+    import keras
+    import tensorflow as tf
+
+    return f"TensorFlow {tf.__version__}, Keras {keras.__version__}"
+
+
+def processor_model() -> str:
+    """Return the processor's name as the kernel gives it."""
+    return processor_facts().get("model name", "unknown")
+
+
+def time_case(kernel: str, index: int, case: Mapping[str, int]) -> TimedCase:
+    """Return the time of one case, or why there is none."""
+    from hpcai.machine.kernels.operations import operation
+
+    try:
+        times = time_operation(operation(kernel, case))
+    except Exception as error:  # whatever a library raises for what it cannot do
+        words = (str(error).strip().splitlines() or ["without a message"])[0]
+        return TimedCase(kernel=kernel, index=index, reason=f"{type(error).__name__}: {words[:300]}")
+    return TimedCase(
+        kernel=kernel,
+        index=index,
+        cpu_time_s=median(times),
+        cpu_time_min_s=min(times),
+        repetitions=len(times),
+    )
+
+
+def time_operation(operation: "Operation") -> list[float]:
+    """Return the times of warm calls: :data:`ENOUGH_S` together, but :data:`REPETITIONS` at least."""
+
+    def call() -> object:
+        return operation.compute(*operation.operands)
+
+    call()  # makes oneDNN's code for these shapes
+    call()
+    first_s = cpu_time_s(call)
+    count = min(MOST_REPETITIONS, max(REPETITIONS, math.ceil(ENOUGH_S / max(first_s, 1e-9))))
+    return [first_s, *(cpu_time_s(call) for _ in range(count - 1))]
+
+
+def cpu_time_s(call: Callable[..., object], *arguments: object) -> float:
+    """Return the CPU time of one call, in all threads of this process [s]."""
+    started_s = time.process_time()
+    call(*arguments)
+    return time.process_time() - started_s
+
+
+if __name__ == "__main__":
+    main()

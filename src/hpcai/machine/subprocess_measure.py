@@ -1,0 +1,349 @@
+"""Run each measurement in a subprocess: BLAS fixes its thread count at import, and a crash must not end the job."""
+
+import argparse
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from hpcai.core.errors import LaunchError
+from hpcai.core.machine_lock import machine_to_itself
+from hpcai.machine.ceilings.agreement import further_rounds
+from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
+from hpcai.metrics.words import say_rate
+
+logger = logging.getLogger(__name__)
+DeviceKind = Literal["cpu", "gpu"]
+THIS_PYTHON = (sys.executable,)
+LONGEST_CALL_S = 0.25
+"""What would take longer for one call is emulated, or too large for this machine: its rate is known from less work."""
+FORETELLING = 3
+"""Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""
+LONGEST_S = 600.0
+"""For one number of threads, with all the processes that crashes make necessary."""
+
+
+class _Plan(BaseModel):
+    """Written first: all ways that a process is going to try, so that what it does not come to is known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    ways: tuple[str, ...]
+
+
+class _Trying(BaseModel):
+    """Written before a way is called, also again: the last one is what a crashed process has crashed on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    trying: str
+
+
+_Line = Sample | NotMeasured | _Trying | _Plan
+_LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a measuring process is told.
+
+    Attributes
+    ----------
+    threads
+        Cores that it may use.
+    device
+        What shall be measured.
+    repeats
+        Timed repetitions of each way, after one that warms up.
+    without
+        Ways to leave out: an earlier process crashed on them.
+    """
+
+    threads: int
+    device: DeviceKind
+    repeats: int
+    without: tuple[str, ...] = ()
+
+
+def measure_apart(
+    kind: Kind,
+    module: str,
+    threads: Iterable[int],
+    device: DeviceKind,
+    repeats: int,
+    *,
+    python: Sequence[str] = THIS_PYTHON,
+) -> CeilingReport:
+    """Measure with each number of threads in a process of its own, while nothing else is timed on this node.
+
+    A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
+    What cannot be measured at all (more threads than cores, a process that does not start) is no error: the report
+    says why.
+
+    Parameters
+    ----------
+    kind
+        What is measured: of numbers of threads without any sample.
+    module
+        Its ``python -m`` serves the ways (:func:`serve`).
+    threads
+        Numbers of threads; on an accelerator only the smallest, because it is the device that works.
+    device, repeats
+        See :class:`Options`.
+    python
+        Command that is this environment's Python, or that of the machine's image.
+    """
+    counts = sorted(set(threads))
+    counts = counts if device == "cpu" else counts[:1]
+    samples: list[Sample] = []
+    missing: list[NotMeasured] = []
+    with machine_to_itself(logger.info) as watch:
+        for count in counts:
+            reason = say_lacking_cores(count)
+            try:
+                found = _Found() if reason else _measure_with([*python, "-m", module], Options(count, device, repeats))
+            except (LaunchError, OSError) as error:
+                found, reason = _Found(), str(error)
+            samples += found.samples
+            missing += found.missing.values()
+            if reason:
+                logger.warning("%s with %d threads is not measured: %s", kind, count, reason)
+                missing.append(NotMeasured(kind=kind, threads=count, reason=reason))
+    return report_of(samples, missing, watch.disturbance)
+
+
+def say_lacking_cores(threads: int) -> str:
+    """Return why so many threads cannot be measured here; blank if they can."""
+    cores = len(os.sched_getaffinity(0))
+    if threads <= cores:
+        return ""
+    return (
+        f"threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank "
+        "and cores_per_node of the machine file, or give the job all cores of its node"
+    )
+
+
+@dataclass
+class _Found:
+    """What the processes with one number of threads have told so far; ways by name."""
+
+    samples: list[Sample] = field(default_factory=list)
+    missing: dict[str, NotMeasured] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
+    trying: str = ""
+
+    def add(self, output: str) -> None:
+        """Add the lines of one process; only the last has a way that was tried last."""
+        self.trying = ""
+        for line in map(_LINE.validate_json, output.splitlines()):
+            if isinstance(line, Sample):
+                self.samples.append(line)
+            elif isinstance(line, NotMeasured):
+                self.missing[name_of(line)] = line
+            elif isinstance(line, _Plan):
+                self.planned = line.ways
+            else:
+                self.trying = line.trying
+
+
+def _measure_with(program: Sequence[str], options: Options) -> _Found:
+    """Run processes until one comes to its end or time is up; each leaves out what crashed those before."""
+    until_s = time.monotonic() + LONGEST_S
+    found, crashed = _Found(), set[str]()
+    while True:
+        command = [*program, "--threads", str(options.threads), "--device", options.device]
+        command += ["--repeats", str(options.repeats), *(f"--without={name}" for name in sorted(crashed))]
+        process = _run(command, options.threads, max(0.0, until_s - time.monotonic()))
+        found.add(process.output)
+        if process.timed_out and found.planned:
+            _add_unreached(found, options.threads)
+            return found
+        if not process.ending:
+            return found
+        if process.timed_out or not found.trying or found.trying in crashed:
+            words = f"{process.ending}, expected exit status 0: {process.errors[-2000:]}"
+            raise LaunchError(f"{' '.join(command)}: {words}")
+        crashed.add(found.trying)
+        # What crashes in one call is no ceiling in another; the samples of all other ways count.
+        found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
+        reason = f"the process {process.ending}: {process.errors[-300:].strip()}"
+        found.missing[found.trying] = _not_measured(found.trying, options.threads, reason)
+
+
+def _add_unreached(found: _Found, threads: int) -> None:
+    """Say of all ways without a sample that time was up."""
+    known = {name_of(sample) for sample in found.samples} | set(found.missing)
+    where = f", in {found.trying.replace('|', ' ').strip()}" if found.trying else ""
+    reason = f"the measurement was ended after {LONGEST_S:g} s{where}"
+    for name in found.planned:
+        if name not in known:
+            found.missing[name] = _not_measured(name, threads, reason)
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A process that has ended: its whole lines, how it ended (blank: well), and its errors."""
+
+    output: str
+    ending: str
+    errors: str
+    timed_out: bool = False
+
+
+def _run(command: Sequence[str], threads: int, limit_s: float) -> _Process:
+    environment = {
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=limit_s)
+    except subprocess.TimeoutExpired as error:
+        ending = f"was ended after {LONGEST_S:g} s"
+        return _Process(_whole_lines(error.stdout or b""), ending, _words(error.stderr or b""), timed_out=True)
+    return _Process(_whole_lines(done.stdout), _say_ending(done.returncode), _words(done.stderr))
+
+
+def _whole_lines(output: bytes) -> str:
+    return output[: output.rfind(b"\n") + 1].decode()
+
+
+def _words(errors: bytes) -> str:
+    return errors.decode(errors="replace")
+
+
+def _say_ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with {status}" if status else ""
+    return f"was ended by {signal.Signals(-status).name}"
+
+
+def _not_measured(name: str, threads: int, reason: str) -> NotMeasured:
+    kind, precision, backend, setting = name.split("|")
+    fields = {"kind": kind, "precision": precision, "backend": backend, "setting": setting}
+    return NotMeasured.model_validate({**fields, "threads": threads, "reason": reason})
+
+
+def name_of(way: Way | Sample | Summary | NotMeasured) -> str:
+    """Return the name of a way between processes."""
+    return "|".join((way.kind, way.precision, way.backend, way.setting))
+
+
+def parse_options(module: str) -> Options:
+    """Return what this measuring process is told on its command line."""
+    parser = argparse.ArgumentParser(prog=f"python -m {module}", description="Print one JSON line per sample.")
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--without", action="append", default=[], metavar="WAY")
+    found = parser.parse_args()
+    return Options(found.threads, found.device, found.repeats, tuple(found.without))
+
+
+def serve(options: Options, ways: Callable[[DeviceKind], Iterable[Way]]) -> None:
+    """Print a line for every sample and every failure, as the measuring process with so many cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    _settle_tensorflow(options)
+    for line in sample_ways(ways(options.device), options):
+        print(line.model_dump_json(), flush=True)
+
+
+def _settle_tensorflow(options: Options) -> None:
+    # Keras imports these two for plots and data frames where it finds them: a quarter of the time of all imports.
+    for name in ("matplotlib", "pandas"):
+        if name not in sys.modules:
+            sys.modules[name] = None  # type: ignore[assignment]  # stops an import (docs.python.org)
+    import tensorflow as tf
+
+    tf.config.threading.set_intra_op_parallelism_threads(options.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    if options.device == "cpu":
+        tf.config.set_visible_devices([], "GPU")
+    elif not tf.config.list_physical_devices("GPU"):
+        raise LaunchError(
+            "TensorFlow found no accelerator here; correct device.kind of the machine file or the request"
+        )
+
+
+def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:
+    """Time every way once, and those that are not too slow again, in turn, so that a disturbance spreads over all.
+
+    The fastest ways are repeated further until their best two repetitions agree
+    (:mod:`hpcai.machine.ceilings.agreement`).
+    """
+    chosen = [way for way in ways if name_of(way) not in options.without]
+    yield _Plan(ways=tuple(map(name_of, chosen)))
+    timed = _Timed(options.threads)
+    rates: dict[tuple[str, ...], float] = {}
+    for way in chosen:
+        family = (way.kind, way.precision, way.backend, way.family)
+        if way.work > LONGEST_CALL_S * rates.get(family, float("inf")):
+            yield _missing(way, options.threads, _say_too_slow(way, rates[family]))
+            continue
+        for line in timed.time(way, 1 if family in rates else FORETELLING, warm_up=True):
+            yield line
+            if isinstance(line, Sample):
+                rates[family] = max(rates.get(family, 0.0), line.value)
+    for _ in range(options.repeats - 1):
+        yield from timed.time_again(tuple(timed.working))
+    for disagreeing in further_rounds(lambda: timed.samples):
+        yield from timed.time_again(map(name_of, disagreeing))
+
+
+class _Timed:
+    """The samples so far, and the ways that have not failed yet, by name."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self.samples: list[Sample] = []
+        self.working: dict[str, Way] = {}
+
+    def time(self, way: Way, count: int, *, warm_up: bool = False) -> Iterator[BaseModel]:
+        """Time one way so often, or say why not; it is announced, because its process may end with it."""
+        name = name_of(way)
+        yield _Trying(trying=name)
+        self.working[name] = way
+        try:
+            if warm_up:
+                way.wait(way.run())  # compiles kernels and wakes up threads
+            for _ in range(count):
+                self.samples.append(time_way(way, self._threads))
+                yield self.samples[-1]
+        except Exception as error:  # whatever a library raises for what it cannot do
+            del self.working[name]
+            yield _missing(way, self._threads, f"{type(error).__name__}: {_first_line(error)}")
+
+    def time_again(self, names: Iterable[str]) -> Iterator[BaseModel]:
+        """Time ways once more, as far as they have not failed."""
+        for name in names:
+            if name in self.working:
+                yield from self.time(self.working[name], 1)
+
+
+def _say_too_slow(way: Way, rate: float) -> str:
+    return (
+        f"one call would take about {way.work / rate:.1f} s at {say_rate(rate, way.unit)}, "
+        f"the best rate of less work of this kind; the limit is {LONGEST_CALL_S:g} s"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else "without a message"
+
+
+def _missing(way: Way, threads: int, reason: str) -> NotMeasured:
+    return NotMeasured(
+        kind=way.kind,
+        precision=way.precision,
+        backend=way.backend,
+        setting=way.setting,
+        threads=threads,
+        reason=reason,
+    )

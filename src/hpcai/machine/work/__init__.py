@@ -1,0 +1,1 @@
+"""The floating-point work and the layers of a training step."""

@@ -1,0 +1,1 @@
+"""What profiles say: communication, kernels, counters, input, energy."""

@@ -1,0 +1,245 @@
+"""Plain advice for each profiled run: what its numbers say, and which setting would change them.
+
+A rule whose inputs were not measured says nothing. All settings named are columns of the run table (``fusion_bytes``,
+``cycle_time_s``, ``compression``, ``global_batch``, ``accumulation``, ``precision``) or fields of a benchmark file
+(``staging``, ``pack``).
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+
+import pandas as pd
+
+from hpcai.metrics.profiles.advice_exchange import (
+    Exchange,
+    Finding,
+    Row,
+    advise_communication,
+    find_disturbance,
+    number,
+    or_not,
+)
+from hpcai.metrics.roofline.samples_above import SHARED, STAGING, fastest_read
+from hpcai.metrics.words import name_category, say_bytes, say_share, say_time
+
+COLUMNS = ("topic", "benchmark", "variant", "scale", "sentence", "evidence")
+MOST = 2
+"""Sentences per run and topic: the first matters most, and a third would not be tried before the first two."""
+ARRANGEMENT_LARGE = 0.10
+"""Share of kernel time that computes nothing: HPC AI500 V2.0, Fig. 10, shows what such kernels can cost."""
+COPY_LARGE = 0.10
+"""Share of kernel time in copies between host and device; a pipeline that prefetches needs a few per cent."""
+OTHER_LARGE = 0.20
+"""Share of kernel time that no rule knows: a fifth can hide any of the other findings."""
+LAUNCH_BOUND_S = 10e-6
+"""Mean kernel time on a GPU: starting a kernel takes 5 to 10 µs, so shorter ones leave the device idle between them."""
+GPU_TOOLS = ("nvprof", "ncu", "nsys", "nsight")
+PRECISION_GAIN = 1.5
+"""How much faster another precision has to be before its rounding is worth a trial."""
+DENSE_LARGE = 0.5
+"""Share of convolution and GEMM from which on their precision decides the rate of the whole."""
+INPUT_LARGE, INPUT_SMALL = 0.5, 0.1
+"""Reading one epoch, over the epoch: from a half on small disturbances stall training; a tenth hides with ease."""
+METADATA_LARGE = 0.3
+"""Share of metadata in all I/O time: then the number of files costs, not the number of bytes."""
+SMALL_READ_BYTES = 2.0**16
+"""Mean read: at 1 ms latency and 1 GB/s of a shared file system, 64 KiB spend 15 times as long waiting as moving."""
+IN_PLACE = "fewer, larger files; packed shards can be read in place (staging place none with pack codec none)"
+STORAGE_FULL = 0.7
+"""Share of the measured rate of shared storage: what remains is less than the spread between readers."""
+
+
+def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return a sentence or two of advice per profiled run and topic, with the numbers they stand on.
+
+    Where others took too much of the machine during a capture, that is said first; of communication, which is waiting
+    for each other, nothing else.
+
+    Parameters
+    ----------
+    views
+        ``communication``, ``phases``, ``kernels``, ``io`` and ``captures`` of the profiled runs, and ``links`` and
+        ``ceilings``: what the machine reaches. ``kernels`` may have a column ``precision``, that of the run; without it
+        nothing is said about other precisions. Any table may be empty: then nothing is said that needs it.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``topic`` (communication, io or kernels), ``benchmark``, ``variant``, ``scale``, ``sentence``, ``evidence``.
+    """
+    rows: list[tuple[str, ...]] = []
+    links, captures, ceilings = views["links"], views["captures"], views["ceilings"]
+    for row, _ in _runs(views["communication"]):
+        capture = _capture_of(captures, row, "timeline")
+        exchange = Exchange(row, _of_run(views["phases"], row), _link_of(links, row), capture)
+        rows += _take("communication", row, advise_communication(exchange))
+    for row, part in _runs(views["io"]):
+        disturbed = find_disturbance(_capture_of(captures, row, "io"))
+        rows += _take("io", row, (*disturbed, *advise_io(part, fastest_read(ceilings, SHARED))))
+    for row, part in _runs(views["kernels"]):
+        disturbed = find_disturbance(_capture_of(captures, row, "kernels"))
+        rows += _take("kernels", row, (*disturbed, *advise_kernels(part, ceilings)))
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _runs(view: pd.DataFrame) -> Iterator[tuple[Row, pd.DataFrame]]:
+    """Yield the first row and all rows of each run."""
+    for _, part in view.groupby("run_id", sort=False) if len(view) else ():
+        yield part.iloc[0].to_dict(), part
+
+
+def _capture_of(captures: pd.DataFrame, row: Row, profile: str) -> Row:
+    """Return the row of the capture that a run's numbers are from; empty if there is none."""
+    own = _of_run(captures, row)
+    own = own[own["profile"] == profile] if len(own) else own
+    return own.iloc[0].to_dict() if len(own) else {}
+
+
+def _take(topic: str, row: Row, findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
+    source = f"; {row['source']}" if isinstance(row.get("source"), str) and row["source"] else ""
+    where = tuple(str(row[name]) for name in ("benchmark", "variant", "scale"))
+    for finding in list(findings)[:MOST]:
+        yield (topic, *where, finding.sentence, finding.evidence + source)
+
+
+def _of_run(frame: pd.DataFrame, row: Row) -> pd.DataFrame:
+    return frame[frame["run_id"] == row["run_id"]] if len(frame) else frame
+
+
+def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
+    """Return the transfers that were measured with the run's ranks inside a node, or between nodes."""
+    if links.empty:
+        return links
+    scope = "network" if number(row, "nodes") > 1 else "node"
+    at_scale = (links["scope"] == scope) & (links["ranks"] == number(row, "ranks"))
+    own = links[at_scale & (links["what"] == "transfer")]
+    known = own[(own["bytes"] > 0) & (own["algorithm_bandwidth_bytes_per_s"] > 0)]
+    return known.sort_values("bytes")
+
+
+def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:
+    """Yield what the input of one run asks for.
+
+    Parameters
+    ----------
+    io
+        The rows of the view ``io`` of one run: its training input, and where ``data`` says so, what it staged before.
+        Staging is paid once, not in every epoch: nothing is said about it here.
+    shared_bytes_per_s
+        What shared storage reaches, which input that is not staged is read from; NaN if not measured.
+    """
+    staging = io["data"] == STAGING if "data" in io else pd.Series(False, index=io.index)
+    for row in io[~staging].to_dict("records"):
+        yield from _advise_input(row, shared_bytes_per_s, staged=bool(staging.any()))
+
+
+def _advise_input(row: Row, shared_bytes_per_s: float, *, staged: bool) -> Iterator[Finding]:
+    ratio = number(row, "io_epoch_s") / (number(row, "epoch_s") or math.nan)
+    cache = str(row.get("page_cache"))
+    evidence = f"io_epoch_s / epoch_s = {or_not(ratio)}, page_cache = {cache}"
+    if ratio >= 1:
+        cure = (
+            "fewer samples per node (staging partition split) stay in its memory"
+            if staged
+            else "stage to node-local storage (staging place node_local), or cache"
+        )
+        yield Finding(f"Input needs {ratio:.2g} epochs of time for each epoch: {cure}.", evidence)
+    elif ratio >= INPUT_LARGE:
+        cure = "" if staged else "; stage to node-local storage (staging place node_local)"
+        yield Finding(
+            f"Input needs {say_share(ratio)} of an epoch's time: hidden only while nothing disturbs it{cure}.", evidence
+        )
+    if ratio >= INPUT_SMALL:
+        yield from _find_small_reads(row)
+    rate = number(row, "bandwidth_parallel_bytes_per_s")
+    # Memory serves what lies in the page cache: only a cold read tells of the storage.
+    if cache == "cold" and ratio >= INPUT_LARGE and not staged and STORAGE_FULL <= rate / shared_bytes_per_s <= 1:
+        yield Finding(
+            f"The readers get {say_share(rate / shared_bytes_per_s)} of what shared storage reaches: "
+            "more workers would not help, faster storage would (staging place node_local).",
+            f"bandwidth_parallel_bytes_per_s = {rate:.3g}, storage_read, {SHARED} = {shared_bytes_per_s:.3g} B/s",
+        )
+    if ratio < INPUT_SMALL:
+        if cache == "cold" or staged:
+            where = ", from node-local storage where it was staged" if staged else ""
+            yield Finding(f"Nothing to gain: input needs {say_share(ratio)} of an epoch's time{where}.", evidence)
+        else:
+            yield Finding(
+                f"Input needs {say_share(ratio)} of an epoch's time, but the page cache was {cache}: "
+                "this says nothing about a first epoch from cold storage.",
+                evidence,
+            )
+
+
+def _find_small_reads(row: Row) -> Iterator[Finding]:
+    metadata, reading = number(row, "metadata_s"), number(row, "read_time_s")
+    if metadata / (metadata + reading or math.nan) >= METADATA_LARGE:
+        yield Finding(
+            f"Opening and looking up files takes {say_share(metadata / (metadata + reading))} of the I/O time "
+            f"({number(row, 'opens'):.0f} opens of {number(row, 'files'):.0f} files): {IN_PLACE}.",
+            f"metadata_s = {metadata:.3g}, read_time_s = {reading:.3g}",
+        )
+    size = number(row, "read_bytes") / (number(row, "reads") or math.nan)
+    if size < SMALL_READ_BYTES:
+        yield Finding(
+            f"Reads are small, {say_bytes(size)} on average: {IN_PLACE}.",
+            f"read_bytes = {number(row, 'read_bytes'):.0f}, reads = {number(row, 'reads'):.0f}",
+        )
+
+
+def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Finding]:
+    """Yield what the kernels of one run ask for.
+
+    Parameters
+    ----------
+    kernels
+        The rows of the view ``kernels`` of one run.
+    ceilings
+        What GEMM and convolution reach in each precision.
+    """
+    shares = kernels.groupby(kernels["category"].astype(str).map(name_category))["share_ratio"].sum().to_dict()
+    dense = shares.get("GEMM", 0.0) + shares.get("convolution", 0.0)
+    evidence = ", ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items()))
+    found = []
+    if shares.get("data arrangement", 0.0) >= ARRANGEMENT_LARGE:
+        found.append(
+            f"Data arrangement takes {say_share(shares['data arrangement'])} of kernel time and computes nothing: "
+            "a matter of the tensors' layout in the model's code, not of a setting."
+        )
+    if shares.get("memcpy", 0.0) >= COPY_LARGE:
+        found.append(
+            f"Copies take {say_share(shares['memcpy'])} of kernel time: the input reaches the device too late or too "
+            "often; a 16-bit precision halves what has to be moved."
+        )
+    found += [*_find_precision(kernels, ceilings, dense), *_find_launches(kernels)]
+    if shares.get("other", 0.0) >= OTHER_LARGE:
+        found.append(
+            f"{say_share(shares['other'])} of kernel time has names that no rule knows: "
+            "look at the table of kernels before concluding anything."
+        )
+    if not found and dense >= DENSE_LARGE:
+        found.append(f"Nothing stands out: convolution and GEMM take {say_share(dense)} of kernel time.")
+    yield from (Finding(sentence, f"share_ratio: {evidence}") for sentence in found)
+
+
+def _find_precision(kernels: pd.DataFrame, ceilings: pd.DataFrame, dense: float) -> Iterator[str]:
+    own = str(kernels["precision"].iloc[0]) if "precision" in kernels else ""
+    if dense < DENSE_LARGE or ceilings.empty or not own:
+        return
+    best = ceilings[ceilings["kind"] == "gemm"].groupby("precision")["value"].max()
+    if own in best and best.max() / best[own] >= PRECISION_GAIN:
+        yield (
+            f"Convolution and GEMM take {say_share(dense)} of kernel time, and GEMM in {best.idxmax()} is "
+            f"{best.max() / best[own]:.2g} times as fast as in {own} here: try precision {best.idxmax()}."
+        )
+
+
+def _find_launches(kernels: pd.DataFrame) -> Iterator[str]:
+    if "tool" not in kernels or not str(kernels["tool"].iloc[0]).lower().startswith(GPU_TOOLS):
+        return
+    calls, total = float(kernels["calls"].sum()), float(kernels["total_s"].sum())
+    if calls > 0 and total / calls < LAUNCH_BOUND_S:
+        yield (
+            f"Kernels are short, {say_time(total / calls)} on average over {calls:.0f} launches: the device waits for "
+            "the next launch; give it more work per step (global_batch)."
+        )

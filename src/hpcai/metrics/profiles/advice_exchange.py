@@ -1,0 +1,299 @@
+"""Advice on communication: what waits for what, and which setting would change it."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hpcai.metrics.profiles.link import TRANSFER
+from hpcai.metrics.quietness import DISTURBED
+from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
+
+COMMUNICATION_SMALL = 0.05
+"""Share of the step: without any communication at all, the step would be at most a twentieth shorter."""
+COMMUNICATION_LARGE = 0.20
+"""Share of the step from which on moving fewer bytes, or hiding them, is worth a changed setting."""
+NEGOTIATION_LARGE = 0.20
+"""Share of communication: between the two implementations of HPC AI500 V2.0, Table 12 (28.6 % and 16.1 %), of which the
+paper tells the first to do better."""
+COPIES_LARGE = 0.20
+"""Share of communication in copies of the fusion buffer: the same bound as for negotiation, both are overhead."""
+ONE_GROUP = 2
+"""Batches of gradients per step up to which they travel as one group: one larger than Horovod's buffer takes two."""
+SMALL_LARGE = 0.20
+"""Share of the transfers in messages that are far smaller than those of the gradients: the same bound as for copies."""
+STRAGGLER_EXCESS = 0.4
+"""How far one rank is last beyond its even share: 0 = as often as others, 1 = always; 70 % of two, 48 % of eight."""
+CHANCE_SMALL = 0.01
+"""A rank that is last so often is no straggler if among fair ranks one would be in more than one of a hundred runs."""
+HALF = 0.5
+"""Hockney's half-performance length: shorter messages spend more time on latency than on their bytes. Also the share
+of the measured transfer below which a run's transfers are held up by something else than the link."""
+OVERLAP_SMALL, HIDDEN = 0.3, 0.9
+"""Share of transfers behind computation: the backward pass, two thirds of a step, could hide more than 0.3 of them;
+from 0.9 on the last batch, which has nothing to hide behind, is what remains."""
+FUSION_MOST_BYTES = 2.0**27
+"""Horovod's own default (128 MiB): larger buffers cost memory on every rank and gain nothing more."""
+
+Row = Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of advice and the numbers that it stands on."""
+
+    sentence: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The communication of one profiled run with what the machine's own allreduce reaches."""
+
+    row: Row
+    phases: pd.DataFrame
+    link: pd.DataFrame
+    """The measured allreduce of as many ranks in the same scope; empty where there is none."""
+    capture: Row
+    """Of the timeline: what others took of the machine meanwhile; empty where that is not known."""
+
+    @property
+    def batches(self) -> float:
+        """Batches of gradients per step."""
+        others = np.nan_to_num(number(self.row, "other_batches"))
+        return float(number(self.row, "batches") - others) / (number(self.row, "steps") or math.nan)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether all gradients are known to travel together."""
+        return self.batches <= ONE_GROUP
+
+    @cached_property
+    def transfers(self) -> pd.Series:
+        """Usual bandwidth [bytes/s] of the measured transfers by their size: what the batches of a run compare with."""
+        if self.link.empty:
+            return pd.Series(dtype=float)
+        own = self.link[self.link["what"] == TRANSFER].set_index("bytes").sort_index()
+        return own["algorithm_bandwidth_bytes_per_s"].astype(float)
+
+    @property
+    def best(self) -> float:
+        """The highest of them; NaN if none was measured."""
+        return float(self.transfers.max()) if len(self.transfers) else math.nan
+
+    def reaches(self, size: float) -> float:
+        """Return the bandwidth [bytes/s] of measured transfers of ``size`` bytes; NaN outside of those measured."""
+        sizes = self.transfers.index.to_numpy(dtype=float)
+        if not len(sizes) or not sizes[0] <= size <= sizes[-1]:
+            return math.nan
+        return float(np.exp(np.interp(math.log(size), np.log(sizes), np.log(self.transfers.to_numpy(dtype=float)))))
+
+
+def number(row: Row, name: str) -> float:
+    """Return a number of a row; NaN where it was not measured."""
+    value = row.get(name)
+    return math.nan if value is None or value is pd.NA or isinstance(value, str) else float(value)
+
+
+def find_disturbance(capture: Row) -> Iterator[Finding]:
+    """Yield what comes before all other advice: that others took too much of the machine during a capture."""
+    if capture.get("quiet") != DISTURBED:
+        return
+    others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
+    yield Finding(
+        "The machine was disturbed during this capture: other processes, external profilers among them, took "
+        f"{say_share(others)} of the cores of a node, a hypervisor {say_share(steal)}. Capture again on a quiet "
+        "machine before anything is changed.",
+        f"quiet = {DISTURBED}, others_ratio = {or_not(others)}, steal_ratio = {or_not(steal)}",
+    )
+
+
+def advise_communication(exchange: Exchange) -> Iterator[Finding]:
+    """Yield what the communication of one run asks for, the most important first."""
+    row = exchange.row
+    disturbed = [*find_disturbance(exchange.capture)]
+    if disturbed:  # a rank that others keep from its core keeps all ranks waiting
+        yield from disturbed
+        return
+    share, overlap = number(row, "communication_share_ratio"), number(row, "overlap_ratio")
+    evidence = f"communication_share_ratio = {or_not(share)}, overlap_ratio = {or_not(overlap)}"
+    if share < COMMUNICATION_SMALL:
+        yield Finding(f"Nothing to gain: communication is {say_share(share)} of the step.", evidence)
+        return
+    rules: tuple[Callable[[Exchange], Iterator[Finding]], ...] = (
+        _find_straggler, _find_negotiation, _find_small, _find_latency, _find_held_up, _find_copies, _find_volume,
+    )  # fmt: skip
+    if overlap >= HIDDEN:
+        rules = (_find_straggler, _find_negotiation)  # faster transfers would not make the step shorter
+    found = [finding for rule in rules for finding in rule(exchange)]
+    yield from found
+    if not found and overlap >= HIDDEN:
+        yield Finding(f"Nothing to gain: {say_share(overlap)} of the transfers hide behind computation.", evidence)
+    # Single gradients overlap better, one group negotiates less: advice for both at once would contradict itself.
+    if not found and overlap < OVERLAP_SMALL and share >= COMMUNICATION_LARGE and exchange.grouped:
+        yield Finding(
+            f"Only {say_share(overlap)} of the transfers hide behind computation: with fusion_bytes set, "
+            "gradients leave one by one as they become ready, instead of as one group after the last.",
+            evidence,
+        )
+
+
+def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
+    row = exchange.row
+    ranks, last = number(row, "ranks"), number(row, "slowest_rank_last_ratio")
+    seen = number(row, "slowest_rank_negotiations")
+    if not (ranks > 1 and seen > 0 and math.isfinite(last)):
+        return
+    times = round(last * seen)
+    excess = (last - 1 / ranks) / (1 - 1 / ranks)
+    if excess >= STRAGGLER_EXCESS - 1e-9 and _chance(times, int(seen), int(ranks)) <= CHANCE_SMALL:
+        rank = number(row, "slowest_rank")
+        name = f"Rank {rank:.0f}" if math.isfinite(rank) else "One rank"
+        yield Finding(
+            f"{name} is last in {times} of {seen:.0f} moments of negotiation ({say_share(1 / ranks)} would be even): "
+            "a straggler; look at its cores, its device and its input before the network.",
+            f"slowest_rank_last_ratio = {last:.3f}, slowest_rank_negotiations = {seen:.0f}",
+        )
+
+
+def _chance(times: int, moments: int, ranks: int) -> float:
+    """Return how probable it is at most that among fair ranks any one is last so often (binomial)."""
+    if times <= 0:
+        return 1.0
+    each = [math.lgamma(moments + 1) - math.lgamma(k + 1) - math.lgamma(moments - k + 1) for k in range(moments + 1)]
+    odds = (each[k] - k * math.log(ranks) + (moments - k) * math.log(1 - 1 / ranks) for k in range(times, moments + 1))
+    return min(1.0, ranks * sum(map(math.exp, odds)))
+
+
+def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
+    row = exchange.row
+    share = number(row, "negotiation_share_ratio")
+    # Its spans overlap each other: that they add up to much does not say that the step is full of them.
+    of_step = number(row, "negotiation_s") / (number(row, "steps") * number(row, "step_time_s") or math.nan)
+    if not share >= NEGOTIATION_LARGE or of_step < COMMUNICATION_SMALL:
+        return
+    head = f"Negotiation takes {say_share(share)} of communication"
+    evidence = (
+        f"negotiation_share_ratio = {share:.3f}, batches per step = {or_not(exchange.batches)}, "
+        f"negotiation in a step = {or_not(of_step)}"
+    )
+    if exchange.grouped:
+        text = (
+            f"{head}, although the gradients travel in {_say_batches(exchange.batches)} per step: the ranks wait for "
+            f"each other. {_say_others(exchange.capture)}; larger messages would not help."
+        )
+    else:
+        text = f"{head}: fewer, larger tensors; {_say_fusion(exchange)}."
+    yield Finding(text, evidence)
+
+
+def _say_others(capture: Row) -> str:
+    """Return what to look at where ranks wait for each other: the processor accounting comes first."""
+    others = number(capture, "others_ratio")
+    if math.isnan(others):
+        return "Look first at what other processes take of their cores, which was not measured, then at their own work"
+    return f"Other processes took only {say_share(others)} of the cores, so even out the ranks' work and their input"
+
+
+def _say_fusion(exchange: Exchange) -> str:
+    """Return which settings make larger batches, with values where the run's own numbers give them."""
+    size, cycle = number(exchange.row, "bytes_per_step"), number(exchange.row, "cycle_time_s")
+    tries = []
+    if size > 0:
+        tries.append(f"fusion_bytes {say_bytes(min(2.0 ** math.ceil(math.log2(size)), FUSION_MOST_BYTES))}")
+    if cycle > 0:
+        tries.append(f"cycle_time_s {say_time(2 * cycle)} (twice the present one)")
+    blank = "leave fusion_bytes blank, so that all gradients travel as one group"
+    return f"{blank}, or try {' and '.join(tries)}" if tries else blank
+
+
+def _find_small(exchange: Exchange) -> Iterator[Finding]:
+    """Say that what travels beside most of the gradients takes its time, however small it is."""
+    count, whole, small = (number(exchange.row, name) for name in ("other_batches", "transfer_s", "other_transfer_s"))
+    share = small / (whole or math.nan)
+    if not (count > 0 and share >= SMALL_LARGE):
+        return
+    each = f"{count / number(exchange.row, 'steps'):.2g} per step"
+    cure = (
+        "each waits for all its ranks; with batchnorm_group every normalisation sends some"
+        if exchange.grouped
+        else _say_fusion(exchange)
+    )
+    yield Finding(
+        f"Messages of other sizes than most gradients, {each}, take {say_share(share)} of the transfers: {cure}.",
+        f"other_batches = {count:.0f}, other_transfer_s = {small:.3g}, transfer_s = {whole:.3g}",
+    )
+
+
+def _find_latency(exchange: Exchange) -> Iterator[Finding]:
+    size = number(exchange.row, "batch_bytes_mean")
+    rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
+    best, here = exchange.best, exchange.reaches(size) if size > 0 else math.nan
+    here = max(here, rate)  # the run may have shown that the link does better; an unknown rate changes nothing
+    if not here / best < HALF:
+        return
+    full = float(exchange.transfers.index[exchange.transfers >= 0.9 * best][0])
+    if exchange.grouped:
+        cure = "fewer exchanges: raise accumulation or global_batch"
+    elif number(exchange.row, "negotiation_share_ratio") >= NEGOTIATION_LARGE:
+        cure = "larger messages, with the same settings"  # the finding about negotiation names them
+    else:
+        cure = f"larger messages: {_say_fusion(exchange)}"
+    yield Finding(
+        f"Messages are latency-bound: for {say_bytes(size)} this link reaches {say_rate(here)}, "
+        f"{say_share(here / best)} of what it reaches for {say_bytes(full)}; {cure}.",
+        f"batch_bytes_mean = {size:.0f}; measured transfers of the allreduce [B/s]: {exchange.reaches(size):.3g} at "
+        f"this size, {best:.3g} at their best; algorithm_bandwidth_bytes_per_s of the run = {or_not(rate)}",
+    )
+
+
+def _find_held_up(exchange: Exchange) -> Iterator[Finding]:
+    size, rate = (number(exchange.row, name) for name in ("batch_bytes_mean", "algorithm_bandwidth_bytes_per_s"))
+    here = exchange.reaches(size) if size > 0 else math.nan
+    if rate / here < HALF:
+        yield Finding(
+            f"Batches of {say_bytes(size)} move at {say_share(rate / here)} of what the link reaches at this size: "
+            "something else holds them up, such as cores that are busy computing.",
+            f"algorithm_bandwidth_bytes_per_s = {rate:.3g}, measured transfer of this size = {here:.3g} B/s",
+        )
+
+
+def _find_copies(exchange: Exchange) -> Iterator[Finding]:
+    if exchange.phases.empty:
+        return
+    copies = exchange.phases["phase"].astype(str).str.lower().str.contains("fusion")
+    share = float(exchange.phases.loc[copies, "share_ratio"].sum())
+    if share >= COPIES_LARGE:
+        yield Finding(
+            f"Copies into and out of the fusion buffer take {say_share(share)} of communication: a smaller "
+            "fusion_bytes lets large tensors travel without them.",
+            f"share_ratio of the phases of the fusion buffer = {share:.3f}",
+        )
+
+
+def _find_volume(exchange: Exchange) -> Iterator[Finding]:
+    """Say that the link is used well, and yet is what the step waits for."""
+    row = exchange.row
+    share, size = number(row, "communication_share_ratio"), number(row, "batch_bytes_mean")
+    rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), exchange.best
+    if share >= COMMUNICATION_LARGE and rate / best >= HALF:
+        yield Finding(
+            f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of what the machine's "
+            "allreduce reaches: move fewer bytes; compression fp16 halves them, accumulation or a larger global_batch "
+            "exchanges them less often.",
+            f"communication_share_ratio = {share:.3f}, algorithm_bandwidth_bytes_per_s = {rate:.3g} of {best:.3g}, "
+            f"batch_bytes_mean = {or_not(size)}",
+        )
+
+
+def or_not(value: float) -> str:
+    """Return a number in words, also where there is none."""
+    return f"{value:.3g}" if math.isfinite(value) else "not measured"
+
+
+def _say_batches(batches: float) -> str:
+    return "one batch" if batches == 1 else f"{batches:.2g} batches"

@@ -1,0 +1,225 @@
+"""Communication per training step: where steps begin, what one of them looks like, and a run in one row."""
+
+import math
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from hpcai.metrics.profiles import communication as parts
+from hpcai.metrics.profiles.spans import covered_length, merge_intervals
+from hpcai.metrics.profiles.stragglers import slowest_rank
+
+LANES = (
+    (("NEGOTIATE_",), "negotiation"),
+    (("WAIT_",), "waiting"),
+    (("QUEUE",), "queue"),
+    (("MEMCPY_", "INIT_", "ALLOCATE_", "COPY_"), "fusion buffer"),
+    (parts.LIBRARIES, "transfer"),
+)
+"""Lanes by the beginnings of activities; operations as a whole are the sum of theirs and have none."""
+COMPUTATION = "computation"
+NO_WINDOWS = pd.DataFrame({"start_s": [], "duration_s": []}, dtype=float)
+_NAN = math.nan
+_TICK_S = 0.5e-6
+"""Half of the timeline's unit: sums of times are not exact."""
+
+
+def find_steps(spans: pd.DataFrame) -> pd.DataFrame:
+    """Return the steps of a run from the repetitions of its tensors.
+
+    Gradients are negotiated once per step under the same name. Steps are those of the tensors with the most bytes
+    that share their number of negotiations; each begins with the first negotiation, and the last ends with the last
+    operation. Columns ``start_s, duration_s``; pauses between steps, such as evaluations, belong to the step before.
+
+    Parameters
+    ----------
+    spans
+        Spans of one timeline.
+    """
+    asked = spans[spans["activity"].astype(str) == parts.NEGOTIATION + "ALLREDUCE"]
+    done = spans[spans["activity"].astype(str) == "ALLREDUCE"]
+    if asked.empty or done.empty:
+        return NO_WINDOWS
+    asked = asked.assign(tensor=asked["tensor"].astype(str)).sort_values("start_s", kind="stable")
+    counts = asked["tensor"].value_counts()
+    sizes = done.groupby(done["tensor"].astype(str))["bytes"].median().reindex(counts.index).fillna(0.0)
+    usual = sizes.groupby(counts).sum().idxmax()
+    asked = asked[asked["tensor"].map(counts) == usual]
+    starts = asked.groupby(asked.groupby("tensor").cumcount())["start_s"].min().to_numpy(float)
+    tensors = set(asked["tensor"])
+    ends = (done["start_s"] + done["duration_s"])[done["tensor"].astype(str).isin(tensors)]
+    durations = np.diff(starts, append=float(ends.max()))
+    return pd.DataFrame({"start_s": starts, "duration_s": durations})[durations > 0].reset_index(drop=True)
+
+
+def step_lanes(spans: pd.DataFrame, computation: pd.DataFrame | None, windows: pd.DataFrame) -> pd.DataFrame:
+    """Return what happens in a typical step: the one of median duration.
+
+    Columns ``lane, activity, start_s`` (0 = start of the step), ``duration_s``. Overlapping spans of one activity are
+    drawn as one, and what begins before or ends after the step is cut there.
+
+    Parameters
+    ----------
+    spans
+        Spans of a timeline.
+    computation
+        ``start_s, duration_s`` and perhaps ``activity``, on the same clock, or None.
+    windows
+        ``start_s, duration_s`` of the steps.
+    """
+    columns = ["lane", "activity", "start_s", "duration_s"]
+    if windows.empty:
+        return pd.DataFrame(columns=columns)
+    middle = windows.sort_values("duration_s", kind="stable").iloc[(len(windows) - 1) // 2]
+    low, high = float(middle["start_s"]), float(middle["start_s"] + middle["duration_s"])
+    found = spans[["activity", "start_s", "duration_s"]].assign(activity=spans["activity"].astype(str))
+    found["lane"] = found["activity"].map({name: _lane(name) for name in found["activity"].unique()})
+    if computation is not None and len(computation):
+        named = computation if "activity" in computation else computation.assign(activity=COMPUTATION)
+        found = pd.concat([found, named[["activity", "start_s", "duration_s"]].assign(lane=COMPUTATION)])
+    end = found["start_s"] + found["duration_s"]
+    found = found[(end > low) & (found["start_s"] < high)].dropna(subset=["lane"])
+    rows = []
+    for (lane, activity), group in found.groupby(["lane", "activity"], observed=True):
+        start = group["start_s"].to_numpy(float)
+        starts, ends = merge_intervals(
+            start.clip(low, high), (start + group["duration_s"].to_numpy(float)).clip(low, high)
+        )
+        rows.append(
+            pd.DataFrame({"lane": lane, "activity": activity, "start_s": starts - low, "duration_s": ends - starts})
+        )
+    table = pd.concat(rows) if rows else pd.DataFrame(columns=columns)
+    return table.sort_values(["start_s", "lane"], kind="stable", ignore_index=True)
+
+
+def _lane(activity: str) -> str | None:
+    """Return the lane of an activity; None for an operation as a whole."""
+    if activity in parts.OPERATIONS:
+        return None
+    return next((lane for starts, lane in LANES if activity.startswith(starts)), "other")
+
+
+def communication_summary(
+    spans: pd.DataFrame, ready: pd.DataFrame, cycles: pd.DataFrame, conditions: parts.Conditions
+) -> dict[str, object]:
+    """Return one row of the communication view for a run.
+
+    Only `spans_of_steps` count. ``negotiation_s``, ``transfer_s`` and ``exchange_per_step_s`` are times during which at
+    least one tensor was negotiated, was transferred by an allreduce, or was negotiated or in an operation; what of a
+    negotiation lies before the first step is no time of a step. The share of negotiation is that of the summed spans,
+    whole ones (Table 12). The slowest rank is that of negotiations that begin within the steps. Where the steps are not
+    known they are found, and the first one, which sets everything up, is left out. Mean size and bandwidth, total bytes
+    over total time, are those of the messages that carry the exchange (`communication.main_messages`); all others count
+    in ``other_batches`` and ``other_transfer_s``, and like them in ``batches``, ``transfer_s`` and ``bytes_per_step``.
+    ``step_time_s`` is the mean, of which ``communication_share_ratio`` is a share.
+
+    Parameters
+    ----------
+    spans, ready, cycles
+        Tables of a timeline.
+    conditions
+        What is known besides.
+    """
+    windows = find_steps(spans).iloc[1:] if conditions.windows is None else conditions.windows
+    spans = spans_of_steps(spans, windows)
+    messages = parts.merge_batches(spans, conditions.doubtful)
+    phases = parts.phase_table(spans)
+    negotiations, operations = parts.is_negotiation(spans["activity"]), parts.is_operation(spans["activity"])
+    steps = len(windows)
+    exchange_s = covered_length(*_intervals(windows), *_intervals(spans[negotiations | operations]))
+    cycle_s = parts.cycle_time(cycles)
+    begun = spans["start_s"] >= windows["start_s"].min() if steps else True
+    slowest = slowest_rank(ready, spans[negotiations & begun], conditions.ranks, cycle_s)
+    return {
+        "steps": steps,
+        "operations": int(operations.sum()),
+        **_message_columns(messages, steps, conditions.ranks),
+        "negotiation_s": _covered(spans[negotiations], windows),
+        "negotiation_share_ratio": parts.negotiation_share(phases),
+        "exchange_per_step_s": exchange_s / steps if steps else _NAN,
+        "overlap_ratio": parts.overlap_ratio(messages, conditions.computation),
+        "step_time_s": float(windows["duration_s"].mean()) if steps else _NAN,
+        "communication_share_ratio": parts.share_of(exchange_s, float(windows["duration_s"].sum())),
+        "slowest_rank": slowest.rank,
+        "slowest_rank_last_ratio": slowest.last_ratio,
+        "slowest_rank_negotiations": slowest.moments,
+        "cycle_time_s": cycle_s,
+        "coverage_ratio": conditions.coverage_ratio,
+        "reasons": "; ".join(conditions.reasons),
+    }
+
+
+def _message_columns(messages: pd.DataFrame, steps: int, ranks: int) -> dict[str, object]:
+    """Return what the messages of some steps amount to, those that carry the exchange apart from the others."""
+    carries = parts.main_messages(messages)
+    main, others = messages[carries], messages[~carries & messages["bytes"].notna()]
+    algorithm = parts.algorithm_bandwidth(main)
+    whole_sizes = bool(len(messages)) and bool(messages["bytes"].notna().all())
+    return {
+        "batches": len(messages),
+        "batch_bytes_mean": float(main["bytes"].mean()) if len(main) else _NAN,
+        "other_batches": len(others),
+        "bytes_per_step": float(messages["bytes"].sum()) / steps if steps and whole_sizes else _NAN,
+        "transfer_s": float(messages["duration_s"].sum()) if len(messages) else _NAN,
+        "other_transfer_s": float(others["duration_s"].sum()) if len(messages) else _NAN,
+        "algorithm_bandwidth_bytes_per_s": algorithm,
+        "bus_bandwidth_bytes_per_s": parts.bus_bandwidth(algorithm, ranks),
+    }
+
+
+def spans_of_steps(spans: pd.DataFrame, windows: pd.DataFrame) -> pd.DataFrame:
+    """Return the spans that belong to the steps, from the first to the last; all if no step is known.
+
+    A negotiation belongs to them if its operation begins within them, be it that another rank asked for it before;
+    everything else by its own begin.
+
+    Parameters
+    ----------
+    spans
+        Spans of a timeline.
+    windows
+        ``start_s, duration_s`` of the steps.
+    """
+    if windows.empty or spans.empty:
+        return spans
+    start, end = _intervals(windows)
+    begin_s = _begin_of_operation(spans)
+    kept: pd.DataFrame = spans.loc[(begin_s >= start.min()) & (begin_s < end.max())]
+    return kept
+
+
+def _begin_of_operation(spans: pd.DataFrame) -> NDArray[np.float64]:
+    """Return when each span begins; for a negotiation, when the operation begins that follows on it."""
+    begin_s = spans["start_s"].to_numpy(float).copy()
+    asks = parts.is_negotiation(spans["activity"])
+    keys = ["file", "tensor"] if "file" in spans else ["tensor"]
+    columns = [*keys, "start_s", "duration_s"]
+    named = spans[columns].assign(tensor=pd.factorize(spans["tensor"])[0], place=np.arange(len(spans)))
+    done = named[parts.is_operation(spans["activity"])].assign(begin_s=named["start_s"]).sort_values("begin_s")
+    asked = named[asks].assign(end_s=lambda table: table["start_s"] + table["duration_s"] - _TICK_S)
+    pairs = pd.merge_asof(
+        asked.sort_values("end_s", kind="stable"),
+        done[[*keys, "begin_s"]],
+        left_on="end_s",
+        right_on="begin_s",
+        by=keys,
+        direction="forward",
+    ).dropna(subset=["begin_s"])
+    begin_s[pairs["place"].to_numpy()] = pairs["begin_s"].to_numpy(float)
+    return begin_s
+
+
+def _intervals(table: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    start = table["start_s"].to_numpy(float)
+    return start, start + table["duration_s"].to_numpy(float)
+
+
+def _covered(table: pd.DataFrame, windows: pd.DataFrame) -> float:
+    """Return how long at least one of some spans lasts within the steps [s]; NaN if there are none."""
+    if table.empty:
+        return _NAN
+    if windows.empty:
+        start, end = merge_intervals(*_intervals(table))
+        return float((end - start).sum())
+    return covered_length(*_intervals(windows), *_intervals(table))

@@ -1,0 +1,219 @@
+"""Floating-point work, memory traffic and times from the hardware counters of nvprof and Nsight Compute.
+
+A counter that was not measured is NaN, never 0. Names and definitions: profilers.md, sections 1, 2 and 4.
+"""
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hpcai.metrics.profiles.launches import Launches
+from hpcai.metrics.profiles.tensor_cores import tensor_flop
+
+SECTOR_BYTES = 32
+"""A transaction of nvprof and a sector of Nsight Compute."""
+PRECISIONS = {"fp16": ("h", "hp"), "fp32": ("f", "sp"), "fp64": ("d", "dp")}
+"""Letter of Nsight Compute's instruction names, and suffix of nvprof's flop_count."""
+_READ = ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "dram_read_bytes")
+_READ_SECTORS = ("dram__sectors_read.sum", "dram__sectors_op_read.sum", "dram_read_transactions")
+TIME_NAMES = ("gpu__time_duration.sum", "Duration", "gpu__time_duration.avg", "gpu__time_active.avg")
+IPC_NAMES = (
+    *("ipc", "sm__inst_executed.avg.per_cycle_active", "Executed Ipc Active"),
+    *("sm__inst_executed.avg.per_cycle_elapsed", "Executed Ipc Elapsed"),
+)
+"""Instructions per cycle of a multiprocessor; the counters of a sub-partition (smsp) are a quarter of it."""
+
+
+@dataclass(frozen=True)
+class FlopCount:
+    """Floating-point operations [FLOP] of all launches; NaN: not counted, or not countable.
+
+    Attributes
+    ----------
+    fp16
+        Additions and multiplications in half precision: a lower bound, because packed instructions count once.
+    fp32, fp64
+        The same in single and double precision.
+    tensor
+        Work of the tensor cores, in whatever precision.
+    constant_moves
+        What the FP16 counters count besides, but is no work (A100); it is not in ``fp16``.
+    notes
+        What is a bound, missing or left out.
+    """
+
+    fp16: float
+    fp32: float
+    fp64: float
+    tensor: float
+    constant_moves: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total(self) -> float:
+        """All of them [FLOP]; NaN if one is."""
+        return self.fp16 + self.fp32 + self.fp64 + self.tensor
+
+    @property
+    def counted(self) -> float:
+        """Those that were counted [FLOP]: a lower bound of the total; NaN if none was."""
+        known = [value for value in (self.fp16, self.fp32, self.fp64, self.tensor) if not math.isnan(value)]
+        return sum(known) if known else math.nan
+
+
+@dataclass(frozen=True)
+class MemoryTraffic:
+    """Bytes that all launches moved [byte]; NaN where a level, or a direction, was not counted."""
+
+    dram_read_bytes: float
+    dram_write_bytes: float
+    dram_bytes: float
+    l2_bytes: float
+    l1_bytes: float
+
+
+@dataclass(frozen=True)
+class CountedWork:
+    """Work, traffic and time of launches, as totals; quotients are taken of the totals."""
+
+    work_flop: float
+    dram_bytes: float
+    time_s: float
+
+    @property
+    def intensity_flop_per_byte(self) -> float:
+        """Arithmetic intensity [FLOP/byte]; NaN if a total is missing or nothing was moved."""
+        return self.work_flop / self.dram_bytes if self.dram_bytes > 0 else math.nan
+
+    @property
+    def rate_flop_per_s(self) -> float:
+        """Achieved rate [FLOP/s]; Nsight Compute locks the clocks, so that it may be below that of a free run."""
+        return self.work_flop / self.time_s if self.time_s > 0 else math.nan
+
+    @property
+    def dram_rate_bytes_per_s(self) -> float:
+        """Achieved memory bandwidth [byte/s]."""
+        return self.dram_bytes / self.time_s if self.time_s > 0 else math.nan
+
+
+def _sum_of_all(values: "pd.Series[float]") -> float:
+    """Return the sum; NaN if one value is missing, so that no total is too small."""
+    return float(values.sum(skipna=False))
+
+
+def counted_flop(counters: pd.DataFrame, architecture: str) -> FlopCount:
+    """Return the floating-point work of all launches by precision.
+
+    FLOP = add + mul + 2 fma (profilers.md, section 4). nvprof's flop_count has that sum already; its parts are used
+    only without it. Conversions, comparisons and special functions are not counted.
+
+    Parameters
+    ----------
+    counters
+        Counters of nvprof or Nsight Compute, long.
+    architecture
+        One of `tensor_cores.ARCHITECTURES`, see `tensor_cores.architecture_of`.
+
+    Raises
+    ------
+    ValueError
+        If the architecture is not known.
+    """
+    table, notes = _flop_by_row(counters, architecture)
+    sums = {column: _sum_of_all(table[column]) for column in (*PRECISIONS, "tensor", "constant_moves")}
+    for precision in PRECISIONS:
+        lacking = int(table[precision].isna().sum())
+        if lacking:
+            notes.append(f"{precision} work was not counted in {lacking} of {len(table)} rows")
+    if sums["fp16"] > 0:
+        notes.append("fp16 is a lower bound: packed instructions count once")
+    return FlopCount(**sums, notes=tuple(notes))
+
+
+def _flop_by_row(counters: pd.DataFrame, architecture: str) -> tuple[pd.DataFrame, list[str]]:
+    launches = Launches(counters)
+    tensor = tensor_flop(launches, architecture)
+    notes = [*tensor.notes]
+    table = pd.DataFrame({precision: _plain_flop(launches, *names, notes) for precision, names in PRECISIONS.items()})
+    table["fp16"] -= tensor.moves
+    return table.assign(tensor=tensor.flop, constant_moves=tensor.moves), notes
+
+
+def _plain_flop(launches: Launches, letter: str, suffix: str, notes: list[str]) -> "pd.Series[float]":
+    """Return additions + multiplications + 2 fused of one precision per row."""
+    whole = launches.totals(f"flop_count_{suffix}")
+    add, mul, fma = (launches.totals(f"flop_count_{suffix}_{kind}") for kind in ("add", "mul", "fma"))
+    parts = add + mul + 2 * fma
+    # Each is printed as a rounded mean over the launches: it may be off by half an operation per launch.
+    differs = (whole - parts).abs() > 2.5 * launches.counts
+    if differs.any():
+        notes.append(f"flop_count_{suffix} contradicts its parts in {int(differs.sum())} rows: not counted")
+    single, fused = launches.instructions(letter)
+    return whole.combine_first(parts).mask(differs).combine_first(single + 2 * fused)
+
+
+def memory_traffic(counters: pd.DataFrame) -> MemoryTraffic:
+    """Return the bytes that all launches moved between the levels of memory.
+
+    DRAM traffic is dram__bytes, or reads + writes; if only one direction was counted, the sum is NaN.
+    """
+    launches = Launches(counters)
+    table = _dram(launches).assign(
+        l2_bytes=launches.totals("lts__t_bytes.sum"), l1_bytes=launches.totals("l1tex__t_bytes.sum")
+    )
+    return MemoryTraffic(**{str(column): _sum_of_all(table[column]) for column in table})
+
+
+def _dram(launches: Launches) -> pd.DataFrame:
+    """Return the traffic of each row; writes have the names of reads."""
+    table = pd.DataFrame(index=launches.names.index)
+    for direction in ("read", "write"):
+        names, sectors = ([name.replace("read", direction) for name in group] for group in (_READ, _READ_SECTORS))
+        by_sector = SECTOR_BYTES * launches.totals(*sectors)
+        table[f"dram_{direction}_bytes"] = launches.totals(*names).combine_first(by_sector)
+    both = table["dram_read_bytes"] + table["dram_write_bytes"]
+    sectors_bytes = SECTOR_BYTES * launches.totals("dram__sectors.sum")
+    table["dram_bytes"] = launches.totals("dram__bytes.sum").combine_first(both).combine_first(sectors_bytes)
+    return table
+
+
+def counted_work(counters: pd.DataFrame, architecture: str) -> CountedWork:
+    """Return work, DRAM traffic and time of all launches, from which intensity and rate follow."""
+    launches = Launches(counters)
+    time_s = _sum_of_all(_times(launches))
+    return CountedWork(counted_flop(counters, architecture).total, memory_traffic(counters).dram_bytes, time_s)
+
+
+def _times(launches: Launches) -> "pd.Series[float]":
+    """Return the time of each row [s]; cycles over rate only for single launches, where it is exact."""
+    times = launches.values("total", TIME_NAMES, units=["s"])
+    cycles = launches.values("mean", ["sm__cycles_elapsed.avg", "Elapsed Cycles"])
+    rate = launches.values("mean", ["sm__cycles_elapsed.avg.per_second", "SM Frequency"], units=["Hz"])
+    return times.combine_first((cycles / rate).where((launches.counts == 1) & (rate > 0)))
+
+
+def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:
+    """Return what the breakdown by category needs, by kernel name.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index ``name``; ``launches``, ``dram_bytes`` [byte] of all of them, ``instructions_per_cycle`` (mean over the
+        launches, weighted by their times if those are known, else by their number).
+    """
+    launches = Launches(counters)
+    ratio = launches.values("mean", IPC_NAMES)
+    times = _times(launches)
+    weights = times.where(ratio.notna()) if times.notna().all() else launches.counts.where(ratio.notna())
+    table = pd.DataFrame(
+        {
+            "launches": launches.counts,
+            "dram_bytes": _dram(launches)["dram_bytes"],
+            "weighted": ratio * weights,
+            "weight": weights,
+        }
+    )
+    sums = table.groupby(launches.names.rename("name"), sort=False).agg(_sum_of_all)
+    sums["instructions_per_cycle"] = sums["weighted"] / sums["weight"]
+    return sums[["launches", "dram_bytes", "instructions_per_cycle"]]

@@ -1,0 +1,1 @@
+"""The HPC-AI roofline: ceilings, points, and what moves them."""

@@ -1,0 +1,272 @@
+"""Ceilings of the rooflines for each number of ranks: declared peaks, measured arithmetic, links and memory."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hpcai.config.machine import Link, Machine
+from hpcai.metrics.cells import Row, join_words
+from hpcai.metrics.roofline.columns import (
+    CEILING,
+    CEILING_COLUMNS,
+    CONVOLUTION,
+    GEMM,
+    INTRA_NODE,
+    LINK,
+    MEMORY,
+    NETWORK,
+    NOT_MEASURED,
+    PEAK,
+    REFUSED,
+    ROOF,
+)
+from hpcai.metrics.roofline.links import link_rate
+from hpcai.metrics.roofline.model import count_participants
+from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO, declared_peaks, find_slow_products, refuse_above_peak
+
+WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
+SOFTWARE = {"fp32": ("fp32", "tf32")}
+"""TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with a name of its own."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A scope and the ranks that take part in it."""
+
+    scope: str
+    nodes: int
+    ranks: int
+
+    @property
+    def participants(self) -> int:
+        """Nodes over a network, ranks elsewhere."""
+        return count_participants(self.scope, self.nodes, self.ranks)
+
+
+def judge_ceilings(
+    ceilings: pd.DataFrame, peaks: pd.DataFrame, tolerance_ratio: float = TOLERANCE_RATIO
+) -> pd.DataFrame:
+    """Return ceilings with a column ``refused``: why one cannot be, and empty where nothing is against it.
+
+    Refused is what is above its declared peak, and GEMM below the convolutions on the same cores
+    (:func:`hpcai.metrics.roofline.samples_above.find_slow_products`).
+
+    Parameters
+    ----------
+    ceilings, peaks
+        As :func:`hpcai.metrics.roofline.samples_above.refuse_above_peak` takes them.
+    tolerance_ratio
+        Zero for declared ceilings: printed numbers have no noise.
+    """
+    judged = ceilings.reset_index(drop=True).assign(refused="")
+    kept, refused = refuse_above_peak(judged, peaks, tolerance_ratio)
+    judged.loc[~judged.index.isin(kept.index), "refused"] = refused["sentence"].to_numpy()
+    slow = find_slow_products(kept)
+    judged.loc[slow.index, "refused"] = slow
+    return judged
+
+
+def roofline_ceilings(
+    scores: pd.DataFrame, ceilings: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine
+) -> pd.DataFrame:
+    """Return what holds the points of a machine, for every scope and number of ranks of its results.
+
+    Parameters
+    ----------
+    scores
+        Results (``SCORE_COLUMNS``); those of the machine say which scales and precisions count. The whole node, and
+        the whole machine where it has several nodes, are there in any case.
+    ceilings, links, link_fits
+        Views of these names, measured on the machine.
+    machine
+        Declared peaks and links.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``CEILING_COLUMNS``. The roof of a precision is its declared peak, and where none is declared the best measured
+        rate of GEMM and convolution. A rate measured in TF32, of which no peak can be declared, is a ceiling of fp32
+        named after TF32, and its roof where it is above the declared peak. The roof of a link or memory is the measured
+        bandwidth, and where there is none the declared one. A measured value above what is declared is refused with
+        the reason.
+    """
+    judged = judge_ceilings(ceilings, declared_peaks(machine)) if len(ceilings) else ceilings
+    own = scores[(scores["machine"] == machine.name) & (scores["method"] == "measured")]
+    asked = {str(precision) for precision in own["precision"].dropna()} or {"fp32"}
+    rows: list[Row] = []
+    for place in _places(own, machine):
+        for precision in _precisions(judged, machine, asked):
+            rows += _compute_rows(judged, machine, place, precision)
+        if place.scope == MEMORY:
+            rows += _memory_rows(judged, machine, place)
+        else:
+            rows += _link_rows(links, link_fits, machine, place)
+    return pd.DataFrame(rows, columns=list(CEILING_COLUMNS))
+
+
+def _places(own: pd.DataFrame, machine: Machine) -> list[Place]:
+    counts = {(int(nodes), int(ranks)) for nodes, ranks in zip(own["nodes"], own["ranks"], strict=True)}
+    exchanging = counts | {(nodes, nodes * machine.ranks_per_node) for nodes in {1, machine.nodes}}
+    places = {Place(MEMORY, nodes, ranks) for nodes, ranks in counts or {(1, 1)}}
+    places |= {Place(NETWORK if nodes > 1 else INTRA_NODE, nodes, ranks) for nodes, ranks in exchanging if ranks > 1}
+    return sorted(places, key=lambda place: (place.scope, place.nodes, place.ranks))
+
+
+def _precisions(judged: pd.DataFrame, machine: Machine, asked: set[str]) -> list[str]:
+    measured = set() if judged.empty else set(judged.loc[judged["kind"].isin((GEMM, CONVOLUTION)), "precision"])
+    return [name for name in ("fp32", "bf16", "fp16") if name in asked | measured | set(machine.device.peaks)]
+
+
+def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precision: str) -> list[Row]:
+    """Return peak, GEMM and convolution of a precision; the one that holds points is the roof."""
+    peak = next((peak for name, peak in machine.device.peaks.items() if name == precision), None)
+    rows = [_row(machine, place, PEAK, precision, peak.rate_flop_per_s * place.ranks, peak.source)] if peak else []
+    for kind in (GEMM, CONVOLUTION):
+        for used in SOFTWARE.get(precision, (precision,)):
+            rows += _dense_rows(judged, machine, place, (kind, precision, used))
+    known = [row for row in rows if row["status"] == CEILING]
+    declared = [row for row in known if row["kind"] == PEAK]
+    faster = [row for row in known if declared and row["value"] > (1 + TOLERANCE_RATIO) * declared[0]["value"]]
+    for row in sorted(faster or declared or known, key=lambda row: -row["value"])[:1]:
+        row["status"] = ROOF
+    return rows
+
+
+def _dense_rows(judged: pd.DataFrame, machine: Machine, place: Place, what: tuple[str, str, str]) -> Iterator[Row]:
+    """Return the rates of a kind for a precision, measured in the precision that was used (TF32 for fp32)."""
+    kind, precision, used = what
+    own = _of_kind(judged, kind)
+    # What was not measured in any precision has none.
+    own = own[(own["precision"] == used) | ((own["precision"] == "") & own["value"].isna())] if len(own) else own
+    own_name = {"name": f"{WORDS[kind]} {used}"}
+    found = used != precision
+    for best, times, about in _choose(own, machine, place):
+        found = True
+        made = _row(machine, place, kind, precision, best["value"] * times, best["source"])
+        yield made | own_name | about
+    if not found:
+        yield _row(machine, place, kind, precision, math.nan, "") | _not_measured(own)
+
+
+def _not_measured(own: pd.DataFrame) -> Row:
+    """Return what a row without a value says: why it has none, as far as that is known."""
+    missing = own[own["value"].isna()] if len(own) else own
+    why = [text for text in missing.get("reason", pd.Series(dtype=str)).dropna() if text]
+    return {"method": "", "status": NOT_MEASURED, "reason": why[0] if why else NOT_MEASURED}
+
+
+def _memory_rows(judged: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
+    """Return the memory bandwidth of one rank."""
+    own, rows = _of_kind(judged, MEMORY), []
+    for best, times, about in _choose(own, machine, place):
+        value = best["value"] * times / place.ranks
+        rows.append(_row(machine, place, MEMORY, "", value, best["source"]) | {"name": "memory, measured"} | about)
+    if not rows:
+        row = _row(machine, place, MEMORY, "", math.nan, "") | {"name": "memory, measured"}
+        rows.append(row | _not_measured(own))
+    link = machine.device.memory_link
+    return _settle(rows, _declared(machine, place, MEMORY, link, "memory, declared"))
+
+
+def _link_rows(links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
+    """Return the measured link, the best of all message sizes, and the declared one."""
+    link = declared_link(machine, place.scope)
+    found = link_rate(links, link_fits, place.scope, place.nodes, place.ranks)
+    rows = []
+    if not math.isnan(found.rate_bytes_per_s):
+        row = _row(machine, place, LINK, "", found.rate_bytes_per_s, found.source)
+        above = link is not None and found.rate_bytes_per_s > (1 + TOLERANCE_RATIO) * link.bandwidth_bytes_per_s
+        reason = say_above_link(found.rate_bytes_per_s, link) if above and link else found.note
+        rows.append(
+            row | {"name": found.name, "method": "measured", "status": REFUSED if above else CEILING, "reason": reason}
+        )
+    return _settle(rows, _declared(machine, place, LINK, link, "link, declared"))
+
+
+def declared_link(machine: Machine, scope: str) -> Link | None:
+    """Return the link of a scope that the machine file declares."""
+    return machine.links.network if scope == NETWORK else machine.links.intra_node
+
+
+def say_above_link(rate_bytes_per_s: float, link: Link) -> str:
+    """Return why a measured link is not used."""
+    return (
+        f"{rate_bytes_per_s:.4g} B/s is {rate_bytes_per_s / link.bandwidth_bytes_per_s:.3g} times the declared "
+        f"{link.bandwidth_bytes_per_s:.4g} B/s ({link.source}) and is not used as a ceiling: the link in the machine "
+        "file is another one, or counts another direction"
+    )
+
+
+def _settle(measured: list[Row], declared: list[Row]) -> list[Row]:
+    """Return bandwidths, the measured one as the roof, else the declared one."""
+    rows = [*measured, *declared]
+    for row in [row for row in rows if row["status"] == CEILING][:1]:
+        row["status"] = ROOF
+    return rows
+
+
+def _declared(machine: Machine, place: Place, kind: str, link: Link | None, name: str) -> list[Row]:
+    if link is None:
+        return []
+    return [_row(machine, place, kind, "", link.bandwidth_bytes_per_s, link.source) | {"name": name}]
+
+
+def _row(machine: Machine, place: Place, kind: str, precision: str, value: float, source: str) -> Row:
+    dense = kind in WORDS
+    return {
+        "machine": machine.name,
+        "scope": place.scope,
+        "kind": kind,
+        "name": f"{WORDS[kind]} {precision}" if dense else kind,
+        "precision": precision,
+        "nodes": place.nodes,
+        "ranks": place.ranks,
+        "participants": place.participants,
+        "value": value,
+        "unit": "FLOP/s" if dense else "B/s",
+        "method": "declared",
+        "status": CEILING,
+        "reason": "",
+        "source": source,
+    }
+
+
+def _of_kind(judged: pd.DataFrame, kind: str) -> pd.DataFrame:
+    return judged if judged.empty else judged[judged["kind"] == kind]
+
+
+def _by_status(own: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    known = own.dropna(subset=["value"]) if len(own) else own
+    if len(known):
+        yield CEILING, known[known["refused"] == ""]
+        yield REFUSED, known[known["refused"] != ""]
+
+
+def _choose(own: pd.DataFrame, machine: Machine, place: Place) -> Iterator[tuple[Row, int, Row]]:
+    """Yield the best ceiling and the best refused one of some ranks, how many such there are, and what the row says.
+
+    A refused one on other cores than the ceiling's says nothing of it.
+    """
+    threads = math.nan
+    for status, part in _by_status(own):
+        best, times, note = _for_ranks(part, machine, place)
+        if best is None or (not math.isnan(threads) and best["threads"] != threads):
+            continue
+        threads = best["threads"]
+        reason = best["refused"] or join_words(note, best.get("reason"), separator="; ")
+        yield best, times, {"method": "measured", "status": status, "reason": reason}
+
+
+def _for_ranks(part: pd.DataFrame, machine: Machine, place: Place) -> tuple[Row | None, int, str]:
+    """Return the best row that was measured on as many cores as the ranks of a node have, else on those of one rank."""
+    ranks_of_node = place.ranks // place.nodes
+    together = part[part["threads"] == ranks_of_node * machine.cores_per_rank]
+    alone = part if machine.device.kind == "gpu" else part[part["threads"] == machine.cores_per_rank]
+    rows, times = (alone, place.ranks) if machine.device.kind == "gpu" or together.empty else (together, place.nodes)
+    if rows.empty:
+        return None, 1, ""
+    best = {str(name): value for name, value in rows.loc[rows["value"].idxmax()].items()}
+    what = "one rank" if rows is alone else "one node"
+    return best, times, f"measured on {what}, times {times}" if times > 1 else ""

@@ -1,0 +1,146 @@
+"""Published results under the HPC-AI roofline: their points and ceilings, from what the file of a source states."""
+
+import pandas as pd
+
+from hpcai.config.published import Published, PublishedLink, PublishedMachine, PublishedResult
+from hpcai.metrics.cells import Row
+from hpcai.metrics.roofline.ceilings import judge_ceilings
+from hpcai.metrics.roofline.columns import (
+    CEILING,
+    CEILING_COLUMNS,
+    INTRA_NODE,
+    LINK,
+    NETWORK,
+    PEAK,
+    POINT_COLUMNS,
+    REFUSED,
+    ROOF,
+)
+from hpcai.metrics.roofline.model import count_participants
+from hpcai.metrics.roofline.placing import place_points
+from hpcai.metrics.roofline.tables import GRADIENT_BYTES
+from hpcai.metrics.scores.declared import DECLARED, declared_peak, declared_rate, identify
+
+KERNEL = "kernel"
+"""Kind of a ceiling of which the source does not say whether it is GEMM or convolution."""
+
+
+def declared_roofline(published: Published) -> pd.DataFrame:
+    """Return where the results of a file stand under the roofs of their declared machines.
+
+    Parameters
+    ----------
+    published
+        The file; a point needs precision, nodes, ranks, work of a step, parameters, a peak and a link.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over a link of its own;
+        ranks of one node over the links within it, of which one direction counts (performance_models.md, C.1). What
+        cannot be placed says why.
+    """
+    rows = [_point(result, published) for result in published.results if result.use == "result"]
+    return place_points(pd.DataFrame(rows, columns=list(POINT_COLUMNS)))
+
+
+def _point(result: PublishedResult, published: Published) -> Row:
+    """Return what a result brings to the roofline."""
+    nodes, ranks = result.nodes, result.ranks
+    row = {
+        **identify(result, published),
+        "rate_flop_per_s": declared_rate(result, published).flop_per_s,
+        "source": published.cite(result.where),
+    }
+    if nodes is None or ranks is None:
+        return {**row, "scope": NETWORK, "reason": "not placed: the source states no number of nodes and processes"}
+    workload, machine = published.workloads[result.workload], published.machines[result.machine]
+    scope, participants, link = _exchange(nodes, ranks, machine)
+    row |= {"scope": scope, "participants": participants}
+    if workload.flop_per_step is not None:
+        row["flop_per_step"] = ranks * workload.flop_per_step
+    if workload.parameters is not None:
+        row["message_bytes"] = workload.parameters * GRADIENT_BYTES[result.compression or "none"]
+        row["message_method"] = "modelled"
+        row["note"] = "" if result.compression else "the source does not say whether gradients were compressed: as not"
+    peak, peak_source = declared_peak(result, published)
+    row |= {"compute_roof_flop_per_s": peak, "compute_roof_name": f"peak {result.precision}, declared ({peak_source})"}
+    if link is not None:
+        row |= {"link_bytes_per_s": one_direction(link), "link_name": "link, declared", "link_method": DECLARED}
+    return row
+
+
+def _exchange(nodes: int, ranks: int, machine: PublishedMachine) -> tuple[str, int, PublishedLink | None]:
+    """Return scope, participants and link of the exchange of some ranks."""
+    scope, link = (NETWORK, machine.network) if nodes > 1 else (INTRA_NODE, machine.intra_node)
+    return scope, count_participants(scope, nodes, ranks), link
+
+
+def one_direction(link: PublishedLink) -> float:
+    """Return what one direction of a link carries [bytes/s]: what it reached, where that is declared."""
+    return link.measured_bytes_per_s or link.bandwidth_bytes_per_s / link.directions
+
+
+def declared_ceilings(published: Published) -> pd.DataFrame:
+    """Return what holds the points of a file: declared peaks, links and kernel rates of its machines.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``CEILING_COLUMNS``, for every number of nodes and ranks that a result has. A kernel's rate of all nodes is that
+        of a node times the nodes; what the source prints instead stands beside it where it differs. Printed numbers
+        have no noise: a ceiling is refused as soon as it is above the peak of its precision.
+    """
+    rows: list[Row] = []
+    for name, machine in published.machines.items():
+        own = [result for result in published.results if result.machine == name and result.use == "result"]
+        places = sorted({(each.nodes, each.ranks) for each in own if each.nodes and (each.ranks or 0) > 1})
+        for nodes, ranks in places:
+            rows += _ceilings_of(machine, int(nodes or 0), int(ranks or 0), {"machine": name})
+    return pd.DataFrame(rows, columns=list(CEILING_COLUMNS))
+
+
+def _ceilings_of(machine: PublishedMachine, nodes: int, ranks: int, base: Row) -> list[Row]:
+    scope, participants, link = _exchange(nodes, ranks, machine)
+    base = {**base, "scope": scope, "nodes": nodes, "ranks": ranks, "participants": participants, "method": DECLARED}
+    rows = [
+        {**base, "kind": PEAK, "name": f"peak {precision}", "precision": precision, "unit": "FLOP/s", "reason": ""}
+        | {"value": peak.rate_flop_per_s * ranks, "status": ROOF, "source": peak.source}
+        for precision, peak in machine.peaks.items()
+    ]
+    rows += _kernel_rows(machine, base)
+    if link is not None:
+        rows.append(
+            {**base, "kind": LINK, "name": "link, declared", "precision": "", "unit": "B/s", "reason": ""}
+            | {"value": one_direction(link), "status": ROOF, "source": link.source}
+        )
+    return rows
+
+
+def _kernel_rows(machine: PublishedMachine, base: Row) -> list[Row]:
+    """Return the kernels' rates that hold for these nodes, the ones above the peak as refused."""
+    whole = base["ranks"] == base["nodes"] * (machine.devices_per_node or 0)
+    values: list[Row] = []
+    for ceiling in machine.ceilings if whole else ():
+        made = {"precision": ceiling.precision, "source": ceiling.where, "name": ceiling.name.replace("_", " ")}
+        value = ceiling.node_flop_per_s * base["nodes"]
+        values.append({**made, "value": value, "backend": "node x nodes"})
+        printed = [each for each in ceiling.printed if each.value is not None and base["nodes"] == ceiling.nodes]
+        values += [{**made, "value": each.value, "backend": "as printed"} for each in printed if not each.consistent]
+    if not values:
+        return []
+    frame = pd.DataFrame(values).assign(kind=KERNEL, unit="FLOP/s", threads=float(base["ranks"]))
+    peaks = pd.DataFrame(
+        [
+            (KERNEL, precision, peak.rate_flop_per_s, "FLOP/s", peak.source, 1.0)
+            for precision, peak in machine.peaks.items()
+        ],
+        columns=["kind", "precision", "value", "unit", "source", "threads"],
+    )
+    judged = judge_ceilings(frame, peaks, 0.0)
+    return [
+        {**base, "kind": KERNEL, "precision": row["precision"], "value": row["value"], "unit": "FLOP/s"}
+        | {"name": f"{row['name']}, {row['backend']}", "source": row["source"], "reason": row["refused"]}
+        | {"status": REFUSED if row["refused"] else CEILING}
+        for row in judged.to_dict("records")
+    ]

@@ -1,0 +1,191 @@
+"""What the results of a study bring to the rooflines: participants, traffic and roofs, from its tables."""
+
+import math
+from collections.abc import Mapping
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
+from hpcai.metrics.roofline.ceilings import WORDS, declared_link
+from hpcai.metrics.roofline.columns import INTRA_NODE, MEMORY, NETWORK, NOT_MEASURED, POINT_COLUMNS, ROOF
+from hpcai.metrics.roofline.links import link_rate
+from hpcai.metrics.roofline.model import count_participants
+from hpcai.metrics.roofline.placing import place_points
+from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
+
+GRADIENT_BYTES = {"none": 4, "fp16": 2}
+"""What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
+FROM_SCORES = (
+    "method", "origin", "result", "machine", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks",
+    "precision", "compression", "rate_flop_per_s",
+)  # fmt: skip
+NO_REUSE = "traffic as the step was compiled, without reuse in caches between its operations"
+POINT = ("benchmark", "variant", "scale")
+Views = Mapping[str, pd.DataFrame]
+
+
+def roofline_points(
+    scores: pd.DataFrame, ceilings: pd.DataFrame, views: Views, runs: pd.DataFrame, machine: Machine
+) -> pd.DataFrame:
+    """Return where every result stands under its roofs, in each scope.
+
+    Parameters
+    ----------
+    scores
+        Results (``SCORE_COLUMNS``).
+    ceilings
+        :func:`hpcai.metrics.roofline.ceilings.roofline_ceilings` of the same scores.
+    views
+        ``communication`` (bytes of a step, counted), ``links`` and ``link_fits``, ``counters`` and ``work`` (traffic to
+        memory, measured or modelled); one that is missing counts as empty.
+    runs
+        The run table: parameters of each benchmark and variant.
+    machine
+        The machine that the views describe.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``POINT_COLUMNS``, three rows for each result. Results of other machines are not placed: their traffic and
+        roofs are not known here (declared results: :func:`place_points` of what their file declares).
+    """
+    rows = []
+    for score in records_of(scores):
+        base = {name: score.get(name) for name in FROM_SCORES}
+        base |= {"flop_per_step": number_of(score, "flop_per_sample") * number_of(score, "global_batch_samples")}
+        scopes = (INTRA_NODE, NETWORK, MEMORY)
+        rows += [{**base, **_input(score, scope, ceilings, views, runs, machine)} for scope in scopes]
+    return place_points(pd.DataFrame(rows, columns=list(POINT_COLUMNS)))
+
+
+def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: pd.DataFrame, machine: Machine) -> Row:
+    """Return what a result brings to a scope: participants, traffic and roofs, or why it has no place there."""
+    nodes, ranks = (int(score[name]) if number_of(score, name) > 0 else 0 for name in ("nodes", "ranks"))
+    row: Row = {
+        "scope": scope,
+        "participants": count_participants(scope, nodes, ranks),
+        "source": text_of(score["source"]),
+    }
+    if score["method"] != "measured" or score["machine"] != machine.name:
+        return {**row, "reason": "not placed: what it exchanged, and the roofs of its machine, are not known here"}
+    if scope != MEMORY and ranks > 1 and (nodes > 1) != (scope == NETWORK):
+        where = f"{nodes} nodes exchange over the network" if nodes > 1 else "one node exchanges nothing over a network"
+        return {**row, "reason": f"not placed: {where}"}
+    own = ceilings[(ceilings["scope"] == scope) & (ceilings["nodes"] == nodes) & (ceilings["ranks"] == ranks)]
+    roofs = own[own["status"] == ROOF]
+    row |= _compute_roof(own, text_of(score["precision"]), row)
+    if scope == MEMORY:
+        return {**row, **_memory(score, roofs, views, row)}
+    if ranks == 1:
+        return row
+    row |= _message(score, views.get("communication"), runs, row)
+    return {**row, **_link(row, (nodes, ranks), views, machine)}
+
+
+def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
+    """Return the roof of a precision; without one its name is why nothing was measured."""
+    known = ceilings[ceilings["kind"].isin(list(WORDS)) & (ceilings["precision"] == precision)]
+    found = known[known["status"] == ROOF]
+    if found.empty:
+        missing = known.loc[known["status"] == NOT_MEASURED, "reason"]
+        why = join_words(*(text for text in missing if text != NOT_MEASURED), separator="; ")
+        return {"compute_roof_name": f"{NOT_MEASURED}: {why}" if why else ""}
+    best = records_of(found)[0]
+    name = ", ".join(part for part in (f"{best['name']}, {best['method']}", text_of(best["reason"])) if part)
+    return {
+        "compute_roof_flop_per_s": best["value"],
+        "compute_roof_name": name,
+        "source": join_words(row["source"], best["source"] if best["method"] == "measured" else ""),
+    }
+
+
+def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame, row: Row) -> Row:
+    """Return the bytes that a step reduces: counted at the same point, else modelled from the parameters."""
+    own = _same_point(communication, score)
+    counted = own["bytes_per_step"].mean() if len(own) else math.nan
+    if counted > 0:
+        return {
+            "message_bytes": float(counted),
+            "message_method": "counted",
+            "source": join_words(row["source"], *own["source"]),
+        }
+    same = runs[(runs["benchmark"] == score["benchmark"]) & (runs["variant"] == score["variant"])]
+    parameters = same["parameters"].dropna()
+    width = GRADIENT_BYTES.get(text_of(score["compression"]))
+    if parameters.empty or width is None:
+        return {}
+    note = f"{parameters.iloc[0]:.0f} parameters of {width} bytes: no timeline of this point"
+    return {"message_bytes": float(parameters.iloc[0]) * width, "message_method": "modelled", "note": note}
+
+
+def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> Row:
+    """Return the link at the size of the point's message: measured, else (or if that is above it) declared."""
+    nodes, ranks = counts
+    message = number_of(row, "message_bytes")
+    if math.isnan(message):
+        return {}
+    declared = declared_link(machine, row["scope"])
+    links, fits = (views.get(name, pd.DataFrame()) for name in ("links", "link_fits"))
+    found = link_rate(links, fits, row["scope"], nodes, ranks, message)
+    limit = declared.bandwidth_bytes_per_s if declared else math.inf
+    if found.rate_bytes_per_s <= (1 + TOLERANCE_RATIO) * limit:
+        return {
+            "link_bytes_per_s": found.rate_bytes_per_s,
+            "link_name": found.name,
+            "link_method": "measured",
+            "note": join_words(row.get("note", ""), found.note, separator="; "),
+            "source": join_words(row["source"], found.source),
+        }
+    if declared is None:
+        return {}
+    above = "" if math.isnan(found.rate_bytes_per_s) else "the measured link is above the declared one and not used"
+    return {
+        "link_bytes_per_s": limit,
+        "link_name": f"link, {declared.source}",
+        "link_method": "declared",
+        "note": join_words(row.get("note", ""), above, separator="; "),
+    }
+
+
+def _memory(score: Row, roofs: pd.DataFrame, views: Views, row: Row) -> Row:
+    """Return the intensity over bytes of memory, measured by hardware counters or modelled from the compiled step."""
+    found: Row = {}
+    counted = _same_point(views.get("counters"), score)
+    counted = counted[counted["intensity_flop_per_byte"] > 0] if len(counted) else counted
+    modelled = _same_point(views.get("work"), score)
+    modelled = _with_traffic(modelled)
+    if len(counted):
+        found = {"intensity_flop_per_byte": counted["intensity_flop_per_byte"].mean(), "message_method": "measured"}
+        found["source"] = join_words(row["source"], *counted["source"])
+    elif len(modelled):
+        best = records_of(modelled)[0]
+        method = text_of(best.get("memory_method")) or "modelled"
+        intensity = number_of(score, "flop_per_sample") / float(best["memory_bytes_per_sample"])
+        found = {"intensity_flop_per_byte": intensity, "message_method": method}
+        found["source"] = join_words(row["source"], best["source"])
+        found["note"] = NO_REUSE if method == "modelled" else ""
+    for best in records_of(roofs[roofs["kind"] == MEMORY]):
+        found |= {"link_bytes_per_s": best["value"], "link_name": best["name"], "link_method": best["method"]}
+        found["note"] = join_words(found.get("note", ""), text_of(best["reason"]), separator="; ")
+        if best["method"] == "measured":
+            found["source"] = join_words(found.get("source", row["source"]), best["source"])
+    return found
+
+
+def _with_traffic(work: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that know the traffic to memory, measured ones first."""
+    if "memory_bytes_per_sample" not in work:
+        return pd.DataFrame()
+    known = work[work["memory_bytes_per_sample"] > 0]
+    methods = known.get("memory_method", pd.Series("", index=known.index))
+    return known.assign(measured=methods == "measured").sort_values("measured", ascending=False, kind="stable")
+
+
+def _same_point(view: pd.DataFrame | None, score: Row) -> pd.DataFrame:
+    if view is None or view.empty:
+        return pd.DataFrame()
+    own = pd.Series(True, index=view.index)
+    for name in POINT:
+        own &= view[name] == score[name]
+    return view[own]

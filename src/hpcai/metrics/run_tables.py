@@ -1,0 +1,318 @@
+"""Run records to tables: one row per run or per epoch, written as CSV and Parquet with units in the column names."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.core.errors import RecordError
+from hpcai.core.sealed import sealed_json
+from hpcai.core.table_files import read_parquet, write_parquet
+from hpcai.metrics.joining import join_tables
+from hpcai.metrics.quietness import RunQuiet, quiet_columns
+from hpcai.metrics.roofline.samples_above import NODE_LOCAL, SHARED
+from hpcai.metrics.scaling.efficiency import compute_scaling
+from hpcai.metrics.scaling.scales import POINT_SETTINGS, summarise_scales
+from hpcai.metrics.scaling.trials import mark_extremes
+from hpcai.metrics.scores.of_run import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
+from hpcai.metrics.scores.validity import invalid_reasons, join_reasons, result_flags, valid_for
+from hpcai.metrics.scores.verdicts import summarise_verdicts
+from hpcai.metrics.summary import summarise_study
+from hpcai.records.run import EpochRecord, RunRecord, read_record
+from hpcai.rules.table import rules_of
+
+__all__ = [
+    "collect_epochs",
+    "collect_runs",
+    "collect_verdicts",
+    "compute_scaling",
+    "join_tables",
+    "read_groups",
+    "read_records",
+    "rows_as_json",
+    "run_tables",
+    "summarise_scales",
+    "summarise_study",
+    "write_table",
+    "write_tables",
+]
+
+SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
+EPOCH_COLUMNS = tuple(field for field in EpochRecord.model_fields)
+
+
+def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
+    """Read and check run records, in the order of the paths.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged; names all damaged files at once.
+    """
+    records, damaged = [], []
+    for path in paths:
+        try:
+            records.append(read_record(Path(path)))
+        except RecordError as error:
+            damaged.append(str(error))
+    if damaged:
+        count = f"{len(damaged)} of {len(records) + len(damaged)} run records cannot be read"
+        raise RecordError(f"{count}; no table is made without them:\n" + "\n".join(damaged))
+    return records
+
+
+def run_tables(records: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
+    """Return the tables that are made of records alone, by name.
+
+    Parameters
+    ----------
+    records
+        Files ``record.json`` of the timed runs.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged, or if two paths hold the same run.
+    """
+    runs = collect_runs(records)
+    return {
+        "runs": runs,
+        "epochs": collect_epochs(records),
+        "verdicts": collect_verdicts(records),
+        "scales": summarise_scales(runs),
+        "scaling": compute_scaling(runs),
+    }
+
+
+def read_groups(paths: Iterable[str | Path]) -> dict[str, list[RunRecord]]:
+    """Read the records of the instances of weak-scaling groups, by the files ``group.json`` that lie above them.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged.
+    """
+    return {str(path): read_records(sorted(Path(path).parent.glob("i*/record.json"))) for path in paths}
+
+
+def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """Return one row per run, failed ones included.
+
+    Parameters
+    ----------
+    paths
+        Files ``record.json``; each row names its own in ``record_path``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Sorted by benchmark, variant, scale and repetition. Numbers that were not measured are NaN. Times in seconds,
+        sizes in bytes; the units end the column names. ``dropped`` marks the runs that the row of their scale leaves
+        out (:func:`hpcai.metrics.scaling.trials.mark_extremes`), in all tables alike.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged, or if two paths hold the same run.
+    """
+    files = [Path(path) for path in paths]
+    rows = [_run_row(record, path) for record, path in zip(read_records(files), files, strict=True)]
+    runs = _frame(rows, _run_columns(), [*SCALE_KEYS, "repetition"])
+    twice = runs[runs.duplicated("run_id", keep=False)]
+    if not twice.empty:
+        found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
+        raise RecordError(f"one record per run is allowed, found {found}; remove one of each from the list")
+    runs["dropped"] = mark_extremes(runs)
+    return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
+
+
+def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """Return one row per completed epoch of every run, with the run's scale, outcome and target.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged.
+    """
+    identity = ("run_id", *SCALE_KEYS, "scale", "ranks", "repetition", "outcome")
+    target = ("quality_metric", "quality_unit", "quality_target")
+    rows = []
+    for record in read_records(paths):
+        run = {**_identity(record), **_target(record)}
+        kept = {key: run[key] for key in (*identity, *target)}
+        rows += [{**kept, **epoch.model_dump()} for epoch in record.epochs]
+    epochs = _frame(rows, (*identity, *target, *EPOCH_COLUMNS), [*SCALE_KEYS, "repetition", "epoch"])
+    optional = [name for name in EPOCH_COLUMNS if name not in ("epoch", "steps", "samples")]
+    epochs = epochs.astype(dict.fromkeys(optional, "float64"))
+    epochs["train_rate_samples_per_s"] = (epochs["samples"] / epochs["train_s"]).where(epochs["train_s"] > 0)
+    return epochs
+
+
+def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
+    """Return what the rules say, one row per benchmark, variant, level or division, and rule that was not kept.
+
+    Raises
+    ------
+    RecordError
+        If any record is damaged.
+    """
+    return summarise_verdicts(read_records(paths))
+
+
+def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> None:
+    """Write a table twice, each file whole or not at all; equal frames give equal bytes.
+
+    Parameters
+    ----------
+    frame
+        A table whose column names end with their units. NaN becomes an empty cell.
+    csv, parquet
+        Files to write.
+    """
+    for path, write in ((Path(csv), _to_csv), (Path(parquet), write_parquet)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        write(frame, temporary)
+        os.replace(temporary, path)
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write tables as ``NAME.csv`` and ``NAME.parquet`` into a folder (:func:`write_table`)."""
+    for name, frame in tables.items():
+        write_table(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
+
+
+def rows_as_json(files: Iterable[Path]) -> bytes:
+    """Return the rows of Parquet files as one JSON object with its digest, by file names; an empty cell is null."""
+    tables = {file.stem: read_parquet(file) for file in files}
+    rows = {name: json.loads(frame.to_json(orient="records", double_precision=15)) for name, frame in tables.items()}
+    return sealed_json(rows)
+
+
+def _to_csv(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
+
+
+def _run_columns() -> tuple[str, ...]:
+    """All columns of the run table in their order, also for a table without rows."""
+    scores = (field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind))
+    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "dropped", "record_path")
+
+
+_IDENTITY = (
+    "run_id", "study", "suite", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks",
+    "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
+    "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
+)  # fmt: skip
+_TARGET = ("quality_metric", "quality_unit", "quality_target", "parameters", "epochs")
+_VALIDITY = ("valid_for", "invalid_reasons", "flags")
+_RESOURCES = (
+    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place",
+    "ranks_identical",
+)  # fmt: skip
+PLACES = {"node_local": NODE_LOCAL, "shared": SHARED}
+"""Places of staged data as tables name them, by those of the record."""
+_PROVENANCE = ("machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest")
+
+
+def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:
+    parts = time_parts(record)
+    return {
+        **_identity(record),
+        **_target(record),
+        "wall_s": record.wall_s,
+        **asdict(score_run(record)),
+        **asdict(parts),
+        **asdict(time_shares(parts)),
+        **asdict(quiet_columns(record)),
+        **_resources(record),
+        **_provenance(record),
+        "valid_for": valid_for(record),
+        "invalid_reasons": join_reasons(invalid_reasons(record)),
+        "flags": join_reasons(result_flags(record)),
+        "record_path": str(path),
+    }
+
+
+def _identity(record: RunRecord) -> dict[str, Any]:
+    plan, point = record.plan, record.plan.point
+    return {
+        "run_id": record.run_id,
+        "study": plan.study,
+        "suite": plan.benchmark.suite,
+        "benchmark": point.benchmark,
+        "workload": plan.benchmark.workload,
+        "variant": point.variant,
+        "scale": point.scale,
+        "nodes": point.nodes,
+        "ranks_per_node": point.ranks_per_node,
+        "ranks": point.ranks,
+        "repetition": plan.repetition,
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "method": record.method,
+        **{name: _setting(getattr(point, name)) for name in POINT_SETTINGS},
+        "global_batch_samples": plan.global_batch,
+        "seed": _number(record.training.seed if record.training else plan.seed),
+        "data_source": record.data_source,
+        "rule_set": plan.rule_set,
+        "time_staging": plan.time_staging,
+        "runs_by_rule": rules_of(plan.benchmark.suite).results.runs_of(plan.benchmark.workload),
+        "attempt": record.attempt,
+        "earlier_attempts": len(record.earlier_attempts),
+        "started_utc": record.started_utc,
+    }
+
+
+def _target(record: RunRecord) -> dict[str, Any]:
+    report = record.training
+    return {
+        "quality_metric": report.quality_metric if report else "",
+        "quality_unit": report.quality_unit if report else "",
+        "quality_target": record.plan.benchmark.target.value,
+        "parameters": _number(report.parameters if report else None),
+        "epochs": len(record.epochs),
+    }
+
+
+def _resources(record: RunRecord) -> dict[str, Any]:
+    staging = record.training.staging if record.training else None
+    reads = [rank.read_bytes for rank in record.ranks]
+    return {
+        "peak_memory_bytes": _number(max((rank.peak_memory_bytes for rank in record.ranks), default=None)),
+        "read_bytes": _number(sum(read or 0 for read in reads) if reads and None not in reads else None),
+        "staging_packed_bytes": _number(staging.packed_bytes if staging else None),
+        "staging_content_bytes": _number(staging.content_bytes if staging else None),
+        "staging_place": PLACES.get(staging.place, "") if staging else "",
+        "ranks_identical": len({rank.weights_sha256 for rank in record.ranks}) == 1 if record.ranks else None,
+    }
+
+
+def _provenance(record: RunRecord) -> dict[str, Any]:
+    origin = record.provenance
+    return {
+        "machine": record.plan.machine.name,
+        "commit": origin.commit or "",
+        "dirty": origin.dirty,
+        "lock_sha256": origin.lock_sha256 or "",
+        "page_cache": origin.page_cache,
+        "plan_digest": record.plan_digest,
+    }
+
+
+def _frame(rows: Sequence[dict[str, Any]], columns: Sequence[str], order: list[str]) -> pd.DataFrame:
+    frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
+    return frame.sort_values(order, kind="stable", ignore_index=True)
+
+
+def _setting(value: str | float | None) -> str | float:
+    """Return a setting as a cell: a blank one is NaN, so that columns of numbers stay numbers."""
+    return float("nan") if value is None else value
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)

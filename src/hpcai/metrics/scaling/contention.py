@@ -1,0 +1,85 @@
+"""Contention apart from communication: independent trainings at once against one alone, and against one of all ranks.
+
+What instances of a weak-scaling group lose beside each other they lose to shared memory, caches and clocks: they
+exchange nothing. What a training of as many ranks loses beyond that, it loses to communication.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.metrics.cells import divide
+from hpcai.metrics.scores.of_run import score_run
+from hpcai.records.run import FINISHED, RunRecord
+
+KEYS = ("benchmark", "variant", "scale")
+CONTENTION_COLUMNS = (
+    *KEYS, "nodes", "ranks", "instances", "together_rate_samples_per_s", "alone_rate_samples_per_s",
+    "contention_ratio", "distributed_variant", "distributed_scale", "distributed_ratio", "communication_ratio",
+    "n_disturbed", "n_stalled", "method", "reason", "source",
+)  # fmt: skip
+METHOD = "measured: mean rate of the instances at once, over the rate of the same point alone in the table of scales"
+
+
+def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per weak-scaling group.
+
+    Parameters
+    ----------
+    groups
+        Records of the instances by the file of their group.
+    scales
+        Table of scales of the timed runs.
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`CONTENTION_COLUMNS`. ``contention_ratio`` is the rate of an instance beside the others over the rate of
+        the same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group over
+        instances times the rate alone: with the same batch per rank where the study has such a row, else of the same
+        variant. ``communication_ratio`` = distributed_ratio / contention_ratio. What is NaN has its reason.
+    """
+    rows = [_row(str(path), records, scales) for path, records in sorted(groups.items(), key=lambda one: str(one[0]))]
+    return pd.DataFrame(rows, columns=list(CONTENTION_COLUMNS))
+
+
+def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[str, Any]:
+    point, instances = records[0].plan.point, len(records)
+    identity = {"benchmark": point.benchmark, "variant": point.variant, "scale": point.scale}
+    row: dict[str, Any] = {**identity, "nodes": point.nodes, "ranks": point.ranks, "instances": instances}
+    row |= {"n_disturbed": sum(record.is_disturbed for record in records), "method": METHOD, "source": path}
+    watched = all(record.training and record.training.stalls for record in records)
+    row["n_stalled"] = sum(record.is_stalled for record in records) if watched else math.nan
+    if any(record.outcome not in FINISHED for record in records):
+        return row | {"reason": "an instance broke down, so that the others did not train beside it all the time"}
+    together = math.fsum(score_run(record).train_rate_samples_per_s for record in records) / instances
+    row["together_rate_samples_per_s"] = together
+    own = scales[(scales[list(KEYS)] == list(identity.values())).all(axis=1)] if len(scales) else scales
+    if own.empty:
+        return row | {"reason": "the study has no timed run of this point alone"}
+    alone = float(own["train_rate_samples_per_s"].iloc[0])
+    row |= {"alone_rate_samples_per_s": alone, "contention_ratio": divide(together, alone)}
+    return row | _distributed(row, records[0].plan.global_batch, scales)
+
+
+def _distributed(row: Mapping[str, Any], batch_samples: int, scales: pd.DataFrame) -> dict[str, Any]:
+    """Compare with one training on all ranks of the group: that of the same batch per rank if there is one."""
+    instances = row["instances"]
+    found = scales[(scales["benchmark"] == row["benchmark"]) & (scales["ranks"] == row["ranks"] * instances)]
+    same_batch = found[found["global_batch_samples"] == batch_samples * instances]
+    own = found[found["variant"] == row["variant"]]
+    chosen = pd.concat([own[own.index.isin(same_batch.index)], same_batch]) if len(same_batch) else own
+    if chosen.empty:
+        return {"reason": f"the study has no timed run of {row['ranks'] * instances} ranks"}
+    one = chosen.iloc[0]
+    ratio = divide(float(one["train_rate_samples_per_s"]), instances * row["alone_rate_samples_per_s"])
+    return {
+        "distributed_variant": one["variant"],
+        "distributed_scale": one["scale"],
+        "distributed_ratio": ratio,
+        "communication_ratio": divide(ratio, row["contention_ratio"]),
+        "reason": "" if len(same_batch) else "the batch per rank differs: no row of the study has the same",
+    }

@@ -1,0 +1,199 @@
+"""Strong or weak scaling; speed-up and efficiency against the smallest scale of the same benchmark and variant."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import pandas as pd
+
+from hpcai.metrics.scaling.trials import COMPLETE, select_trials, training_times
+from hpcai.metrics.statistics.summaries import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
+
+MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
+"""What is compared across scales, and the column of the run table that holds it."""
+RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
+NO_IDEAL = (
+    "no ideal speed-up of the time to train: the global batch changes with the ranks, and with it the epochs needed"
+)
+
+
+@dataclass(frozen=True)
+class Regime:
+    """What stays the same when the ranks grow: the work of a step, that of a rank, or neither; and how it is told."""
+
+    name: RegimeName
+    reason: str
+
+    @property
+    def same_problem(self) -> bool:
+        """Whether an optimizer step does the same at all scales, so that the same epochs lead to the target."""
+        return self.name in ("strong", "undetermined")
+
+
+@dataclass(frozen=True)
+class ScalePoint:
+    """Speed-up and efficiency of one measure at one scale."""
+
+    benchmark: str
+    variant: str
+    scale: str
+    nodes: int
+    ranks: int
+    measure: str
+    baseline: str
+    baseline_ranks: int
+    n: int
+    n_baseline: int
+    statistic: str
+    speedup_ratio: float
+    speedup_low_ratio: float
+    speedup_high_ratio: float
+    speedup_ideal_ratio: float
+    efficiency_ratio: float
+    efficiency_low_ratio: float
+    efficiency_high_ratio: float
+    regime: RegimeName
+    regime_reason: str
+    method: str
+    note: str
+
+
+def tell_regime(points: pd.DataFrame) -> Regime:
+    """Tell strong from weak scaling by the global batches of one benchmark and variant.
+
+    Parameters
+    ----------
+    points
+        Rows of the table of runs or of scales: ``ranks`` and ``global_batch_samples`` [samples per optimizer step].
+
+    Returns
+    -------
+    Regime
+        Strong: the same global batch at all scales (Amdahl 1967). Weak: the same batch per rank (Gustafson 1988).
+        Mixed: neither, so that no law of scaling holds. Undetermined: one number of ranks with one batch.
+    """
+    pairs = points[["ranks", "global_batch_samples"]].drop_duplicates().sort_values(["ranks", "global_batch_samples"])
+    ranks, batches = pairs["ranks"], pairs["global_batch_samples"]
+    if len(pairs) < 2:
+        return Regime("undetermined", "measured at one number of ranks")
+    if (batches == batches.iloc[0]).all():
+        return Regime("strong", f"a global batch of {batches.iloc[0]:g} samples at every scale")
+    if (batches * ranks.iloc[0] == batches.iloc[0] * ranks).all():
+        return Regime("weak", f"a batch of {batches.iloc[0] / ranks.iloc[0]:g} samples per rank at every scale")
+    found = ", ".join(f"{batch:g} at {count:g}" for count, batch in zip(ranks, batches, strict=True))
+    return Regime(
+        "mixed", f"neither the global batch nor the batch per rank stays the same (samples at ranks: {found})"
+    )
+
+
+def base_of(points: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the base: the smallest scale of one benchmark and variant."""
+    ordered = points.sort_values(["ranks", "nodes"], kind="stable")
+    base: pd.DataFrame = ordered[ordered["scale"] == ordered["scale"].iloc[0]]
+    return base
+
+
+def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return speed-up and parallel efficiency of every scale.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per benchmark, variant, scale and measure (time to train, training throughput). With the numbers of the
+        table of scales, which rest on the runs of :func:`hpcai.metrics.scaling.trials.select_trials`: ``speed-up =
+        T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up * ranks_base / ranks``; the base
+        is the smallest scale of the same benchmark and variant, and stands in ``baseline``. Where medians were measured
+        in rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is that of
+        the scale, ``n`` and ``n_baseline`` count the runs behind it and behind the base.
+
+        ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
+        them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
+        target, so that beyond the base its ideal speed-up and its efficiency are NaN, and ``note`` says so.
+    """
+    points = []
+    for _, group in runs.groupby(["benchmark", "variant"], sort=True):
+        base, regime = base_of(group), tell_regime(group)
+        for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
+            points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
+    return pd.DataFrame(points, columns=list(ScalePoint.__dataclass_fields__))
+
+
+def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, regime: Regime) -> ScalePoint:
+    """Return the point of one measure: the runs of one scale against those of the base scale."""
+    here, there = at_scale.iloc[0], base.iloc[0]
+    own, reference = sample_of(at_scale, measure), sample_of(base, measure)
+    is_base = here["scale"] == there["scale"]
+    speedup = _speedup(own, reference, measure, is_base=is_base)
+    pairs = [] if is_base or measure == "time_to_train" else pairs_of_rounds(at_scale, base, measure)
+    if pairs:
+        speedup = paired_ratio([own for own, _ in pairs], [base for _, base in pairs])
+    has_ideal = is_base or measure != "time_to_train" or regime.same_problem
+    ideal = float(here["ranks"] / there["ranks"]) if has_ideal else float("nan")
+    return ScalePoint(
+        benchmark=str(here["benchmark"]),
+        variant=str(here["variant"]),
+        scale=str(here["scale"]),
+        nodes=int(here["nodes"]),
+        ranks=int(here["ranks"]),
+        measure=measure,
+        baseline=str(there["scale"]),
+        baseline_ranks=int(there["ranks"]),
+        n=own.n,
+        n_baseline=reference.n,
+        statistic=own.words,
+        speedup_ratio=speedup.value,
+        speedup_low_ratio=speedup.low,
+        speedup_high_ratio=speedup.high,
+        speedup_ideal_ratio=ideal,
+        efficiency_ratio=speedup.value / ideal,
+        efficiency_low_ratio=speedup.low / ideal,
+        efficiency_high_ratio=speedup.high / ideal,
+        regime=regime.name,
+        regime_reason=regime.reason,
+        method=speedup.method,
+        note="; ".join(filter(None, [speedup.note, "" if has_ideal else NO_IDEAL])),
+    )
+
+
+def sample_of(runs: pd.DataFrame, measure: str) -> Sample:
+    """Return the values of all runs of a scale that its row rests on, with their statistic."""
+    if measure == "time_to_train":
+        return training_times(runs).sample
+    return select_trials(runs).sample(MEASURES[measure])
+
+
+def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) -> list[tuple[float, float]]:
+    """Return the values of both scales by repetition, if they were measured in rounds: all of one before the next.
+
+    Every run of both counts, so that the medians are those of the table of scales; else there are no pairs.
+    """
+    column = MEASURES[measure]
+    sides = [
+        side[["repetition", "started_utc", "outcome", "dropped", column]].set_index("repetition")
+        for side in (at_scale, base)
+    ]
+    own, reference = sides
+    every = pd.concat(sides)
+    counted = every["outcome"].isin(COMPLETE) & (every["dropped"] == "")
+    whole = counted.all() and every[column].notna().all()
+    if not whole or len(own) < FEWEST_PAIRS or set(own.index) != set(reference.index) or not own.index.is_unique:
+        return []
+    starts = every["started_utc"].groupby(level=0).agg(["min", "max"]).sort_index()
+    if not (starts["max"].iloc[:-1].to_numpy() < starts["min"].iloc[1:].to_numpy()).all():
+        return []
+    together = pd.concat([own[column], reference[column]], axis=1, keys=["own", "base"]).loc[starts.index]
+    return [(float(pair[0]), float(pair[1])) for pair in together.to_numpy(float)]
+
+
+def _speedup(own: Sample, reference: Sample, measure: str, *, is_base: bool) -> Estimate:
+    if math.isnan(reference.value):
+        missing = "the base scale has no value" if not is_base else NOT_MEASURED
+        return Estimate(math.nan, math.nan, math.nan, 0, "", missing)
+    if is_base:
+        return Estimate(1.0, 1.0, 1.0, own.n, "by definition", "this scale is the base")
+    return ratio_of(reference, own) if measure == "time_to_train" else ratio_of(own, reference)

@@ -1,0 +1,308 @@
+"""Laws of scaling of a study: which one each benchmark and variant follows, and its curve with the extrapolation."""
+
+import math
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hpcai.metrics.scaling.efficiency import MEASURES, Regime, base_of, sample_of, tell_regime
+from hpcai.metrics.scaling.laws import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_share
+from hpcai.metrics.scaling.model_limits import is_too_efficient, why_too_efficient
+from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.words import say_share
+
+EXTRAPOLATED_TIMES = 8
+"""Curves end at so many times the largest measured number of ranks."""
+FEWEST_STEPS, STEPS_PER_DOUBLING = 24, 8
+"""So smooth curves are, whatever they span."""
+UNLIKE_AICC = 2.0
+"""Differences in AICc below this do not tell laws apart (Burnham and Anderson 2002, section 2.6)."""
+RATE = MEASURES["train_rate"]
+NAMES: dict[LawName, str] = {
+    "amdahl": "Amdahl's law",
+    "gustafson": "Gustafson's law",
+    "universal": "Universal scalability law",
+    "karp_flatt": "Karp and Flatt",
+}
+FIT_COLUMNS = (
+    "benchmark", "variant", "regime", "law", "chosen", "method", "n", "scales", "ranks_min", "ranks_max",
+    "one_rank_rate_samples_per_s", "one_rank_rate_low_samples_per_s", "one_rank_rate_high_samples_per_s",
+    "serial_share_ratio", "serial_share_low_ratio", "serial_share_high_ratio", "coherency_ratio",
+    "coherency_low_ratio", "coherency_high_ratio", "rate_limit_samples_per_s", "best_ranks", "deviation_ratio",
+    "misfit_ratio", "aicc", "sentence", "reason", "source",
+)  # fmt: skip
+CURVE_COLUMNS = (
+    "benchmark", "variant", "law", "chosen", "kind", "ranks", "rate_samples_per_s", "rate_low_samples_per_s",
+    "rate_high_samples_per_s", "baseline", "baseline_ranks", "speedup_ratio", "speedup_low_ratio",
+    "speedup_high_ratio", "speedup_ideal_ratio", "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Series:
+    """The rates of all runs of one benchmark and variant that trained to their end, and the laws fitted to them."""
+
+    benchmark: str
+    variant: str
+    runs: pd.DataFrame
+    """Rows of the run table with a rate."""
+    base: pd.DataFrame
+    """All runs of the base scale, with or without a rate."""
+    regime: Regime
+    laws: tuple[LawFit, ...]
+    """The best first; empty if there is none."""
+    reason: str
+    """Why there is no law, or what limits the choice."""
+
+    @property
+    def counts(self) -> Floats:
+        """Numbers of ranks, each once, ascending."""
+        counts: Floats = np.unique(self.runs["ranks"].to_numpy(dtype=float))
+        return counts
+
+
+def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the laws of throughput over ranks of every benchmark and variant.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`FIT_COLUMNS`, one row for each law that the data allow, or one that says in ``reason`` why there is none.
+        A law is fitted to the training throughput of all runs that trained to their end
+        (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
+        own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
+        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial share of
+        Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
+        ``serial_share_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and the
+        contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where
+        the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the law,
+        over the law.
+    """
+    rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
+    return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
+
+
+def trace_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the curves of all laws of :func:`fit_scaling`, with their 95 % bands.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`CURVE_COLUMNS`. ``kind`` is "interpolated" within the measured numbers of ranks, and "extrapolated"
+        beyond, up to eight times the largest one; a law without an interval is not extrapolated, and none to where its
+        efficiency would be above 1. Speed-up and efficiency are the law's rate over the rate of the base in the table
+        of scales, which the points of the table of scaling are divided by as well; the band is that of the law's rate.
+    """
+    parts = [_curve(series, law) for series in _all_series(runs) for law in series.laws]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(CURVE_COLUMNS))
+
+
+def _all_series(runs: pd.DataFrame) -> Iterator[Series]:
+    for (benchmark, variant), group in runs.groupby(["benchmark", "variant"], sort=True):
+        measured = group[group["outcome"].isin(COMPLETE) & (group[RATE] > 0)]
+        regime = tell_regime(group)
+        laws, reason = _find_laws(measured, regime)
+        yield Series(str(benchmark), str(variant), measured, base_of(group), regime, laws, reason)
+
+
+def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], str]:
+    """Return the laws that the data allow, the best first, and what stands against others."""
+    ranks, rates, different = runs["ranks"], runs[RATE], runs["ranks"].nunique()
+    if different < 2:
+        only = "".join(f"measured at one number of ranks ({count}): a law needs two at least" for count in ranks[:1])
+        return (), only or "no run trained to its end"
+    if regime.name == "mixed":
+        return (), f"{regime.reason}: one law cannot hold for all scales"
+    if different == 2:
+        weak = regime.name == "weak"
+        points = _points(runs)
+        law = solve_serial_share(points.index, points, "gustafson" if weak else "karp_flatt")
+        if math.isnan(law.serial_share_ratio):
+            side = "rises" if weak else "falls"
+            return (), f"the throughput {side} so steeply between two numbers of ranks that no serial share explains it"
+        return (law,), "two numbers of ranks determine the serial share exactly: no interval, and no extrapolation"
+    laws, limit = [fit_law("gustafson" if regime.name == "weak" else "amdahl", ranks, rates)], ""
+    if different > FREE["universal"] and len(runs) > FREE["universal"] + 2:
+        laws.append(fit_law("universal", ranks, rates))
+    else:
+        limit = f"{different} numbers of ranks and {len(runs)} runs: the universal scalability law needs 4 and 6"
+    return tuple(sorted(laws, key=lambda law: law.aicc)), limit
+
+
+def _fit_rows(series: Series) -> Iterator[dict[str, Any]]:
+    about = {
+        "benchmark": series.benchmark,
+        "variant": series.variant,
+        "regime": series.regime.name,
+        "method": "modelled",
+        "n": len(series.runs),
+        "scales": len(series.counts),
+        "ranks_min": series.counts.min(initial=math.inf) if len(series.counts) else math.nan,
+        "ranks_max": series.counts.max(initial=0) if len(series.counts) else math.nan,
+        "source": _folder(series.runs),
+    }
+    if not series.laws:
+        missing = {name: math.nan for name in FIT_COLUMNS if name.endswith(("_per_s", "_ratio", "best_ranks", "aicc"))}
+        words = f"No law of scaling: {series.reason}."
+        yield {**missing, **about, "law": "", "chosen": False, "sentence": words, "reason": series.reason}
+    for law in series.laws:
+        yield {**about, **_numbers(series, law), "chosen": law is series.laws[0], "reason": _limits(series, law)}
+
+
+def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
+    """Return the numbers of a law, and the sentence that the report says."""
+    rate, share, coherency = (law.interval(name) for name in ("rate", "serial_share", "coherency"))
+    curved = law.law == "universal"
+    return {
+        "law": law.law,
+        "one_rank_rate_samples_per_s": rate.value,
+        "one_rank_rate_low_samples_per_s": rate.low,
+        "one_rank_rate_high_samples_per_s": rate.high,
+        "serial_share_ratio": share.value,
+        "serial_share_low_ratio": share.low,
+        "serial_share_high_ratio": share.high,
+        "coherency_ratio": coherency.value if curved else math.nan,
+        "coherency_low_ratio": coherency.low if curved else math.nan,
+        "coherency_high_ratio": coherency.high if curved else math.nan,
+        "rate_limit_samples_per_s": rate.value / share.value if law.law == "amdahl" and share.value else math.nan,
+        "best_ranks": _best_ranks(law),
+        "deviation_ratio": law.deviation,
+        "misfit_ratio": _misfit(series, law),
+        "aicc": law.aicc if math.isfinite(law.aicc) else math.nan,
+        "sentence": _sentence(series, law),
+    }
+
+
+def _best_ranks(law: LawFit) -> float:
+    """Ranks at which the universal law's rate is largest (Gunther 2007); NaN where it grows for ever."""
+    if not (law.coherency_ratio > 0 and law.serial_share_ratio < 1):
+        return math.nan
+    return max(1.0, math.sqrt((1 - law.serial_share_ratio) / law.coherency_ratio))
+
+
+def _misfit(series: Series, law: LawFit) -> float:
+    points = _points(series.runs)
+    fitted = law.rates(points.index.to_numpy(dtype=float))[0]
+    return float(np.abs(points.to_numpy(dtype=float) / fitted - 1).max())
+
+
+def _points(runs: pd.DataFrame) -> "pd.Series[float]":
+    """Return the rate of each number of ranks, of the scales as the table of scales has them."""
+    scales = runs.groupby("scale", sort=False)
+    rates = {name: sample_of(group, "train_rate").value for name, group in scales}
+    points: pd.Series[float] = pd.Series(rates).groupby(scales["ranks"].first()).mean()
+    return points
+
+
+def _sentence(series: Series, law: LawFit) -> str:
+    """Return the law with its numbers as the report says it."""
+    share, coherency = law.interval("serial_share"), law.interval("coherency")
+    where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
+    name = NAMES[law.law]
+    if law.exact:
+        slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
+        return f"{name}, {where}: serial share {share.value:.3g}{slower}, exactly determined, no interval."
+    bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
+    misfit = f"scales at most {say_share(_misfit(series, law))} off"
+    if law.law != "universal":
+        return f"{name}, {where}: serial share {bounds}; {misfit}."
+    more = f"{coherency.value:.2g} ({coherency.low:.2g} to {coherency.high:.2g})"
+    return f"{name}, {where}: contention {bounds}, coherency {more}; {misfit}."
+
+
+def _limits(series: Series, law: LawFit) -> str:
+    """Return what a reader has to know besides the numbers."""
+    notes = [series.reason]
+    if len(series.laws) > 1:
+        others = min(other.aicc for other in series.laws if other is not law)
+        gap, which = abs(law.aicc - others), "smaller" if law.aicc < others else "larger"
+        alike = ": the laws cannot be told apart, either may hold beyond the measured ranks"
+        notes.append(f"AICc {which} by {gap:.2g} than that of the other law{alike if gap < UNLIKE_AICC else ''}")
+    if "serial_share_ratio" in law.at_bound:
+        notes.append(_say_bound(law))
+    if law.exact and not 0 <= law.serial_share_ratio <= 1:
+        side = "grows faster than the ranks" if law.serial_share_ratio < 0 else "falls"
+        notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
+    if not law.exact and (why := why_too_efficient(_efficiency(series, law), str(series.base["scale"].iloc[0]))):
+        notes.append(f"beyond the measured ranks {why}")
+    if _best_ranks(law) > series.counts[-1]:
+        notes.append("its largest rate lies beyond the measured ranks: extrapolated")
+    if len(series.runs[["ranks", "scale"]].drop_duplicates()) > len(series.counts):
+        notes.append("scales with as many ranks on other numbers of nodes count as one")
+    return "; ".join(filter(None, notes))
+
+
+def _say_bound(law: LawFit) -> str:
+    """Return what it means that the data push the serial share out of the law's range."""
+    low = law.serial_share_ratio < 0.5
+    if law.law == "universal":
+        # Beside coherency the contention says nothing of whether the throughput grows.
+        return "no contention beside coherency" if low else "the contention ends at its largest value, 1"
+    side = "grows at least as fast as the ranks" if low else "does not grow with the ranks"
+    return f"the throughput {side}: the serial share ends at the law's bound"
+
+
+def _curve(series: Series, law: LawFit) -> pd.DataFrame:
+    first, last = series.counts[0], series.counts[-1]
+    inside = np.union1d(_between(first, last), series.counts)
+    outside = np.empty(0) if law.exact else _between(last, EXTRAPOLATED_TIMES * last)[1:]
+    ranks = np.concatenate([inside, outside])
+    rates = dict(zip(("", "_low", "_high"), law.rates(ranks), strict=True))
+    base_rate, base_ranks = _base_rate(series), int(series.base["ranks"].iloc[0])
+    columns: dict[str, Any] = {
+        "benchmark": series.benchmark,
+        "variant": series.variant,
+        "law": law.law,
+        "chosen": law is series.laws[0],
+        "kind": ["interpolated"] * len(inside) + ["extrapolated"] * len(outside),
+        "ranks": ranks,
+        "baseline": str(series.base["scale"].iloc[0]),
+        "baseline_ranks": base_ranks,
+        "speedup_ideal_ratio": ranks / base_ranks,
+    }
+    for side, values in rates.items():
+        columns[f"rate{side}_samples_per_s"] = values
+        columns[f"speedup{side}_ratio"] = values / base_rate
+        columns[f"efficiency{side}_ratio"] = [
+            parallel_efficiency(rate, count, base_rate, base_ranks) for rate, count in zip(values, ranks, strict=True)
+        ]
+    curve = pd.DataFrame(columns)[list(CURVE_COLUMNS)]
+    impossible = (curve["kind"] == "extrapolated") & curve["efficiency_ratio"].map(is_too_efficient)
+    return curve[~impossible]
+
+
+def _base_rate(series: Series) -> float:
+    """Return the rate of the base scale [samples/s]; NaN without any."""
+    return sample_of(series.base, "train_rate").value
+
+
+def _efficiency(series: Series, law: LawFit) -> float:
+    """Return the efficiency of a law at the largest measured number of ranks; beyond, that of all laws falls."""
+    rate, ranks = float(law.rates(series.counts[-1:])[0][0]), float(series.counts[-1])
+    return parallel_efficiency(rate, ranks, _base_rate(series), float(series.base["ranks"].iloc[0]))
+
+
+def _between(first: float, last: float) -> Floats:
+    """Numbers of ranks at equal distances on a logarithmic axis."""
+    steps = max(FEWEST_STEPS, math.ceil(STEPS_PER_DOUBLING * math.log2(last / first)))
+    return np.geomspace(first, last, steps + 1)
+
+
+def _folder(runs: pd.DataFrame) -> str:
+    """Return the folder that holds all records of the runs."""
+    paths = [posixpath.dirname(str(path)) for path in runs.get("record_path", pd.Series(dtype=str))]
+    return posixpath.commonpath(paths) if paths else ""

@@ -1,0 +1,207 @@
+"""The table of scales: what the repeats of one benchmark and variant at one scale say together."""
+
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.runs import Point
+from hpcai.metrics.quietness import DISTURBED, UNKNOWN
+from hpcai.metrics.scaling.efficiency import compute_scaling
+from hpcai.metrics.scaling.trials import COMPLETE, Trials, count_runs, result_rules, select_trials, training_times
+from hpcai.metrics.scores.of_run import TimeShares
+from hpcai.metrics.scores.validity import (
+    common_levels,
+    counted_runs,
+    join_reasons,
+    judge_runs,
+    label_result,
+    no_result,
+    split_reasons,
+    too_few,
+)
+from hpcai.metrics.statistics.summaries import interval_of, median, variation_ratio
+
+OUTCOMES = ("converged", "not_converged", "diverged", "failed", "timed_out")
+POINT_SETTINGS = tuple(
+    name
+    for name in Point.model_fields
+    if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # stand in columns of their own
+)
+"""What makes a variant: the settings of a point of the run table, one column each."""
+ABOUT = (
+    "suite",
+    "workload",
+    *POINT_SETTINGS,
+    "global_batch_samples",
+    "data_source",
+    "quality_metric",
+    "quality_unit",
+    "quality_target",
+)
+"""Columns of the run table that are the same in all runs of a scale."""
+KEYS = ["benchmark", "variant", "scale", "nodes", "ranks_per_node", "ranks"]
+SHARES = tuple(field.name for field in fields(TimeShares))
+RATES = {
+    "train_rate": "train_rate_samples_per_s",
+    "evaluation_rate": "evaluation_rate_samples_per_s",
+    "staging_read_rate": "staging_read_rate_bytes_per_s",
+    "staging_write_rate": "staging_write_rate_bytes_per_s",
+}
+_SCALING = ("speedup_ratio", "speedup_low_ratio", "speedup_high_ratio", "efficiency_ratio", "efficiency_low_ratio")
+
+
+def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per benchmark, variant and scale.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``n_ok`` of ``n`` runs converged. Rates, step times, shares and staging are those of the ``rate_n`` runs of
+        :func:`hpcai.metrics.scaling.trials.select_trials`, and ``statistic`` says what is made of them: the mean of so
+        many, extremes dropped, or the median. Bounds are those of
+        :func:`hpcai.metrics.statistics.summaries.interval_of`. Shares and ``*_mean_s`` are arithmetic means of the same
+        runs, because they add up; ``staging_epoch_ratio`` is a ratio of means. ``time_to_train_score_s`` is the time of
+        those of them that reached the target, ``time_to_train_n`` in number
+        (:func:`hpcai.metrics.scaling.trials.training_times`). Variation and epochs to the target are of all runs that
+        converged. Speed-ups and efficiencies are those of :func:`hpcai.metrics.scaling.efficiency.compute_scaling`.
+    """
+    rows = []
+    for key, group in runs.groupby(KEYS, sort=False):
+        trials = select_trials(group)
+        rows.append(
+            dict(zip(KEYS, key, strict=True))
+            | {name: group[name].iloc[0] for name in ABOUT}
+            | _counts(group)
+            | _time_to_train(group)
+            | _rates(trials)
+            | _staging_and_shares(trials)
+            | _quietness(trials.kept)
+            | _judgement(group)
+        )
+    scales = pd.DataFrame(rows)
+    if scales.empty:
+        return pd.DataFrame(columns=KEYS)
+    scales = scales.merge(_wide_scaling(runs), on=["benchmark", "variant", "scale"], how="left", validate="1:1")
+    scales["train_rate_ideal_samples_per_s"] = _ideal_rates(scales)
+    return scales.sort_values(["benchmark", "variant", "ranks", "nodes"], kind="stable", ignore_index=True)
+
+
+def _counts(group: pd.DataFrame) -> dict[str, Any]:
+    counts = {f"n_{outcome}": int((group["outcome"] == outcome).sum()) for outcome in OUTCOMES}
+    return {"n": len(group), "n_ok": counts["n_converged"], **counts}
+
+
+def _time_to_train(group: pd.DataFrame) -> dict[str, Any]:
+    converged = group[group["outcome"] == "converged"]
+    epochs, times = converged["epochs_to_target"], training_times(group)
+    score = interval_of(times.sample)
+    return {
+        "time_to_train_score_s": score.value,
+        "time_to_train_low_s": score.low,
+        "time_to_train_high_s": score.high,
+        "time_to_train_n": times.sample.n,
+        "time_to_train_score_method": times.sample.words,
+        "time_to_train_score_note": times.note,
+        "time_to_train_variation_ratio": variation_ratio(converged["time_to_train_s"]),
+        "epochs_to_target_median": median(epochs),
+        "epochs_to_target_min": float(epochs.min()) if len(epochs) else float("nan"),
+        "epochs_to_target_max": float(epochs.max()) if len(epochs) else float("nan"),
+    }
+
+
+def _rates(trials: Trials) -> dict[str, Any]:
+    columns: dict[str, Any] = {"statistic": trials.words, "rate_n": len(trials.kept)}
+    for name, column in RATES.items():
+        estimate, unit = interval_of(trials.sample(column)), column.removeprefix(f"{name}_")
+        columns |= {
+            column: estimate.value,
+            f"{name}_low_{unit}": estimate.low,
+            f"{name}_high_{unit}": estimate.high,
+        }
+    return columns
+
+
+def _staging_and_shares(trials: Trials) -> dict[str, Any]:
+    kept = trials.kept
+    staged, shared = (kept[kept[name].notna()] for name in ("staging_epoch_ratio", "rest_ratio"))
+    return {
+        "staging_n": len(staged),
+        "staging_mean_s": _mean(staged["staging_s"]),
+        "epoch_mean_s": trials.mean("epoch_s"),
+        "staging_epoch_ratio": _mean(staged["staging_s"]) / _mean(staged["epoch_s"]),
+        "staging_compression_ratio": _mean(staged["staging_compression_ratio"]),
+        "staging_place": " and ".join(sorted(set(staged["staging_place"]) - {""})),
+        "overhead_mean_s": trials.mean("overhead_s"),
+        "step_time_median_s": trials.sample("step_time_median_s").value,
+        "peak_memory_max_bytes": float(kept["peak_memory_bytes"].max()) if len(kept) else float("nan"),
+        "share_n": len(shared),
+        **{name: _mean(shared[name]) for name in SHARES},
+    }
+
+
+def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
+    """Return how many of the runs that the row rests on were disturbed or stalled, and by how much at most."""
+    known = kept[kept["quiet"] != UNKNOWN]
+    watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
+    longest = stalled.nlargest(1, "stall_max_s")
+    return {
+        "n_disturbed": float((known["quiet"] == DISTURBED).sum()) if len(known) else float("nan"),
+        "others_max_ratio": float(known["others_ratio"].max()),
+        "steal_max_ratio": float(known["steal_ratio"].max()),
+        "n_stalled": float(len(stalled)) if len(watched) else float("nan"),
+        "stall_max_s": _mean(longest["stall_max_s"]),
+        "stall_beside_s": _mean(longest["stall_beside_s"]),
+    }
+
+
+def _judgement(group: pd.DataFrame) -> dict[str, Any]:
+    rules, rule = result_rules(group)
+    counts = count_runs(group)
+    counted = group["outcome"].isin(["converged"] if rules.counts == "all" else COMPLETE)
+    numbers = [no_result(counts, rules), too_few(counts, rules, rule)]
+    reasons = [*split_reasons(group["invalid_reasons"]), *filter(None, numbers)]
+    return {
+        "runs_by_rule": rule,
+        "n_counted": counted_runs(counts, rules),
+        "no_result": numbers[0],
+        "valid_for": "none" if any(numbers) else common_levels(group.loc[counted, "valid_for"]),
+        "verdict": judge_runs(counts, rules, rule),
+        "flags": join_reasons(split_reasons(group["flags"])),
+        "label": label_result(group["suite"].iloc[0], reasons),
+    }
+
+
+def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
+    points = compute_scaling(runs)
+    keys = ["benchmark", "variant", "scale"]
+    wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]
+    for measure in points["measure"].unique():
+        part = points.loc[points["measure"] == measure, [*keys, *_SCALING, "efficiency_high_ratio"]]
+        renamed = part.rename(columns={name: f"{measure}_{name}" for name in part.columns if name not in keys})
+        wide = wide.merge(renamed, on=keys, how="left", validate="1:1")
+    return wide
+
+
+def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
+    """Training throughput of the base scale, times the ranks over the base's."""
+    base = scales.merge(
+        scales[["benchmark", "variant", "scale", "ranks", "train_rate_samples_per_s"]],
+        left_on=["benchmark", "variant", "baseline"],
+        right_on=["benchmark", "variant", "scale"],
+        suffixes=("", "_base"),
+        how="left",
+        validate="m:1",
+    )
+    ideal: pd.Series = base["train_rate_samples_per_s_base"] * base["ranks"] / base["ranks_base"]
+    return ideal
+
+
+def _mean(values: pd.Series) -> float:
+    return float(values.mean()) if len(values) else float("nan")

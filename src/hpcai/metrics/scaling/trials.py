@@ -1,0 +1,175 @@
+"""Which runs the row of a scale rests on, and how they become one number: one set of runs for all numbers of a row.
+
+Where a scale has the runs that its suite's rules ask for, the highest and the lowest are left out and the others are
+averaged; below that the row is the median of all runs that trained to their end.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from hpcai.metrics.scores.validity import RunCounts, join_reasons, no_result, too_few
+from hpcai.metrics.scores.vflops import valid_rate
+from hpcai.metrics.statistics.summaries import Sample, Statistic
+from hpcai.rules.table import ResultRules, rules_of
+
+COMPLETE = ("converged", "not_converged")
+"""Outcomes whose rates and shares count: the training did all of its work."""
+POINT = ["benchmark", "variant", "scale"]
+HIGHEST, LOWEST = "highest", "lowest"
+"""Marks of the runs that a row leaves out (column ``dropped``); the others have none."""
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The runs that the row of a scale rests on.
+
+    Attributes
+    ----------
+    kept
+        Rows of the table of runs, or of their scores.
+    statistic
+        What makes one number of them: an olympic mean where extremes were dropped, else the median.
+    """
+
+    kept: pd.DataFrame
+    statistic: Statistic
+
+    @property
+    def words(self) -> str:
+        """The statistic with its n, as the column ``statistic`` has it; blank if there is no run."""
+        return Sample(np.ones(len(self.kept)), self.statistic).words
+
+    def sample(self, column: str) -> Sample:
+        """Return a column of the runs; nothing where one run lacks it: some of them would be another set of runs."""
+        values = self.kept[column].astype(float).to_numpy()
+        return Sample(values if np.isfinite(values).all() else values[:0], self.statistic)
+
+    def mean(self, column: str) -> float:
+        """Return the arithmetic mean over the runs that have a value: of what has to add up, such as shares."""
+        return float(self.kept[column].mean()) if len(self.kept) else math.nan
+
+
+@dataclass(frozen=True)
+class TrainingTimes:
+    """Times to train of a scale [s] by the rules of its suite, and what they make of the number of runs."""
+
+    sample: Sample
+    note: str
+
+
+def select_trials(group: pd.DataFrame) -> Trials:
+    """Return the runs that the row of a scale rests on.
+
+    Parameters
+    ----------
+    group
+        All runs of one benchmark, variant and scale, with ``outcome`` and ``dropped`` (:func:`mark_extremes`).
+    """
+    kept = group[group["outcome"].isin(COMPLETE) & (group["dropped"] == "")]
+    return Trials(kept, "olympic" if (group["dropped"] != "").any() else "median")
+
+
+def mark_extremes(runs: pd.DataFrame) -> pd.Series:
+    """Return which runs the row of their scale leaves out: the column ``dropped`` of the table of runs.
+
+    Parameters
+    ----------
+    runs
+        The run table, each row with a label of its own.
+
+    Returns
+    -------
+    pandas.Series
+        "highest" and "lowest" by :func:`score_basis`, of equal ones the last and the first by name; blank for all
+        others, and for all runs of a scale that has fewer runs than the suite's rules ask for, or no result by them.
+        Where every run counts, one that did not reach the target is the lowest.
+    """
+    marks = pd.Series("", index=runs.index, dtype="object")
+    for _, group in runs.groupby(POINT, sort=False):
+        rules, demanded = result_rules(group)
+        counts = count_runs(group)
+        _, scores = score_basis(group)
+        if too_few(counts, rules, demanded) or no_result(counts, rules) or scores.empty:
+            continue
+        ranked = group.assign(_score=scores).dropna(subset=["_score"]).sort_values(["_score", "run_id"])
+        marks[ranked.index[0]], marks[ranked.index[-1]] = LOWEST, HIGHEST
+    return marks
+
+
+def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
+    """Return by what the runs of a scale are ordered, and its values, the highest being the best.
+
+    The time to train where the rules count every run, with those that did not reach the target behind all others.
+    Else VFLOPS, but for the work of a sample, which is the same for all runs of a scale; throughput where one of the
+    runs that trained to their end has no VFLOPS. A blank and no values where no number is there for all of them.
+    """
+    rules, _ = result_rules(group)
+    if rules.counts == "all":
+        times = group["time_to_train_s"].astype(float)
+        return "time to train", -times.where(group["outcome"] == "converged", math.inf)
+    complete = group[group["outcome"].isin(COMPLETE)]
+    rates = complete["train_rate_samples_per_s"].astype(float)
+    exponent = float(rules.exponents.get(group["workload"].iloc[0], math.nan))
+    columns = zip(rates, complete["last_quality"].astype(float), complete["quality_target"].astype(float), strict=True)
+    valid = pd.Series([valid_rate(*column, exponent) for column in columns], index=rates.index, dtype=float)
+    for name, scores in (("VFLOPS", valid), ("throughput", rates)):
+        if np.isfinite(scores).all():
+            return name, scores
+    return "", rates[:0]
+
+
+def training_times(group: pd.DataFrame) -> TrainingTimes:
+    """Return the times to train of one benchmark, variant and scale.
+
+    Parameters
+    ----------
+    group
+        All of its runs.
+
+    Returns
+    -------
+    TrainingTimes
+        Of the runs of :func:`select_trials` that reached the target. Where the rules count every run, the others count
+        as slower than all, and more of them than the rules allow leave no time (MLPerf HPC rules 3.0, 8).
+    """
+    trials, counts = select_trials(group), count_runs(group)
+    rules, demanded = result_rules(group)
+    reached = trials.kept.loc[trials.kept["outcome"] == "converged", "time_to_train_s"].astype(float).to_numpy()
+    if rules.counts == "finished":
+        some = f"{len(reached)} of {len(trials.kept)} {rules.word}s reached the target"
+        notes = [some if len(reached) < len(trials.kept) else "", too_few(counts, rules, demanded)]
+        return TrainingTimes(Sample(reached, trials.statistic), join_reasons(list(filter(None, notes))))
+    nothing = no_result(counts, rules)
+    if nothing:
+        return TrainingTimes(Sample(reached[:0], trials.statistic), f"no valid result: {nothing}")
+    slower = counts.total - counts.converged if trials.statistic == "median" else 0
+    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not their window of {demanded}"
+    notes = [
+        f"{slower} that did not converge counts as the slowest" if slower else "",
+        too_few(counts, rules, demanded),
+        more if rules.more == "window" and counts.total > demanded else "",
+    ]
+    return TrainingTimes(Sample(reached, trials.statistic, slower), join_reasons(list(filter(None, notes))))
+
+
+def result_rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
+    """Return the suite's rules of a result, and the number of runs that they ask for."""
+    rules = rules_of(group["suite"].iloc[0]).results
+    return rules, rules.runs[group["workload"].iloc[0]]
+
+
+def count_runs(group: pd.DataFrame) -> RunCounts:
+    """Return how the runs of a scale ended."""
+    converged, missed = (int((group["outcome"] == outcome).sum()) for outcome in COMPLETE)
+    return RunCounts(converged, missed, len(group))
+
+
+def name_statistics(cells: Iterable[str]) -> str:
+    """Return in words what makes the numbers of several rows, from their ``statistic``: for legends and captions."""
+    kinds = {"mean": "mean without extremes", "median": "median", "one": "one run"}
+    found = {cell.split(" ")[0] for cell in cells}
+    return " or ".join(words for kind, words in kinds.items() if kind in found)

@@ -1,0 +1,164 @@
+"""FLOPS and VFLOPS of every timed run, beside the throughput, time and quality that they come from."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.benchmark import Suite
+from hpcai.config.machine import Machine
+from hpcai.metrics.scaling.trials import COMPLETE, POINT
+from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
+from hpcai.metrics.scores.trial_power import Power, find_power
+from hpcai.metrics.scores.validity import join_reasons
+from hpcai.metrics.scores.vflops import quality_coefficient, run_rate, valid_rate
+from hpcai.rules.table import rules_of
+
+FORMULA = "formula"
+"""Work by the formula: the same for all precisions and libraries, and there for every benchmark."""
+NO_WORK = "its work was not counted"
+OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
+"""Timed runs are not sampled: the power that is measured is never their own."""
+_RATES = ("valid_rate_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
+_KEPT = (
+    "run_id", "suite", "workload", *POINT, "nodes", "ranks", "repetition", "outcome", "precision", "compression",
+    "quality_metric", "quality_target", "dropped", "record_path",
+)  # fmt: skip
+_NAN = math.nan
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """What all trials of a scale share."""
+
+    flop_per_sample: float
+    work_source: str
+    work_reason: str
+    power: Power
+
+
+def score_trials(
+    runs: pd.DataFrame, work: pd.DataFrame, power: pd.DataFrame, machine: Machine | None = None
+) -> pd.DataFrame:
+    """Return the scores of every run.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+    work, power
+        The views of work and of power (:mod:`hpcai.profiles.views`).
+    machine
+        Machine file of the study, for declared power.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``TRIAL_COLUMNS``; a run that did not train to its end earned no score, `reason` says why. ``FLOPS =
+        train_rate * flop_per_sample`` and ``VFLOPS = FLOPS * (quality / target) ** exponent`` (HPC AI500 V2.0, 8.2
+        and 5.4.1) with the quality of the last evaluation and the suite's exponent for the workload;
+        `time_to_quality_s` is the time from the first training batch to the end of the last epoch, of which
+        `evaluation_s` went into evaluations: HPC AI500 V2.0, 6.3.2, lets the clock run from the one to the other and
+        names no pause. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power, which is declared, or
+        measured in a profiled run of the same point. `dropped` is that of the table of runs.
+    """
+    ordered = runs.sort_values(["benchmark", "variant", "ranks", "nodes", "scale", "repetition", "run_id"])
+    rows: list[dict[str, Any]] = []
+    for _, group in ordered.groupby(POINT, sort=False):
+        shared = _describe_scale(group, work, power, machine)
+        rows += [_score_trial(trial, shared) for trial in group.to_dict("records")]
+    return score_frame(rows, TRIAL_COLUMNS)
+
+
+def why_no_vflops(suite: Suite, workload: str, metric: str) -> str:
+    """Return why HPC AI500 V2.0 defines no VFLOPS for a workload; blank if it does."""
+    if workload in rules_of(suite).results.exponents:
+        return ""
+    if is_error_metric(metric):
+        return (
+            f"no VFLOPS: HPC AI500 V2.0 defines none for an error metric ({metric}), for which quality over target "
+            "would have to be inverted"
+        )
+    return f"no VFLOPS: HPC AI500 V2.0 defines it for its own workloads alone, and {rules_of(suite).title} has none"
+
+
+def is_error_metric(metric: str) -> bool:
+    """Return whether lower is better: the names of all error metrics end so, those of other metrics never do."""
+    return metric.endswith("_error")
+
+
+def _describe_scale(group: pd.DataFrame, work: pd.DataFrame, power: pd.DataFrame, machine: Machine | None) -> _Scale:
+    first = group.iloc[0]
+    counted = _at(work[work["method"] == FORMULA], first)
+    known = machine if machine is not None and machine.name == first["machine"] else None
+    own_power = find_power(_at(power, first), known, int(first["nodes"]))
+    if counted.empty:
+        return _Scale(_NAN, "", NO_WORK, own_power)
+    row = counted.iloc[0]
+    # The view gives no rate for work that is not that of the samples that were trained on.
+    of_trained = pd.notna(row["rate_flop_per_s"]) or pd.isna(row["train_rate_samples_per_s"])
+    if pd.isna(row["flop_per_sample"]) or not of_trained:
+        reason = str(row["reason"]) if pd.notna(row["reason"]) else ""
+        return _Scale(_NAN, str(row["source"]), reason or NO_WORK, own_power)
+    return _Scale(float(row["flop_per_sample"]), str(row["source"]), "", own_power)
+
+
+def _at(view: pd.DataFrame, point: pd.Series) -> pd.DataFrame:
+    return view[(view[POINT] == point[POINT]).all(axis=1)]
+
+
+def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
+    exponents = rules_of(run["suite"]).results.exponents
+    row = {name: run[name] for name in _KEPT} | {
+        "flop_per_sample": shared.flop_per_sample,
+        "flop_method": "" if math.isnan(shared.flop_per_sample) else FORMULA,
+        "exponent": float(exponents.get(run["workload"], _NAN)),
+        "work_source": shared.work_source,
+        **dict.fromkeys(_RATES, _NAN),
+    }
+    if run["outcome"] not in COMPLETE:
+        return row | {"reason": f"no score, {run['outcome'].replace('_', ' ')}: {run['reason']}"}
+    rate = run_rate(run["train_rate_samples_per_s"] / run["ranks"], run["ranks"], shared.flop_per_sample)
+    earned = {
+        "train_rate_samples_per_s": run["train_rate_samples_per_s"],
+        "rate_flop_per_s": rate,
+        "quality": run["last_quality"],
+        "time_to_quality_s": run["run_s"],
+        "evaluation_s": run["evaluation_s"],
+        "time_to_train_s": run["time_to_train_s"],
+        **_valid_rates(rate, run["last_quality"], run["quality_target"], row["exponent"]),
+    }
+    return row | earned | _per_watt(earned, shared.power) | {"reason": _reasons(run, shared)}
+
+
+def _valid_rates(rate_flop_per_s: float, quality: float, target: float, exponent: float) -> dict[str, float]:
+    coefficient = quality_coefficient(quality, target, exponent)
+    return {
+        "quality_coefficient_ratio": coefficient,
+        "quality_coefficient_capped_ratio": 1.0 if coefficient > 1 else coefficient,
+        "valid_rate_flop_per_s": valid_rate(rate_flop_per_s, quality, target, exponent),
+        "valid_rate_capped_flop_per_s": valid_rate(rate_flop_per_s, quality, target, exponent, capped=True),
+    }
+
+
+def _per_watt(earned: dict[str, float], power: Power) -> dict[str, Any]:
+    return {
+        "mean_power_w": power.mean_power_w,
+        "power_method": power.method,
+        "power_source": power.source,
+        "flop_per_j": earned["rate_flop_per_s"] / power.mean_power_w,
+        "valid_flop_per_j": earned["valid_rate_flop_per_s"] / power.mean_power_w,
+    }
+
+
+def _reasons(run: dict[Any, Any], shared: _Scale) -> str:
+    undefined = why_no_vflops(run["suite"], run["workload"], run["quality_metric"])
+    unknown = "" if pd.notna(run["last_quality"]) else "no VFLOPS: no quality was evaluated"
+    sentences = [
+        f"no FLOPS: {shared.work_reason}" if shared.work_reason else "",
+        undefined or unknown,
+        OTHER_RUN if shared.power.method == "measured" else "",
+        shared.power.reason,
+    ]
+    return join_reasons([sentence for sentence in sentences if sentence])

@@ -1,0 +1,302 @@
+"""What a variant changes: its settings against those of the plainest one, and what follows for speed and quality."""
+
+import math
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pandas as pd
+from scipy import stats
+
+from hpcai.config.runs import Point
+from hpcai.metrics.scaling.scales import POINT_SETTINGS
+from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.trial_scores import is_error_metric
+from hpcai.metrics.statistics.detectable import FEWEST_RUNS
+from hpcai.metrics.statistics.significance import (
+    Significance,
+    compare_differences,
+    compare_samples,
+    correct_holm,
+    no_spread,
+)
+from hpcai.metrics.statistics.summaries import LEVEL, NOT_MEASURED, Estimate, finite
+from hpcai.metrics.words import say_bytes, say_time
+
+NO_VARIANTS = "Every benchmark was measured in one variant at each scale: there is nothing to compare."
+SETTINGS = (*POINT_SETTINGS, "global_batch_samples")
+"""Columns of the run table that make a variant."""
+SURROUNDINGS = (
+    "machine", "commit", "dirty", "lock_sha256", "page_cache", "data_source", "rule_set", "time_staging",
+    "quality_target",
+)  # fmt: skip
+"""Columns that are to be the same on both sides: where they differ, the settings may not be what made the effect."""
+PRECISIONS = ("fp32", "bf16", "fp16")
+EFFECT_COLUMNS = (
+    "benchmark", "scale", "nodes", "ranks", "variant", "reference_variant", "differs_in", "changes", "joint",
+    "measure", "quality_metric", "unit", "better", "value", "reference_value", "n", "n_reference", "effect_ratio",
+    "effect_low_ratio", "effect_high_ratio", "difference", "difference_low", "difference_high", "p_t", "p_bounded",
+    "p_permutation", "p_corrected", "reading", "method", "note", "source", "reference_source",
+)  # fmt: skip
+
+SCORED = ("rate_flop_per_s", "valid_rate_flop_per_s", "score_reason")
+"""What a run's score adds to it."""
+
+Row = Mapping[Any, Any]
+Setting = str | float
+_NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is compared: a column of the runs, and which runs have earned it."""
+
+    name: str
+    column: str
+    unit: str
+    outcomes: tuple[str, ...]
+    better: Literal["higher", "lower"]
+
+
+MEASURES = (
+    Measure("train_rate", "train_rate_samples_per_s", "samples/s", COMPLETE, "higher"),
+    Measure("time_to_train", "time_to_train_s", "s", ("converged",), "lower"),
+    Measure("rate", "rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
+    Measure("valid_rate", "valid_rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
+)
+"""Effects on these are ratios; the effect on the quality is a difference."""
+
+
+def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFrame:
+    """Return the effect of every variant against plainer ones of the same benchmark at the same scale.
+
+    Parameters
+    ----------
+    runs
+        The run table (:func:`hpcai.metrics.run_tables.collect_runs`).
+    run_scores
+        FLOP/s and VFLOPS of the runs (``TRIAL_COLUMNS``); without them these two effects are empty.
+
+    Returns
+    -------
+    pandas.DataFrame
+        :data:`EFFECT_COLUMNS`, one row per benchmark, scale, variant and measure; no row if there are no variants. The
+        reference is the variant with the fewest settings that are not the run table's defaults, then the one with the
+        plainest of them (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
+        batch and the first name. A variant is compared as well with every plainer one from which one setting sets it
+        apart, which tells of that setting alone. ``effect_ratio`` is the variant's arithmetic mean over the reference's
+        with its 95 % interval (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time below 1 is
+        better; of the quality, whose zero means nothing, ``difference`` is the difference of the means with Welch's
+        interval, in the unit of the metric. An effect of more than one change is ``joint``: it tells of all changes
+        together, of none alone. ``reading`` is better or worse if the rule of
+        :meth:`hpcai.metrics.statistics.significance.Significance.is_significant` finds the effect after Holm's
+        correction for all effects of the table (``p_corrected``); otherwise not distinguishable; too few runs where all
+        runs of a side are equal and no arrangement of so few tells; empty without two runs on each side.
+    """
+    scored = run_scores.set_index("run_id").rename(columns={"reason": "score_reason"}).reindex(columns=list(SCORED))
+    joined = runs.drop(columns=list(SCORED), errors="ignore").join(scored, on="run_id")
+    rows = [
+        row
+        for _, group in joined.groupby(["benchmark", "nodes", "ranks", "scale"], sort=True)
+        for row in _compare_scale(group)
+    ]
+    for row, p_corrected in zip(rows, correct_holm([row["test"].p_value for row in rows]), strict=True):
+        row |= {"p_corrected": p_corrected, "reading": _read(row, p_corrected)}
+    return pd.DataFrame(rows, columns=list(EFFECT_COLUMNS))
+
+
+def _plainness(row: Row) -> tuple[Any, ...]:
+    changed = [name for name in POINT_SETTINGS if not _same(row[name], _default(name))]
+    return (len(changed), *(_rank(name, row[name]) for name in POINT_SETTINGS), row["global_batch_samples"],
+            row["variant"])  # fmt: skip
+
+
+def _default(name: str) -> Setting:
+    default: Setting | None = Point.model_fields[name].default
+    return _NAN if default is None else default
+
+
+def _rank(name: str, value: Setting) -> tuple[float, str]:
+    """Return where a value stands among others of its setting, the plainest first."""
+    if _same(value, _default(name)):
+        return -1.0, ""
+    if isinstance(value, str):
+        return float(PRECISIONS.index(value) if value in PRECISIONS else len(PRECISIONS)), value
+    return float(value), ""
+
+
+def _same(one: Setting, other: Setting) -> bool:
+    return bool(one == other) or bool(pd.isna(one) and pd.isna(other))
+
+
+def _compare_scale(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    sides = {str(row["variant"]): row for row in group.drop_duplicates("variant").to_dict("records")}
+    for variant, reference in _pairs(sides):
+        here, there = group[group["variant"] == variant], group[group["variant"] == reference]
+        changes = list(_changes(sides[variant], sides[reference]))
+        about = {
+            **{name: here[name].iloc[0] for name in ("benchmark", "scale", "nodes", "ranks")},
+            "variant": variant,
+            "reference_variant": reference,
+            "differs_in": len(changes),
+            "changes": "; ".join(changes) or "no setting of the run table",
+            "joint": len(changes) > 1,
+            "source": _records(here),
+            "reference_source": _records(there),
+        }
+        surroundings = _surroundings(here, there)
+        effects = [*(_ratio(here, there, measure) for measure in MEASURES), _quality(here, there)]
+        for effect in effects:
+            notes = [effect["note"], surroundings, "" if changes else "same settings: what differs is chance"]
+            yield {**about, **effect, "note": "; ".join(filter(None, notes))}
+
+
+def _pairs(variants: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
+    """Yield every variant with the plainest one, and with those plainer ones from which one setting sets it apart."""
+    plainest, *others = sorted(variants, key=lambda name: _plainness(variants[name]))
+    for place, variant in enumerate(others):
+        yield variant, plainest
+        for plainer in others[:place]:
+            if len(list(_changes(variants[variant], variants[plainer]))) == 1:
+                yield variant, plainer
+
+
+def _changes(here: Row, there: Row) -> Iterator[str]:
+    """Yield in words what differs in the settings."""
+    for name in SETTINGS:
+        if not _same(here[name], there[name]):
+            what, words = WORDS[name]
+            yield f"{what} {words(here[name])} instead of {words(there[name])}"
+
+
+def _fusion(value: float) -> str:
+    return "all gradients in one group" if math.isnan(value) else f"up to {say_bytes(value)}"
+
+
+def _cycle(value: float) -> str:
+    return "its own choice" if math.isnan(value) else say_time(value)
+
+
+WORDS: dict[str, tuple[str, Any]] = {
+    "precision": ("precision", str),
+    "compression": ("gradient compression", str),
+    "accumulation": ("micro-batches per step:", "{:g}".format),
+    "batchnorm_group": ("ranks that share batch-norm statistics:", "{:g}".format),
+    "fusion_bytes": ("fusion:", _fusion),
+    "cycle_time_s": ("Horovod's cycle:", _cycle),
+    "global_batch_samples": ("samples in the global batch:", "{:g}".format),
+}
+"""What each setting is called, and how its values are written."""
+
+
+def _surroundings(here: pd.DataFrame, there: pd.DataFrame) -> str:
+    found = [name for name in SURROUNDINGS if set(here[name].dropna()) != set(there[name].dropna())]
+    return f"not only the settings differ between the two sides: {', '.join(found)}" if found else ""
+
+
+def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[str, Any]:
+    own, reference = (_values(side, measure.column, measure.outcomes) for side in (here, there))
+    change = compare_samples(reference, own)
+    unscored = measure.column in SCORED and not (own and reference)
+    return {
+        **_tests(change),
+        "measure": measure.name,
+        "quality_metric": "",
+        "unit": measure.unit,
+        "better": measure.better,
+        "effect_ratio": change.ratio,
+        "effect_low_ratio": change.low,
+        "effect_high_ratio": change.high,
+        "difference": _NAN,
+        "difference_low": _NAN,
+        "difference_high": _NAN,
+        "method": change.method,
+        "note": (_said([*here["score_reason"], *there["score_reason"]]) if unscored else "") or _note(change),
+    }
+
+
+def _quality(here: pd.DataFrame, there: pd.DataFrame) -> dict[str, Any]:
+    """Return the difference of the qualities at the end of the runs that trained to their end."""
+    own, reference = (_values(side, "last_quality", COMPLETE) for side in (here, there))
+    metric, unit = (_said([*here[name], *there[name]]) for name in ("quality_metric", "quality_unit"))
+    better: Literal["higher", "lower"] = "lower" if is_error_metric(metric) else "higher"
+    estimate, change = difference_interval(own, reference), compare_differences(reference, own)
+    return {
+        **_tests(change),
+        "measure": "quality",
+        "quality_metric": metric,
+        "unit": unit,
+        "better": better,
+        "effect_ratio": _NAN,
+        "effect_low_ratio": _NAN,
+        "effect_high_ratio": _NAN,
+        "difference": estimate.value,
+        "difference_low": estimate.low,
+        "difference_high": estimate.high,
+        "method": f"{estimate.method}; {change.method}" if change.n_base and change.n_new else estimate.method,
+        "note": _note(change),
+    }
+
+
+def difference_interval(values: Iterable[float], reference: Iterable[float]) -> Estimate:
+    """Return the difference of two independent means with Welch's 95 % t interval (Welch 1947).
+
+    Parameters
+    ----------
+    values, reference
+        One value per run [the same unit]; NaN is left out. Without a spread on either side there are no bounds.
+    """
+    own, other = finite(values), finite(reference)
+    n = min(len(own), len(other))
+    method = f"difference of arithmetic means, {LEVEL:.0%} interval (Welch's t)"
+    if n == 0:
+        return Estimate(_NAN, _NAN, _NAN, 0, method, NOT_MEASURED)
+    difference = float(own.mean() - other.mean())
+    if n == 1:
+        return Estimate(difference, _NAN, _NAN, 1, method, "one run on a side: no interval")
+    if no_spread(own) and no_spread(other):
+        return Estimate(difference, _NAN, _NAN, n, method, "all runs of a side are equal: no interval")
+    bounds = stats.ttest_ind(own, other, equal_var=False).confidence_interval(LEVEL)
+    return Estimate(difference, float(bounds.low), float(bounds.high), n, method)
+
+
+def _values(runs: pd.DataFrame, column: str, outcomes: tuple[str, ...]) -> list[float]:
+    return [float(value) for value in runs.loc[runs["outcome"].isin(outcomes), column].dropna()]
+
+
+def _tests(change: Significance) -> dict[str, Any]:
+    return {
+        "value": change.new_value,
+        "reference_value": change.base_value,
+        "n": change.n_new,
+        "n_reference": change.n_base,
+        "p_t": change.p_t,
+        "p_bounded": change.p_bounded,
+        "p_permutation": change.p_permutation,
+        "test": change,
+    }
+
+
+def _note(change: Significance) -> str:
+    fewest = min(change.n_base, change.n_new)
+    return {0: NOT_MEASURED, 1: "one run on a side: no interval"}.get(fewest, change.note)
+
+
+def _read(row: Mapping[str, Any], p_corrected: float) -> str:
+    """Return what the tests say of an effect: better, worse, not distinguishable, too few runs; empty without any."""
+    change: Significance = row["test"]
+    if min(change.n_base, change.n_new) < FEWEST_RUNS or math.isnan(change.p_value):
+        return ""
+    if not change.is_significant(p_corrected):
+        return "not distinguishable" if change.can_be_significant or change.identical else "too few runs"
+    return "better" if (change.new_value > change.base_value) == (row["better"] == "higher") else "worse"
+
+
+def _said(texts: Iterable[object]) -> str:
+    """Return the first text that says something: a run that failed early has none."""
+    return next((text for text in texts if isinstance(text, str) and text), "")
+
+
+def _records(runs: pd.DataFrame) -> str:
+    return posixpath.commonpath([posixpath.dirname(str(path)) for path in runs["record_path"]])

@@ -1,0 +1,82 @@
+"""The table of verdicts: at which level or division what speaks against the runs of each benchmark and variant."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from hpcai.records.run import RunRecord
+from hpcai.rules.table import rules_of
+from hpcai.rules.verdict import Finding, Verdict
+
+COLUMNS = (
+    "benchmark", "variant", "suite", "level", "verdict", "n_valid", "n", "kind", "finding", "n_found", "rule",
+    "section",
+)  # fmt: skip
+NOTHING = "nothing in the records speaks against it"
+FLAG = "permitted, to be named"
+
+
+def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
+    """Return one row per benchmark, variant, level or division, and deviation or flag.
+
+    Parameters
+    ----------
+    records
+        Runs of any outcome; those that were never judged count in no row.
+
+    Returns
+    -------
+    pandas.DataFrame
+        ``n_valid`` of ``n`` runs of a benchmark and variant keep all rules of the level; ``n_found`` of them show the
+        finding of the row. ``verdict`` says what that means in words. A level at which no run shows anything has one
+        row that says so.
+    """
+    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    for record in records:
+        if record.verdicts:
+            groups.setdefault((record.plan.benchmark.name, record.plan.point.variant), []).append(record)
+    rows = [row for (benchmark, variant), runs in sorted(groups.items()) for row in _rows(benchmark, variant, runs)]
+    return pd.DataFrame.from_records(rows, columns=list(COLUMNS))
+
+
+def _rows(benchmark: str, variant: str, runs: Sequence[RunRecord]) -> Iterator[dict[str, object]]:
+    rules = rules_of(runs[0].plan.benchmark.suite)
+    for level, name in rules.levels.items():
+        verdicts = [verdict for run in runs for verdict in run.verdicts if verdict.level == level]
+        n_valid = sum(verdict.valid for verdict in verdicts)
+        about = {
+            "benchmark": benchmark,
+            "variant": variant,
+            "suite": rules.title,
+            "level": name,
+            "verdict": _words(n_valid, len(verdicts)),
+            "n_valid": n_valid,
+            "n": len(verdicts),
+        }
+        found = _count_findings(verdicts)
+        for (kind, finding), count in found.items():
+            yield about | {
+                "kind": kind,
+                "finding": finding.sentence,
+                "n_found": count,
+                "rule": finding.rule,
+                "section": finding.section,
+            }
+        if not found:
+            yield about | {"kind": "", "finding": NOTHING, "n_found": 0, "rule": "", "section": ""}
+
+
+def _count_findings(verdicts: Sequence[Verdict]) -> dict[tuple[str, Finding], int]:
+    """Return how many runs show each finding, in the order of the rules."""
+    counts: dict[tuple[str, Finding], int] = {}
+    for verdict in verdicts:
+        for kind, findings in (("deviation", verdict.deviations), (FLAG, verdict.flags)):
+            for finding in findings:
+                counts[kind, finding] = counts.get((kind, finding), 0) + 1
+    return counts
+
+
+def _words(n_valid: int, n: int) -> str:
+    if n_valid == n:
+        return "nothing speaks against any run"
+    return "not valid" if n_valid == 0 else f"not valid: {n - n_valid} of {n} runs deviate"

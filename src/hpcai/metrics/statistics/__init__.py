@@ -1,0 +1,1 @@
+"""Statistics of repeated runs, and whether two sets of them differ."""

@@ -1,0 +1,1 @@
+"""Figures of predictions and of how far they are off."""

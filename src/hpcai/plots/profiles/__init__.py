@@ -1,0 +1,1 @@
+"""Figures of profiled runs and of the machine."""

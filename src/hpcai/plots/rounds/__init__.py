@@ -1,0 +1,1 @@
+"""Figures of published rounds of MLPerf HPC."""

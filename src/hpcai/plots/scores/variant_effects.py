@@ -1,0 +1,172 @@
+"""What each variant changes: its throughput, time to train and VFLOPS over those of a plainer variant."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator
+
+from hpcai.catalogue.figures import figure
+from hpcai.metrics.scores.variant_effects import NO_VARIANTS
+from hpcai.plots import theme
+
+COLUMNS = {
+    "train_rate": "throughput [ratio]\nright is better",
+    "time_to_train": "time to train [ratio]\nleft is better",
+    "valid_rate": "VFLOPS [ratio]\nright is better",
+}
+"""Measures that are drawn; FLOP/s change as the throughput does, and stand in the table."""
+SIGNIFICANT = ("better", "worse")
+"""Readings whose marks are filled."""
+LINE = 0.17
+"""Height of one effect in inches: three pairs of variants at six scales stay apart."""
+SINGLE = 2.8
+"""Size of a mark without an interval; other marks have 4.5."""
+SPREAD = 0.7
+"""Share of a scale's slot that its effects take."""
+LONG = 55
+"""Characters of a legend's text from which on two do not fit beside each other."""
+BEYOND = 1.5
+"""Intervals are drawn as far as so many times the range of the effects; the table has all of their length."""
+
+
+@figure(
+    "variant_effects",
+    stage="scores",
+    category="Scaling",
+    title="Effect of variants",
+    tables=("variant_effects",),
+    section="scaling",
+    before="variant_effects",
+)
+def plot_variant_effects(effects: pd.DataFrame) -> Figure:
+    """Draw the effect of every variant on throughput, time to train and VFLOPS at each scale, with its interval.
+
+    Parameters
+    ----------
+    effects
+        Table ``variant_effects`` (:func:`hpcai.metrics.scores.variant_effects.compare_variants`).
+    """
+    with theme.house_style():
+        if effects.empty:
+            return theme.empty_figure("Effect of variants", NO_VARIANTS)
+        named = effects.assign(pair=_pairs(effects))
+        pairs = list(dict.fromkeys(named.sort_values(["reference_variant", "variant"], kind="stable")["pair"]))
+        palette = theme.colours(pairs)
+        parts = [(str(name), part) for name, part in named.groupby("benchmark", sort=True)]
+        tallest = max(part["scale"].nunique() * part["pair"].nunique() for _, part in parts)
+        figure, grid = theme.new_figure(len(parts), len(COLUMNS), height=max(1.9, 1.1 + LINE * tallest))
+        figure.set_figwidth(10.5)
+        for line, (name, part) in zip(grid, parts, strict=True):
+            line[0].set_title(name, loc="left")
+            for axes, measure in zip(line, COLUMNS, strict=True):
+                _draw_effects(axes, part, measure, palette)
+                if axes is not line[0]:
+                    axes.set_yticklabels([])
+        entries = {
+            pair: theme.key_line(palette[pair], theme.MARKERS[place % len(theme.MARKERS)], "")
+            for place, pair in enumerate(pairs)
+        }
+        hollow = theme.key_line(theme.IDEAL_COLOUR, "o", "")
+        hollow.set_markerfacecolor("white")
+        entries["hollow: not significant, or too few runs"] = hollow
+        single = theme.key_line(theme.IDEAL_COLOUR, "o", "")
+        single.set_markerfacecolor("white")
+        single.set_markersize(SINGLE)
+        entries["small: no interval (one run on a side, or no spread)"] = single
+        entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
+        entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
+        columns = 2 if max(map(len, entries)) < LONG else 1
+        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=columns)
+        return figure
+
+
+def _pairs(effects: pd.DataFrame) -> list[str]:
+    return [
+        f"{row['variant']} over {row['reference_variant']}" + (" (joint)" if row["joint"] else "")
+        for row in effects.to_dict("records")
+    ]
+
+
+def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[str, theme.Colour]) -> None:
+    own = part[part["measure"] == measure]
+    known = own.dropna(subset=["effect_ratio"])
+    axes.set_xlabel(COLUMNS[measure])
+    if known.empty:
+        theme.say_why_empty(axes, _why(own))
+        return
+    order = theme.scale_order(part)
+    ranks = dict(zip(part["scale"], part["ranks"], strict=True))
+    pairs = [pair for pair in palette if (part["pair"] == pair).any()]
+    axes.axvline(1.0, linestyle="--", color=theme.IDEAL_COLOUR, linewidth=1.0)
+    _ratio_axis(axes, known)
+    for place, pair in enumerate(pairs):
+        shift = SPREAD * ((place + 0.5) / len(pairs) - 0.5)
+        marker = theme.MARKERS[list(palette).index(pair) % len(theme.MARKERS)]
+        heights = {scale: order.index(scale) + shift for scale in order}
+        significant, single = known["reading"].isin(SIGNIFICANT), known["effect_low_ratio"].isna()
+        for shown, fill in ((significant, palette[pair]), (~significant, "white")):
+            for part_of_it, size in ((~single, 4.5), (single, SINGLE)):
+                chosen = known[shown & part_of_it & (known["pair"] == pair)]
+                if len(chosen):
+                    _draw_pair(axes, chosen, heights, (palette[pair], marker, fill, size))
+    axes.set_yticks(range(len(order)), [f"{scale}, {theme.count_word(int(ranks[scale]), 'rank')}" for scale in order])
+    axes.set_ylim(len(order) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+
+
+def _draw_pair(
+    axes: Axes, known: pd.DataFrame, heights: dict[str, float], look: tuple[theme.Colour, str, theme.Colour, float]
+) -> None:
+    values, low, high = (
+        known[name].to_numpy(dtype=float) for name in ("effect_ratio", "effect_low_ratio", "effect_high_ratio")
+    )
+    # An interval that does not exist has no length; its bar is then invisible behind the marker.
+    lengths = np.vstack([np.nan_to_num(values - low), np.nan_to_num(high - values)])
+    colour, marker, fill, size = look
+    places = [heights[scale] for scale in known["scale"]]
+    axes.errorbar(
+        values,
+        places,
+        xerr=lengths,
+        fmt=marker,
+        color=colour,
+        markerfacecolor=fill,
+        markersize=size,
+        capsize=2,
+        linewidth=1.2,
+    )
+    first, last = axes.get_xlim()
+    # Just inside the frame: the interval goes on.
+    for beyond, edge, arrow in ((low < first, 0.012, "<"), (high > last, 0.988, ">")):
+        for place in np.asarray(places)[beyond]:
+            axes.plot([edge], [place], arrow, color=colour, markersize=4, transform=axes.get_yaxis_transform())
+
+
+def _ratio_axis(axes: Axes, known: pd.DataFrame) -> None:
+    """Make the axis logarithmic, so that twice and half are as far from 1, and hold all effects."""
+    values = [*known["effect_ratio"], 1.0]
+    reach = BEYOND * max(abs(np.log(values)).max(), np.log(1.05))
+    bounds = [*known["effect_low_ratio"].dropna(), *known["effect_high_ratio"].dropna(), *values]
+    low, high = max(np.log(min(bounds)), -reach), min(np.log(max(bounds)), reach)
+    margin = 0.06 * (high - low)
+    axes.set_xscale("log")
+    axes.set_xlim(np.exp(low - margin), np.exp(high + margin))
+    axes.xaxis.set_major_locator(_locator(high - low))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.minorticks_off()
+
+
+def _locator(span: float) -> Locator:
+    """Return where the ticks stand: evenly on short spans of logarithms, at 1, 2 and 5 of each decade on long ones."""
+    if span < np.log(4):
+        return MaxNLocator(4, steps=[1, 2, 2.5, 5, 10])
+    return LogLocator(base=10, subs=(1.0, 2.0, 5.0) if span < np.log(100) else (1.0,))
+
+
+def _why(own: pd.DataFrame) -> str:
+    """Return in few words why a measure has no effects."""
+    notes = [str(note) for note in own["note"] if note]
+    if any(note.startswith("no VFLOPS") for note in notes):
+        return "no VFLOPS defined here"
+    return "no values on both sides"

@@ -1,0 +1,1 @@
+"""Profiled runs: from their raw files to the tables that characterise a benchmark."""

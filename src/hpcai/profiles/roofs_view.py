@@ -1,0 +1,151 @@
+"""Measured rates against the ceilings that should hold them."""
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pandas as pd
+
+from hpcai.config.machine import Machine
+from hpcai.metrics.cells import records_of
+from hpcai.metrics.profiles.link import rate_at
+from hpcai.metrics.roofline.samples_above import (
+    EXCHANGE_TOLERANCE_RATIO,
+    NODE_LOCAL,
+    SHARED,
+    TOLERANCE_RATIO,
+    declared_peaks,
+    fastest_read,
+    find_inconsistencies,
+    place_of_reads,
+    refuse_above_peak,
+    staged_runs,
+)
+from hpcai.metrics.words import say_bytes
+from hpcai.profiles.views import join_views
+
+DENSE = ("gemm", "convolution")
+"""Kinds of ceilings that hold a training's rate: the better of the two."""
+COLUMNS = ("what", "roof", "value", "unit", "source")
+Row = dict[str, object]
+
+
+def inconsistencies_view(views: Mapping[str, pd.DataFrame], scales: pd.DataFrame, machine: Machine) -> pd.DataFrame:
+    """Return every rate of the study that is above its roof, and every ceiling above a declared peak, which is no roof.
+
+    Training rates stand under the best dense rate of their precision on as many cores as a rank has, times the ranks;
+    the batches of a run under the fastest transfer of an allreduce of their mean size between as many ranks; cold reads
+    under the fastest cold read that was measured where the data lay. What has no measured roof is not compared.
+
+    Parameters
+    ----------
+    views
+        At least work, communication, io, links and ceilings.
+    scales
+        Table of scales, which knows each variant's precision.
+    machine
+        Cores of each rank, and what is declared of its devices.
+    """
+    ceilings, refused = refuse_above_peak(views["ceilings"], declared_peaks(machine))
+    dense = _dense_roofs(ceilings, scales, machine)
+    found = [
+        _find(_training(views["work"], scales), dense),
+        _find(_reads(views["io"]), _read_roofs(ceilings)),
+        _find(_exchanges(views["communication"]), _exchange_roofs(views), EXCHANGE_TOLERANCE_RATIO),
+    ]
+    above = join_views("inconsistencies", found).sort_values("ratio", ascending=False, kind="stable")
+    return join_views("inconsistencies", [refused, above])
+
+
+def _find(samples: Iterator[Row], roofs: Iterator[Row], tolerance_ratio: float = TOLERANCE_RATIO) -> pd.DataFrame:
+    tables = [pd.DataFrame(list(rows), columns=list(COLUMNS)) for rows in (samples, roofs)]
+    return find_inconsistencies(tables[0], tables[1], tolerance_ratio)
+
+
+def _training(work: pd.DataFrame, scales: pd.DataFrame) -> Iterator[Row]:
+    precision = scales.set_index(["benchmark", "variant", "scale"])["precision"].to_dict()
+    for row in records_of(work[work["method"] == "formula"]):
+        key = (row["benchmark"], row["variant"], row["scale"])
+        yield {
+            "what": f"training rate of {', '.join(key)}",
+            "roof": _dense(precision.get(key, "fp32"), int(row["ranks"])),
+            "value": row["rate_flop_per_s"],
+            "unit": "FLOP/s",
+            "source": row["source"],
+        }
+
+
+def _dense(precision: str, ranks: int) -> str:
+    return f"dense, {precision}, {ranks} ranks"
+
+
+def _dense_roofs(ceilings: pd.DataFrame, scales: pd.DataFrame, machine: Machine) -> Iterator[Row]:
+    own = ceilings[ceilings["kind"].isin(DENSE) & (ceilings["threads"] == machine.cores_per_rank)]
+    # TensorFlow multiplies fp32 in TF32 on accelerators that have it: the faster of the two holds the training.
+    own = own.assign(precision=own["precision"].replace("tf32", "fp32")).dropna(subset=["value"])
+    best = own.sort_values("value").drop_duplicates("precision", keep="last")
+    for row in records_of(best):
+        for ranks in sorted({int(count) for count in scales["ranks"]}):
+            value = row["value"] * ranks
+            yield {
+                "what": "",
+                "roof": _dense(row["precision"], ranks),
+                "value": value,
+                "unit": "FLOP/s",
+                "source": row["source"],
+            }
+
+
+def _exchanges(communication: pd.DataFrame) -> Iterator[Row]:
+    for row in records_of(communication):
+        yield {
+            "what": f"allreduce of {row['benchmark']}, {row['variant']}, {row['scale']}",
+            "roof": _exchange(row),
+            "value": row["algorithm_bandwidth_bytes_per_s"],
+            "unit": "B/s",
+            "source": row["source"],
+        }
+
+
+def _exchange(row: Mapping[str, Any]) -> str:
+    size = row["batch_bytes_mean"]
+    words = "unknown size" if pd.isna(size) else say_bytes(size)
+    return f"transfer of {words} between {row['ranks']} ranks ({row['scale']})"
+
+
+def _exchange_roofs(views: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
+    """Yield what the link reaches at the size of each run's batches; nothing where no transfer was measured."""
+    links = views["links"]
+    if links.empty or "what" not in links:
+        return
+    for row in records_of(views["communication"]):
+        size, ranks = float(row["batch_bytes_mean"]), int(row["ranks"])
+        scope = "network" if row["nodes"] > 1 else "node"
+        own = links[(links["what"] == "transfer") & (links["ranks"] == ranks) & (links["scope"] == scope)]
+        value = math.nan if own.empty or math.isnan(size) else rate_at(own, "transfer", ranks, size)
+        if not math.isnan(value):
+            yield {"what": "", "roof": _exchange(row), "value": value, "unit": "B/s", "source": own["source"].iloc[0]}
+
+
+def _reads(io: pd.DataFrame) -> Iterator[Row]:
+    staged = staged_runs(io)
+    for row in records_of(io[io["page_cache"] == "cold"]):
+        yield {
+            "what": f"reading ({row['data']}) of {row['benchmark']}, {row['variant']}, {row['scale']}",
+            "roof": _read(place_of_reads(row["data"], staged=row["run_id"] in staged)),
+            "value": row["bandwidth_parallel_bytes_per_s"],
+            "unit": "B/s",
+            "source": row["source"],
+        }
+
+
+def _read(place: str) -> str:
+    return f"storage_read, {place}"
+
+
+def _read_roofs(ceilings: pd.DataFrame) -> Iterator[Row]:
+    reads = ceilings[ceilings["kind"] == "storage_read"].dropna(subset=["value"])
+    for place in (SHARED, NODE_LOCAL):
+        value = fastest_read(reads, place)
+        for source in reads.loc[(reads["place"] == place) & (reads["value"] == value), "source"].head(1):
+            yield {"what": "", "roof": _read(place), "value": value, "unit": "B/s", "source": source}

@@ -1,0 +1,150 @@
+"""Work and memory traffic of each benchmark beside the rates of its timed runs; each row says how it was counted."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
+from hpcai.metrics.cells import records_of
+from hpcai.profiles.views import as_view
+from hpcai.records.run import read_part
+
+HARDWARE = "counters"
+
+
+def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
+    """Return the view ``work``: for each scale, the work by each way of counting and the rate that follows from it.
+
+    Rates are those of the timed runs: samples per second of the table of scales, times operations per sample. Memory
+    traffic is modelled where work is counted in the compiled step, and measured where hardware counted it.
+
+    Parameters
+    ----------
+    reports
+        Files of work reports, one for each benchmark.
+    scales
+        Table of scales, for ``train_rate_samples_per_s``, ``precision`` and the size of the batch.
+    counters
+        View of hardware counters; its work and traffic are those of the profiled steps on one rank.
+    """
+    known = {Path(path): read_part(WorkReport, Path(path)) for path in reports}
+    rows = [
+        row
+        for path, report in known.items()
+        for scale in records_of(scales[scales["benchmark"] == report.benchmark])
+        for row in _rows(report, path, scale, counters)
+    ]
+    return as_view("work", rows)
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What one way of counting says of a sample; ``of_trained`` if it holds for the samples that were trained on."""
+
+    method: str
+    source: str
+    flop_per_sample: float
+    ratio_to_formula: float
+    of_trained: bool = True
+    memory_bytes_per_sample: float = math.nan
+    memory_method: str = ""
+    stage: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+def _rows(
+    report: WorkReport, path: Path, scale: Mapping[str, object], counters: pd.DataFrame
+) -> Iterable[dict[str, object]]:
+    for count in report.counts:
+        yield _row(_of_report(count, report, path, scale), scale)
+    formula = next((count.flop_per_sample for count in report.counts if count.method == "formula"), None)
+    own = counters[(counters["benchmark"] == scale["benchmark"]) & (counters["variant"] == scale["variant"])]
+    for counted in records_of(own.dropna(subset=["flop_per_sample"])):
+        yield _row(_of_hardware(counted, formula or math.nan), scale)
+
+
+def _of_report(count: WorkCount, report: WorkReport, path: Path, scale: Mapping[str, object]) -> _Counted:
+    found = _Counted(
+        method=count.method,
+        source=str(path),
+        flop_per_sample=_number(count.flop_per_sample),
+        ratio_to_formula=_number(count.ratio_to_formula),
+        # Work that was counted on a batch with something to fill it up is not that of the samples that were trained on.
+        of_trained=count.remark is None,
+        reasons=tuple(filter(None, (count.reason or count.remark,))),
+    )
+    if count.method != "hlo" or report.hlo is None:
+        return found
+    traffic, reasons = _modelled_traffic(count.memory_bytes_per_sample, report.hlo, scale)
+    return replace(
+        found,
+        memory_bytes_per_sample=traffic,
+        memory_method="" if math.isnan(traffic) else "modelled",
+        stage=report.hlo.stage,
+        reasons=(*found.reasons, *reasons),
+    )
+
+
+def _modelled_traffic(
+    bytes_per_sample: float | None, hlo: HloCount, scale: Mapping[str, object]
+) -> tuple[float, tuple[str, ...]]:
+    """Return the traffic of a scale's step [byte per sample], and why there is none or for what else it was modelled.
+
+    Half precision moves fewer bytes, and samples of a batch share what weights and gradients move.
+    """
+    if bytes_per_sample is None:
+        return math.nan, (hlo.memory_remark or "no memory traffic in the report: count the work again",)
+    if scale["precision"] != hlo.precision:
+        return math.nan, (f"the memory traffic was modelled for {hlo.precision} alone",)
+    samples = _whole(scale, "global_batch_samples") // (_whole(scale, "ranks") * _whole(scale, "accumulation"))
+    notes = [hlo.memory_remark] if hlo.memory_remark else []
+    if samples != hlo.samples:
+        notes.append(f"the memory traffic is that of a micro-batch of {hlo.samples} samples, and here it is {samples}")
+    return bytes_per_sample, tuple(notes)
+
+
+def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
+    """Return what hardware counters say of a sample, of which as many were profiled as their work tells."""
+    work, flop, dram = (_number(counted[name]) for name in ("work_flop", "flop_per_sample", "dram_bytes"))
+    traffic = dram * flop / work if work > 0 else math.nan
+    return _Counted(
+        method=HARDWARE,
+        source=str(counted["source"]),
+        flop_per_sample=flop,
+        ratio_to_formula=flop / formula,
+        memory_bytes_per_sample=traffic,
+        memory_method="" if math.isnan(traffic) else "measured",
+        reasons=("the memory traffic was not counted",) if math.isnan(traffic) else (),
+    )
+
+
+def _row(counted: _Counted, scale: Mapping[str, object]) -> dict[str, object]:
+    rate = _number(scale["train_rate_samples_per_s"])
+    samples = _whole(scale, "global_batch_samples")
+    return {
+        **{name: scale[name] for name in ("benchmark", "variant", "scale", "ranks")},
+        "method": counted.method,
+        "flop_per_sample": counted.flop_per_sample,
+        "samples_per_step": samples,
+        "flop_per_step": counted.flop_per_sample * samples,
+        "train_rate_samples_per_s": rate,
+        "rate_flop_per_s": counted.flop_per_sample * rate if counted.of_trained else math.nan,
+        "rate_n": _whole(scale, "rate_n"),
+        "ratio_to_formula": counted.ratio_to_formula,
+        "memory_bytes_per_sample": counted.memory_bytes_per_sample,
+        "memory_method": counted.memory_method,
+        "stage": counted.stage,
+        "reason": "; ".join(counted.reasons),
+        "source": counted.source,
+    }
+
+
+def _number(value: object) -> float:
+    return math.nan if value is None else float(str(value))
+
+
+def _whole(scale: Mapping[str, object], name: str) -> int:
+    return int(str(scale[name]))

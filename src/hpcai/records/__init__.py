@@ -1,0 +1,1 @@
+"""The run record, and the tables made of many."""

@@ -1,0 +1,36 @@
+"""How a run was started, as its record tells it."""
+
+import shlex
+
+from hpcai.records.run import RunRecord
+
+SCRATCH_FLAG = "--scratch"
+LAUNCHERS = {
+    "hpcai.training.launch": "horovodrun",
+    "hpcai.training.launch_nodes": "horovodrun",
+    "mpirun": "mpirun",
+    "srun": "srun",
+}
+"""Programs in the command of a run, and the launcher that they belong to; the first of them that is found counts."""
+
+
+def launcher_of(record: RunRecord) -> str:
+    """Return the launcher that a run was started with; blank if its command names none that is known."""
+    names = [part.rpartition("/")[2] for part in record.provenance.command]
+    return next((launcher for name, launcher in LAUNCHERS.items() if name in names), "")
+
+
+def shown_command(record: RunRecord) -> str:
+    """Return the command that started a run, without folders that say nothing.
+
+    Programs go by their names, and the scratch folder by the setting that it comes from.
+    """
+    parts, scratch = [], record.plan.machine.storage.node_local
+    for number, part in enumerate(record.provenance.command):
+        before = record.provenance.command[number - 1] if number else ""
+        name = part.rpartition("/")[2]
+        if before == SCRATCH_FLAG:
+            parts.append(f"{scratch}/{name}")
+        else:
+            parts.append(name if part.startswith("/") and "/bin/" in part else part)
+    return " ".join(part if part.startswith("${") else shlex.quote(part) for part in parts)

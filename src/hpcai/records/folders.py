@@ -1,0 +1,53 @@
+"""Folders that appear whole or not at all, and the list of what is in them."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hpcai.records.run import file_sha256
+
+MANIFEST = "MANIFEST.sha256"
+
+
+@contextmanager
+def written_whole(output: Path) -> Iterator[Path]:
+    """Give a folder to write beside its place, and put it there when all went well; what was there goes then.
+
+    Parameters
+    ----------
+    output
+        Folder to write; one that is there is replaced as a whole.
+    """
+    output.parent.mkdir(parents=True, exist_ok=True)
+    building = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    try:
+        building.chmod(0o755)
+        yield building
+        _replace(building, output)
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def write_manifest(folder: Path) -> None:
+    """List every file of a folder with its SHA-256 in ``MANIFEST.sha256``, in the format of sha256sum."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_sha256(folder / name)}  {name}\n" for name in files]
+    (folder / MANIFEST).write_text("".join(lines), encoding="utf-8")
+
+
+def _replace(building: Path, output: Path) -> None:
+    """Put the finished folder in its place; what was there goes when the new one is there."""
+    old = output.with_name(f".{output.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if output.exists():
+        os.rename(output, old)
+    try:
+        os.rename(building, output)
+    except OSError:
+        if old.exists():
+            os.rename(old, output)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,476 @@
+"""The run record: the one contract between measuring and analysing.
+
+The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0); the supervisor joins them with
+what it saw from outside into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
+monotonic clock, sizes in bytes; ``None`` means "not measured".
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from hpcai.config.runs import ProfileKind, RunPlan
+from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
+from hpcai.core.errors import ParseError, RecordError
+from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.sealed import Unsealed, sealed_model, unseal
+from hpcai.core.stalls import Stalls
+from hpcai.rules.verdict import RunFacts, Verdict
+
+RECORD = "record.json"
+RAW = "raw"
+"""Folder of a published run with its raw files and the original of its record."""
+SCHEMA_VERSION: Literal[1] = 1
+Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
+FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
+"""Outcomes of a training that ran to its own end; the others are breakdowns."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+
+
+class Placement(_Part):
+    """Where one rank ran."""
+
+    rank: int = Field(ge=0)
+    local_rank: int = Field(ge=0)
+    node_index: int = Field(ge=0)
+    hostname: str
+    device: str
+    accelerator: str = Field(default="", description="As CUDA_VISIBLE_DEVICES names it; blank on processors.")
+    cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
+    threads: int = Field(ge=1)
+
+
+class RankReport(_Part):
+    """What one rank reports about itself."""
+
+    placement: Placement
+    peak_memory_bytes: int = Field(ge=0, description="Largest resident set.")
+    cpu_time_s: float = Field(ge=0)
+    read_bytes: int | None = Field(default=None, ge=0, description="Read from storage, page-cache hits not counted.")
+    written_bytes: int | None = Field(default=None, ge=0)
+    staging_read_bytes: int = Field(default=0, ge=0)
+    staging_s: float = Field(default=0.0, ge=0)
+    quietness: Quietness | None = Field(default=None, description="None: not measured.")
+    weights_sha256: str = Field(description="Digest of all weights after training: equal on all ranks.")
+
+
+class EpochRecord(_Part):
+    """One epoch; training and evaluation times do not overlap."""
+
+    epoch: int = Field(ge=1)
+    steps: int = Field(ge=0)
+    samples: int = Field(ge=0, description="Training samples of all ranks.")
+    train_s: float = Field(ge=0)
+    evaluation_s: float | None = Field(default=None, ge=0, description="None: no evaluation after this epoch.")
+    evaluation_samples: int | None = None
+    learning_rate: float
+    train_loss: float
+    quality: float | None = None
+    step_time_median_s: float | None = None
+    step_time_p95_s: float | None = None
+    step_time_max_s: float | None = None
+
+
+class StagingRecord(_Part):
+    """Staging as a whole: bytes over all ranks, time of the slowest."""
+
+    place: Literal["node_local", "shared", "none"] = Field(
+        description="shared: several nodes saw the same scratch folder, and each unpacked its part into it."
+    )
+    partition: Literal["whole", "split"]
+    on_clock: bool
+    files: int = Field(ge=0)
+    packed_bytes: int = Field(ge=0, description="Read from shared storage.")
+    content_bytes: int = Field(ge=0, description="Written to the scratch folders.")
+    staging_s: float = Field(ge=0)
+    compression_ratio: float | None = Field(default=None, description="content_bytes / packed_bytes.")
+
+
+class TrainingReport(_Part):
+    """What rank 0 reports about the training as a whole."""
+
+    outcome: Literal["converged", "not_converged", "diverged"]
+    reason: str
+    seed: int
+    parameters: int
+    quality_metric: str
+    quality_unit: str = Field(default="", description="Blank: a ratio, or a number in units of its own.")
+    quality_target: float
+    higher_is_better: bool
+    init_s: float = Field(ge=0, description="init_start to init_stop: model, first compilation, broadcast.")
+    import_s: float = Field(ge=0, description="Start of the interpreter's main module to init_start.")
+    started_monotonic_s: float = Field(description="Monotonic clock at the start of rank 0's main module.")
+    run_s: float = Field(ge=0, description="run_start to run_stop.")
+    step_time_median_s: float | None = Field(
+        default=None, ge=0, description="Median of all steps of all epochs; None: not recorded (earlier versions)."
+    )
+    longest_gap_s: float | None = Field(
+        default=None, ge=0, description="Longest time between two signs of life of rank 0 from run_start to run_stop."
+    )
+    stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
+    staging: StagingRecord
+    epochs: tuple[EpochRecord, ...]
+
+
+class Artefact(_Part):
+    """One raw file of a run, relative to the run's raw folder."""
+
+    path: str
+    bytes: int = Field(ge=0)
+    sha256: str
+
+
+class InstrumentFacts(_Part):
+    """The tool of a profiled run, written into its raw folder before the run starts."""
+
+    tool: str
+    raw: tuple[str, ...] = Field(description="Patterns of the files that it leaves behind; the first must match.")
+    compute_capability: str = ""
+
+
+class Capture(_Part):
+    """One profile of one point: the raw files that a tool left, or why there are none."""
+
+    profile: ProfileKind
+    run_id: str
+    tool: str
+    status: Literal["measured", "not_measured"]
+    reason: str = Field(description="Why nothing was measured; blank if it was.")
+    raw: tuple[Artefact, ...] = Field(default=(), description="Relative to the folder of the capture.")
+    compute_capability: str = Field(default="", description="Of the accelerator; blank on processors.")
+
+    @model_validator(mode="after")
+    def _measured_or_why_not(self) -> "Capture":
+        _check(bool(self.raw) == (self.status == "measured"), "raw files if and only if something was measured")
+        _check(bool(self.reason) != (self.status == "measured"), "a reason if and only if nothing was measured")
+        return self
+
+
+class Attempt(_Part):
+    """An attempt at a run that broke down, or was interrupted or disturbed from outside: no result, only a fact."""
+
+    attempt: str
+    outcome: Outcome | Literal["interrupted", "disturbed"]
+    reason: str
+    started_utc: str | None = Field(default=None, description="None: not known.")
+    ended_utc: str | None = Field(default=None, description="None: not known, as when its supervisor vanished.")
+    host: str | None = Field(default=None, description="Node of its supervisor; None: not known.")
+    slurm_job: str | None = Field(default=None, description="None: none, or not known.")
+    epochs: int | None = Field(default=None, ge=0, description="Epochs that were completed; None: not known.")
+
+
+class Provenance(_Part):
+    """Where the numbers come from; every value was collected by the program."""
+
+    commit: str | None
+    dirty: bool | None = Field(description="Whether tracked files differed from the commit.")
+    lock_sha256: str | None
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    software: dict[str, str]
+    machine_facts: dict[str, str | int | float | None]
+    data_digest: str
+    pack_digest: str | None
+    page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
+        description="dropped: all that the run reads was dropped before it; kept: not all of it, or not on all nodes."
+    )
+
+
+class RunRecord(_Part):
+    """One run: what was asked for, what happened, how long it took, and where the raw files are."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    run_id: str
+    method: Literal["measured"] = "measured"
+    plan: RunPlan
+    plan_digest: str
+    data_source: Literal["generated", "downloaded", "existing"]
+    attempt: str
+    earlier_attempts: tuple[Attempt, ...] = ()
+    started_utc: str
+    outcome: Outcome
+    reason: str
+    wall_s: float = Field(ge=0, description="Start of the launcher to its end, as the supervisor saw it.")
+    launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
+    exit_status: int | None = None
+    training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
+    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a run that broke down.")
+    ranks: tuple[RankReport, ...] = ()
+    disturbance: tuple[Disturbance, ...] = Field(
+        default=(), description="What others took of each node from run_start to run_stop; empty: not measured."
+    )
+    artefacts: tuple[Artefact, ...] = ()
+    provenance: Provenance
+    verdicts: tuple[Verdict, ...] = Field(
+        default=(), description="What the suite's rules say, one for each level or division; empty: not judged."
+    )
+
+    @property
+    def facts(self) -> RunFacts:
+        """What the rules look at besides the settings."""
+        qualities = [epoch.quality for epoch in self.epochs if epoch.quality is not None]
+        return RunFacts(
+            data_source=self.data_source,
+            page_cache=self.provenance.page_cache,
+            parameters=self.training.parameters if self.training else None,
+            init_s=self.training.init_s if self.training else None,
+            outcome=self.outcome,
+            epochs=len(self.epochs),
+            quality=qualities[-1] if qualities else None,
+        )
+
+    @property
+    def epochs(self) -> tuple[EpochRecord, ...]:
+        """The epochs that were completed."""
+        return self.training.epochs if self.training else self.partial_epochs
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether others took more of a node than the study's limit while the run was timed."""
+        return is_disturbed(self.disturbance, self.plan.limits.disturbance)
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the times hold a pause: a step or an evaluation far longer than those beside it."""
+        return bool(self.training and self.training.stalls and self.training.stalls.count)
+
+    @property
+    def time_to_train_s(self) -> float | None:
+        """run_start to run_stop of a converged run; None for any other outcome."""
+        return self.training.run_s if self.training and self.outcome == "converged" else None
+
+    @property
+    def train_s(self) -> float | None:
+        """Sum of the epochs' training times [s]; None if the training did not get to its end."""
+        return math.fsum(epoch.train_s for epoch in self.training.epochs) if self.training else None
+
+    @property
+    def evaluation_s(self) -> float | None:
+        """Sum of the epochs' evaluation times [s]; None if the training did not get to its end."""
+        return math.fsum(epoch.evaluation_s or 0.0 for epoch in self.training.epochs) if self.training else None
+
+    @property
+    def overhead_s(self) -> float | None:
+        """Wall time outside staging, training and evaluation [s]."""
+        if self.training is None or self.train_s is None or self.evaluation_s is None:
+            return None
+        return self.wall_s - self.training.staging.staging_s - self.train_s - self.evaluation_s
+
+    @model_validator(mode="after")
+    def _tells_one_story(self) -> "RunRecord":
+        _check(self.plan_digest == self.plan.digest, "plan_digest is not the digest of plan")
+        _check(self.run_id == self.plan.run_id, "run_id is not the one of plan")
+        suites = {verdict.suite for verdict in self.verdicts}
+        _check(suites <= {self.plan.benchmark.suite}, "a verdict of another suite than the benchmark's")
+        finished = self.outcome in FINISHED
+        _check(not finished or self.training is not None, f"outcome {self.outcome} without a training report")
+        if not finished or self.training is None:
+            return self
+        report = self.training
+        _check(report.outcome == self.outcome, "outcome differs from the training report's")
+        _check(len(self.ranks) == self.plan.point.ranks, "not one report per rank")
+        numbers = [epoch.epoch for epoch in report.epochs]
+        _check(numbers == list(range(1, len(numbers) + 1)), "epochs are not 1, 2, 3, ...")
+        parts = (self.train_s or 0.0) + (self.evaluation_s or 0.0)
+        _check(parts <= report.run_s * 1.001 + 0.01, "training and evaluation take longer than the run")
+        _check(report.run_s <= self.wall_s + 0.01, "the run takes longer than its launcher")
+        reached = any(
+            reaches(epoch.quality, report.quality_target, higher_is_better=report.higher_is_better)
+            for epoch in report.epochs
+        )
+        _check(self.outcome != "converged" or reached, "converged, but no epoch reached the target")
+        return self
+
+
+def _check(condition: bool, sentence: str) -> None:
+    if not condition:
+        raise ValueError(sentence)
+
+
+def reaches(quality: float | None, target: float, *, higher_is_better: bool) -> bool:
+    """Return whether a quality reaches the target; an error metric must be positive as well."""
+    if quality is None or not math.isfinite(quality):
+        return False
+    return quality >= target if higher_is_better else 0 < quality <= target
+
+
+Part = TypeVar("Part", bound=BaseModel)
+
+
+def write_json(part: BaseModel, path: Path) -> None:
+    """Write a model as JSON, whole or not at all."""
+    write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
+
+
+def write_sealed(part: BaseModel, path: Path) -> None:
+    """Write what later stages take numbers from: a model as JSON with the digest of its own bytes."""
+    write_atomically(path, sealed_model(part))
+
+
+def write_record(record: RunRecord, path: Path) -> None:
+    """Write a run record with the digest of its own bytes, whole or not at all."""
+    write_sealed(record, path)
+
+
+def read_part(model: type[Part], path: Path) -> Part:
+    """Read one model back, checked against the digest that it ends with, if it has one.
+
+    Raises
+    ------
+    RecordError
+        If the file is missing, was changed since it was written, is no JSON, or not what the model says: names each
+        place.
+    """
+    try:
+        return _validate(model, path, unseal(read_regular(path)).text, _advise_again)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}; {_advise_again(path)}") from error
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read and check a run record.
+
+    Raises
+    ------
+    RecordError
+        If the record is missing or damaged, was changed since it was written, or contradicts itself.
+    """
+    try:
+        return _validate(RunRecord, path, read_record_text(path).text, _advise_copy)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def read_record_text(path: Path) -> Unsealed:
+    """Return the JSON of a run record, checked against the digest that it ends with: all readers of records go here.
+
+    Records of earlier versions have no digest, and are returned as they are.
+
+    Raises
+    ------
+    RecordError
+        If a byte was changed since it was written; names the other copy if that one is right.
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    try:
+        return unseal(read_regular(path))
+    except ValueError as error:
+        raise RecordError(f"{path}: {error}; {_advise_copy(path)}") from error
+
+
+def sound_copy(folder: Path) -> Path | None:
+    """Return which copy of a published run's record is right; None if neither is, or if nobody can tell.
+
+    A right digest proves it. Of two copies without one, of a study of an earlier version, the one that can be read is
+    taken to be right; if both can be read but differ, either may be.
+
+    Parameters
+    ----------
+    folder
+        Of the run, with the original in ``raw`` and the copy that the workflow waits for.
+    """
+    paths = (folder / RAW / RECORD, folder / RECORD)
+    found = {path: copy for path in paths if (copy := _valid_copy(path))}
+    sealed = [path for path, copy in found.items() if copy.is_sealed]
+    if sealed:
+        return sealed[0]
+    return next(iter(found), None) if len(set(found.values())) == 1 else None
+
+
+def _valid_copy(path: Path) -> Unsealed | None:
+    try:
+        copy = unseal(read_regular(path))
+        RunRecord.model_validate_json(copy.text)
+    except (OSError, ValueError):
+        return None
+    return copy
+
+
+def _advise_copy(path: Path) -> str:
+    folder = path.parent.parent if path.parent.name == RAW else path.parent
+    sound = sound_copy(folder)
+    if sound is None or sound == path:
+        return f"`hpcai restore {folder}` puts back a copy that is right, if there is one"
+    return f"{sound} is right: `hpcai restore {folder}` puts it back"
+
+
+def _advise_again(path: Path) -> str:
+    return f"`rm {path}`, and the next start of the workflow makes it again"
+
+
+def _unreadable(path: Path, error: OSError) -> RecordError:
+    if isinstance(error, FileNotFoundError):
+        return RecordError(f"{path}: no such file; start the workflow again to make it")
+    return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
+
+
+def _validate(model: type[Part], path: Path, content: bytes, advise: Callable[[Path], str]) -> Part:
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        places = "\n  ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'whole file'}: found {str(detail['input'])[:80]!r}; {detail['msg']}"
+            for detail in error.errors()
+        )
+        raise RecordError(f"{path}: damaged or of another version ({advise(path)}):\n  {places}") from error
+
+
+def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "in the record") -> Path:
+    """Return a raw file after making sure that it is what was noted when it was made.
+
+    Parameters
+    ----------
+    path, artefact
+        The file, and what was noted of it.
+    folder
+        Of the run, for what to do.
+    noted
+        Where its digest stands, for the error.
+
+    Raises
+    ------
+    ParseError
+        If it was changed or lost since: no flipped bit may become a number.
+    """
+    found = file_sha256(path) if path.is_file() else "no file"
+    if found != artefact.sha256:
+        raise ParseError(
+            f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as {noted}; the raw file was changed "
+            f"or lost: put it back from a backup, or `hpcai discard {folder}`, then measure again"
+        )
+    return path
+
+
+def check_raw_file(record: RunRecord, path: Path) -> Path:
+    """Return a file of a run's raw folder, checked against the run's record if that lists it (:func:`check_artefact`).
+
+    Parameters
+    ----------
+    record
+        Of the run.
+    path
+        A file directly in its raw folder, which need not be there if the record does not list it.
+
+    Raises
+    ------
+    ParseError
+        If it was changed or lost since the record was written.
+    """
+    listed = next((one for one in record.artefacts if one.path == path.name), None)
+    return check_artefact(path, listed, path.parent.parent) if listed else path
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file as hex digits."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""Slurm, as far as its commands tell: jobs, allocations, queue, accounting."""

@@ -1,0 +1,76 @@
+"""The catalogue: figures are declared where they are drawn, in one place each."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hpcai.catalogue.figures import CHARTS, FIGURES
+from hpcai.report.section_specs import FigureSpec
+from hpcai.report.sections import SECTIONS
+
+SOURCE = Path(__file__).parents[2] / "src"
+GUIDE = SOURCE.parent / "docs/how-to/add_a_figure.md"
+SHOW = """
+import pandas as pd
+from hpcai.catalogue.figures import FIGURES
+from hpcai.plots import draw_figure
+from hpcai.report.sections import SECTIONS
+print(FIGURES["staging_time"].title)
+runs = pd.DataFrame({"ranks": [1, 2], "staging_s": [3.0, 4.0]})
+print(draw_figure("staging_time", {"runs": runs}).axes[0].get_ylabel())
+print([part.name for section in SECTIONS if section.anchor == "io" for part in section.parts].index("staging_time"))
+"""
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    shutil.copytree(SOURCE / "hpcai", tmp_path / "hpcai", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path
+
+
+def run(code: str, library: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(library)}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def example() -> str:
+    """The module that the guide shows."""
+    return GUIDE.read_text().partition("```python\n")[2].partition("```")[0]
+
+
+def test_a_figure_is_added_by_one_file(library: Path, example: str) -> None:
+    (library / "hpcai/plots/staging_time.py").write_text(example)
+    done = run(SHOW, library)
+    assert done.stdout.split("\n")[:2] == ["Time of staging", "staging [s]"], done.stderr
+    assert int(done.stdout.split("\n")[2]) >= 0
+
+
+def test_an_expression_in_a_declaration_is_refused(library: Path, example: str) -> None:
+    (library / "hpcai/plots/staging_time.py").write_text(example.replace('title="Time of staging"', "title=TITLE"))
+    done = run("import hpcai.catalogue.figures", library)
+    assert done.returncode != 0
+    assert "hpcai.plots.staging_time, line 9" in done.stderr
+
+
+def test_every_figure_stands_in_one_section() -> None:
+    places = [part.name for section in SECTIONS for part in section.parts if isinstance(part, FigureSpec)]
+    assert sorted(places) == sorted([*FIGURES, *CHARTS])
+
+
+@pytest.mark.parametrize("name", [*FIGURES, *CHARTS])
+def test_a_figure_stands_before_a_table_of_its_section(name: str) -> None:
+    entry = {**FIGURES, **CHARTS}[name]
+    section = next(one for one in SECTIONS if one.anchor == entry.section)
+    others = {x for part in section.parts if not isinstance(part, FigureSpec) for x in (part.name, part.part)}
+    assert entry.before in others
+
+
+def test_no_rule_names_a_figure() -> None:
+    rules = "".join(path.read_text() for path in (SOURCE.parent / "workflow/rules").glob("*.smk"))
+    tables = {table for one in [*FIGURES.values(), *CHARTS.values()] for table in one.tables}
+    assert [name for name in [*FIGURES, *CHARTS] if name not in tables and f'"{name}"' in rules] == []

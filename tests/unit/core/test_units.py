@@ -1,0 +1,36 @@
+"""Text to SI numbers."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hpcai.core.units import to_si
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("25 GB/s", "byte/s", 25e9),
+        ("8 bit", "byte", 1.0),
+        ("100 Gbit/s", "byte/s", 12.5e9),
+        ("24 GiB", "byte", 24 * 2**30),
+        ("1.2 TFLOP/s", "FLOP/s", 1.2e12),
+        ("312 TFLOP/s", "FLOP/s", 312e12),
+        ("30 min", "s", 1800.0),
+        ("1.2 kW", "W", 1200.0),
+        (3.5, "s", 3.5),
+    ],
+)
+def test_to_si(text, unit, value):
+    assert to_si(text, unit) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "25", "3 GB", "5 FLOP", "1 +", "__import__('os')", None, [], True])
+def test_no_quantity(text):
+    with pytest.raises(ValueError, match="no quantity that can be converted to byte/s"):
+        to_si(text, "byte/s")
+
+
+@given(st.floats(min_value=1e-6, max_value=1e6))
+def test_scaling(value):
+    assert to_si(f"{value!r} GB", "byte") == pytest.approx(value * 1e9)

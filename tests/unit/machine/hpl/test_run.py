@@ -1,0 +1,197 @@
+"""Starts of HPL: the input file, the output of a stand-in for the launcher, and the judgement of a run."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from hpcai.core.errors import LaunchError
+from hpcai.machine.hpl import run as hpl_run
+from hpcai.machine.hpl.input import HplTest, write_input
+from hpcai.machine.hpl.library import BlasLibrary, find_blas, read_ldd
+from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
+from hpcai.machine.hpl.watch import CoreUse, _Look, judge, watch_run
+
+HPL_PART = """\
+This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012
+HPLinpack 2.0  --  High-Performance Linpack benchmark  --   September 10, 2008
+N      :    2000
+NB     :      64
+P      :       1
+Q      :       1
+- Computational tests pass if scaled residuals are less than                16.0
+Begin of HPL section.
+T/V                N    NB     P     Q               Time                 Gflops
+--------------------------------------------------------------------------------
+WR00R2R4        2000    64     1     1               {time}              {rate}
+--------------------------------------------------------------------------------
+||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=        0.0067546 ...... {verdict}
+Finished      1 tests with the following results:
+              {passed} tests completed and passed residual checks,
+              {failed} tests completed and failed residual checks,
+              0 tests skipped because of illegal input values.
+End of Tests.
+End of HPL section.
+HPL_time=1.3389
+"""
+GOOD = {"time": "1.34", "rate": "3.988e+00", "verdict": "PASSED", "passed": 1, "failed": 0}
+TEST = HplTest(order=2000, block=64)
+
+
+def use(cpu_ratio: float = 0.999, steal_ratio: float = 0.0) -> CoreUse:
+    return CoreUse(1.5, cpu_ratio, steal_ratio)
+
+
+def write_launcher(folder: Path, text: str) -> Path:
+    """Return a stand-in for mpirun, which writes an output instead of running hpcc."""
+    launcher = folder / "mpirun"
+    launcher.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4' && exit\n{text}\n")
+    launcher.chmod(0o755)
+    return launcher
+
+
+def run_with(monkeypatch: pytest.MonkeyPatch, folder: Path, launcher: str, watched: CoreUse, **asked: int) -> HplReport:
+    path = write_launcher(folder, launcher)
+    monkeypatch.setattr(hpl_run, "find_blas", lambda: BlasLibrary("/lib/libblas.so.3.11.0", "libblas.so.3.11.0"))
+    monkeypatch.setattr(hpl_run, "find_launcher", lambda: str(path))
+
+    def watch(command: list[str], *rest: object) -> CoreUse:
+        watch_run(command, *rest)  # type: ignore[arg-type]
+        return watched
+
+    monkeypatch.setattr(hpl_run, "watch_run", watch)
+    report = hpl_run.run_hpl([{"order": 2000, "block": 64, **asked}], folder / "raw")
+    return HplReport.model_validate_json(report)
+
+
+def test_input_names_the_test_and_keeps_the_places_of_its_lines() -> None:
+    lines = write_input(HplTest(order=4000, block=128, process_rows=2, process_columns=3)).splitlines()
+    assert len(lines) == 36
+    assert [lines[number - 1] for number in (6, 8, 11, 12)] == ["4000", "128", "2", "3"]
+    assert lines[12].split()[0] == "16.0"
+    assert [lines[number - 1].split()[0] for number in (25, 28, 29)] == ["0", "1", "1"]  # look-ahead, L1, U
+
+
+@pytest.mark.parametrize(
+    "bad", [{"order": 100, "block": 101}, {"order": 0, "block": 1}, {"order": 10, "block": 2, "x": 1}]
+)
+def test_impossible_tests_are_rejected(bad: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        HplTest.model_validate(bad)
+
+
+def test_a_run_is_read_judged_and_its_output_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = f"cat > hpccoutf.txt <<'END'\n{HPL_PART.format(**GOOD)}END"
+    report = run_with(monkeypatch, tmp_path, text, use())
+    (run,) = report.runs
+    assert run.accepted
+    assert run.measured_time_s == 1.3389  # the summary's digits
+    assert run.measured_rate_flop_per_s == pytest.approx((2 / 3 * 2000**3 + 1.5 * 2000**2) / 1.3389)
+    assert (run.residual, run.threshold, run.verdict) == (0.0067546, 16.0, "passed")
+    assert (tmp_path / "raw" / run.raw).read_text() == HPL_PART.format(**GOOD)
+    assert report.versions == {"launcher": "mpirun (Open MPI) 4", "suite": "1.5.0", "hpl": "2.0"}
+    assert run.command.endswith("--bind-to none -np 1 hpcc")
+    frame = report.frame("hpl_run.json")
+    assert frame["method"].tolist() == ["measured"]
+    assert frame["source"].tolist() == ["hpl_run.json"]
+
+
+def test_a_disturbed_run_is_tried_again_and_every_start_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = f"cat > hpccoutf.txt <<'END'\n{HPL_PART.format(**GOOD)}END"
+    report = run_with(monkeypatch, tmp_path, text, use(cpu_ratio=0.96))
+    assert [run.attempt for run in report.runs] == [1, 2, 3]
+    assert not any(run.accepted for run in report.runs)
+    assert "96.0 % of the wall time" in report.runs[0].reason
+    assert len({run.raw for run in report.runs}) == 3
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("echo no memory; exit 3", "ended with 3: no memory"),
+        ("true", "left no hpccoutf.txt"),
+        ("echo damaged > hpccoutf.txt", "not measured: "),
+    ],
+)
+def test_a_failed_start_has_a_reason(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, launcher: str, words: str
+) -> None:
+    report = run_with(monkeypatch, tmp_path, launcher, use())
+    assert report.runs
+    assert all(words in run.reason and run.measured_time_s is None and not run.accepted for run in report.runs)
+
+
+def test_more_processes_than_cores_are_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (run,) = run_with(monkeypatch, tmp_path, "exit 1", use(), process_rows=1000).runs
+    assert "1000 processes" in run.reason
+    assert run.measured_time_s is None
+
+
+def test_missing_programs_are_a_reason_not_a_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    report = HplReport.model_validate_json(hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw"))
+    assert report.reason == "not measured: the program hpcc is not installed; Debian package hpcc"
+    assert report.frame("x")["reason"].tolist() == [report.reason]
+    assert report.frame("x")["measured_time_s"].isna().all()
+    monkeypatch.setattr(hpl_run, "find_blas", lambda: BlasLibrary("/lib/a", "a"))
+    report = HplReport.model_validate_json(hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw"))
+    assert "mpirun is not installed" in report.reason
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"verdict": "failed"}, "the residual check says failed"),
+        ({"measured_time_s": 0.4}, "shorter than 0.5 s"),
+        ({"cpu_ratio": 0.9}, "90.0 % of the wall time"),
+        ({"cpu_ratio": None}, "is not known"),
+        ({"steal_ratio": 0.2}, "hypervisor took 20.0 %"),
+    ],
+)
+def test_what_speaks_against_a_run_is_said(changes: dict[str, object], words: str) -> None:
+    good = HplRun(
+        order=1, block=1, process_rows=1, process_columns=1, measured_time_s=1.0, verdict="passed", cpu_ratio=0.99
+    )
+    assert judge_run(good).accepted
+    run = judge_run(good.model_copy(update=changes))
+    assert not run.accepted
+    assert words in run.reason
+
+
+def test_a_time_that_does_not_fit_the_row_is_not_used(tmp_path: Path) -> None:
+    raw = tmp_path / "hpccoutf.txt"
+    raw.write_text(HPL_PART.format(**GOOD).replace("HPL_time=1.3389", "HPL_time=9.1"))
+    run = hpl_run.read_run(HplRun(**TEST.model_dump()), raw, 0.99, 0.0, 3.0)
+    assert run.measured_time_s == 1.34
+
+
+def test_the_rank_that_got_least_decides() -> None:
+    first, last = _Look(10.0, {7: 1.0, 8: 1.0}, 5.0), _Look(12.0, {7: 3.0, 8: 2.5}, 5.0 + 0.2 * (os.cpu_count() or 1))
+    found = judge([first, last])
+    assert found.wall_s == 2.0
+    assert found.cpu_ratio == pytest.approx(0.75)
+    assert found.steal_ratio == pytest.approx(0.1)
+    assert judge([first]).cpu_ratio != judge([first]).cpu_ratio  # unknown from one look
+
+
+def test_a_start_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    launcher = write_launcher(tmp_path, "exec sleep 60")
+    with pytest.raises(LaunchError, match=r"ended after 0\.1 s"):
+        watch_run([str(launcher)], tmp_path, dict(os.environ), 0.1)
+
+
+def test_blas_is_what_the_linker_finds(tmp_path: Path) -> None:
+    library = tmp_path / "libblas.so.3.11.0"
+    library.touch()
+    link = tmp_path / "libblas.so.3"
+    link.symlink_to(library)
+    assert read_ldd(
+        f"\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\n\tlibblas.so.3 => {link} (0x00007f8c7fd23000)\n"
+    ) == str(library)
+    assert read_ldd("\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\n\tlibblas.so.3 => not found\n") == ""
+
+
+def test_without_hpcc_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_blas().reason.startswith("not measured: the program hpcc is not installed")

@@ -1,0 +1,265 @@
+"""Tables of runs, epochs and scales from records of all outcomes, and their files."""
+
+import json
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from unit.record_factory import (
+    make_image_benchmark,
+    make_mixed_study,
+    make_record,
+    make_study,
+    make_two_suites,
+    write_records,
+)
+
+from hpcai.core.errors import RecordError
+from hpcai.metrics.run_tables import (
+    collect_epochs,
+    collect_runs,
+    collect_verdicts,
+    compute_scaling,
+    read_records,
+    summarise_scales,
+    summarise_study,
+    write_table,
+)
+from hpcai.report import columns
+
+UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
+WITHOUT_UNIT = {
+    "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
+    "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
+    "train_loss", "quality", "accumulation", "batchnorm_group", "n_valid", "n", "n_found", "stalls",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_records(make_mixed_study(), tmp_path_factory.mktemp("mixed"))
+
+
+@pytest.fixture(scope="module")
+def runs(paths: list[Path]) -> pd.DataFrame:
+    return collect_runs(paths)
+
+
+def test_every_run_is_a_row_that_names_its_record(runs: pd.DataFrame, paths: list[Path]) -> None:
+    assert sorted(runs["record_path"]) == sorted(map(str, paths))
+    assert set(runs["outcome"]) == {"converged", "not_converged", "diverged", "failed", "timed_out"}
+    broken = runs[runs["outcome"].isin(["failed", "timed_out"])]
+    assert broken[["time_to_train_s", "train_rate_samples_per_s", "training_ratio", "rest_s"]].isna().all(axis=None)
+    assert broken["reason"].str.len().gt(0).all()
+
+
+def test_order_does_not_depend_on_the_order_of_the_paths(paths: list[Path], runs: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(collect_runs(reversed(paths)), runs)
+
+
+def test_units_end_the_names(runs: pd.DataFrame, paths: list[Path]) -> None:
+    for frame in (runs, collect_epochs(paths)):
+        numbers = frame.select_dtypes("number").columns
+        assert [name for name in numbers if not UNITS.search(name) and name not in WITHOUT_UNIT] == []
+
+
+def test_shares_add_up(runs: pd.DataFrame) -> None:
+    parts = ["launch", "import", "init", "staging", "training", "evaluation", "rest"]
+    shares = runs.loc[runs["training_ratio"].notna(), [f"{part}_ratio" for part in parts]]
+    assert shares.sum(axis=1).tolist() == pytest.approx([1.0] * len(shares))
+    times = runs.loc[shares.index, [f"{part}_s" for part in parts]]
+    assert times.sum(axis=1).tolist() == pytest.approx(runs.loc[shares.index, "wall_s"].tolist())
+
+
+def test_epochs_of_broken_runs_are_kept(paths: list[Path]) -> None:
+    epochs = collect_epochs(paths)
+    assert (epochs[epochs["outcome"] == "failed"]["epoch"] == [1, 2, 3]).all()
+    assert math.isnan(epochs[epochs["outcome"] == "diverged"]["train_loss"].iloc[-1])
+
+
+def test_damaged_records_are_all_named(paths: list[Path], tmp_path: Path) -> None:
+    cut, alien = tmp_path / "cut.json", tmp_path / "alien.json"
+    cut.write_bytes(paths[0].read_bytes()[:500])
+    alien.write_text("{}")
+    with pytest.raises(RecordError, match=r"(?s)3 of 4 run records.*cut\.json.*alien\.json.*gone\.json"):
+        read_records([paths[0], cut, alien, tmp_path / "gone.json"])
+
+
+def test_same_run_twice_is_refused(paths: list[Path]) -> None:
+    with pytest.raises(RecordError, match="one record per run is allowed, found cosmoflow_tiny/fp32/n1x1/r1 in"):
+        collect_runs([*paths, paths[0]])
+
+
+def test_scales(runs: pd.DataFrame) -> None:
+    one, two = summarise_scales(runs).to_dict("records")
+    assert (one["n_ok"], one["n"], two["n_ok"], two["n"], two["rate_n"]) == (4, 4, 1, 5, 2)
+    assert one["time_to_train_low_s"] < one["time_to_train_score_s"] < one["time_to_train_high_s"]
+    assert (one["time_to_train_score_method"], one["statistic"], two["statistic"]) == (
+        "median of 4",
+        "median of 4",
+        "median of 2",
+    )
+    assert one["verdict"] == "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"
+    assert two["verdict"].startswith("no valid result: 4 of 5 runs failed")
+    assert math.isnan(two["time_to_train_score_s"])
+    assert two["time_to_train_score_note"].startswith("no valid result: 4 of 5 runs failed")
+    assert one["label"].startswith("not a valid MLPerf HPC result: generated data")
+    assert one["label"].endswith("too few runs (4 of 10 that the rules ask for)")
+    assert "4 of 5 runs failed to converge" in two["label"]
+    assert (one["valid_for"], one["suite"], one["precision"], one["accumulation"]) == ("none", "mlperf_hpc", "fp32", 1)
+    assert (one["train_rate_speedup_ratio"], one["baseline"], two["baseline"]) == (1, "n1x1", "n1x1")
+    assert two["train_rate_ideal_samples_per_s"] == pytest.approx(2 * one["train_rate_samples_per_s"])
+
+
+@pytest.fixture(scope="module")
+def two_suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return write_records(make_two_suites(), tmp_path_factory.mktemp("two_suites"))
+
+
+def test_scales_of_two_suites_stand_side_by_side(two_suites: list[Path]) -> None:
+    scales = summarise_scales(collect_runs(two_suites)).set_index(["benchmark", "ranks"])
+    images = scales.loc["images_tiny"]
+    assert images["quality_metric"].tolist() == ["top_1_accuracy"] * 2
+    assert images["label"].str.startswith("not a valid HPC AI500 V2.0 result: generated data").all()
+    # A trial that trained to its end counts, though it missed the target.
+    assert images["n_counted"].tolist() == [4, 5]
+    assert images["verdict"].tolist() == [
+        "4 of 4 trials trained to their end, 4 reached the target; too few trials (4 of 10 that the rules ask for)",
+        "5 of 5 trials trained to their end, 4 reached the target; too few trials (5 of 10 that the rules ask for)",
+    ]
+    assert images["time_to_train_score_s"].notna().all()
+
+
+def test_summary_names_the_suite_of_each_benchmark(two_suites: list[Path]) -> None:
+    runs = collect_runs(two_suites)
+    summary = summarise_study(runs, summarise_scales(runs), read_records(two_suites))
+    labels = {verdict["benchmark"]: verdict["label"] for verdict in summary["verdicts"]}
+    assert labels["cosmoflow_tiny"].startswith("not a valid MLPerf HPC result: generated data")
+    assert labels["cosmoflow_tiny"].endswith("no result of the runs at 1 of 2 scales, too few runs at 2 of 2 scales")
+    assert labels["images_tiny"].startswith("not a valid HPC AI500 V2.0 result: generated data")
+    assert labels["images_tiny"].endswith("too few trials at 2 of 2 scales")
+    assert summary["notice"] == (
+        "not a valid MLPerf HPC result: cosmoflow_tiny; not a valid HPC AI500 V2.0 result: images_tiny"
+    )
+    assert summary["verdict"].startswith("13 of 18 runs converged; too few runs at 4 of 4 scales; not a valid")
+    assert summary["rules"]["suites"] == ["HPC AI500 V2.0", "MLPerf HPC"]
+
+
+def test_verdicts(two_suites: list[Path]) -> None:
+    verdicts = collect_verdicts(two_suites)
+    assert {column.key for column in columns.VERDICTS} <= set(verdicts.columns)
+    assert verdicts["level"].unique().tolist() == [
+        "closed division",
+        "open division",
+        "hardware level",
+        "system level",
+        "free level",
+    ]
+    assert (verdicts["n_valid"] == 0).all()
+    generated = verdicts[verdicts["rule"] == "official_data"]
+    assert generated["n_found"].tolist() == generated["n"].tolist() == [9, 9, 9, 9, 9]
+    missed = verdicts[verdicts["rule"] == "target_reached"]
+    assert set(missed["finding"]) >= {"the run did not reach the target (failed)"}
+    assert verdicts["section"].str.len().gt(0).all()
+    assert collect_verdicts([]).empty
+
+
+def test_a_level_at_which_nothing_deviates_has_its_row(tmp_path: Path) -> None:
+    made = make_record()
+    verdicts = tuple(verdict.model_copy(update={"valid": True, "deviations": ()}) for verdict in made.verdicts)
+    records = [make_record(record={"verdicts": verdicts}), make_record(repetition=2)]
+    frame = collect_verdicts(write_records(records[:1], tmp_path))
+    assert frame["verdict"].tolist() == ["nothing speaks against any run"] * 2
+    assert frame["finding"].tolist() == ["nothing in the records speaks against it"] * 2
+    mixed = collect_verdicts(write_records(records, tmp_path))
+    assert set(mixed["verdict"]) == {"not valid: 1 of 2 runs deviate"}
+
+
+def test_valid_runs_make_a_valid_result_when_they_are_enough(tmp_path: Path) -> None:
+    verdicts = tuple(verdict.model_copy(update={"valid": True, "deviations": ()}) for verdict in make_record().verdicts)
+    records = [make_record(repetition=number, record={"verdicts": verdicts}) for number in range(1, 11)]
+    runs = collect_runs(write_records(records, tmp_path))
+    scales = summarise_scales(runs)
+    assert scales["valid_for"].tolist() == ["closed division, open division"]
+    assert scales["label"].tolist() == ["nothing in the records speaks against a valid MLPerf HPC result"]
+    summary = summarise_study(runs, scales, records)
+    assert summary["notice"] == "nothing in the records speaks against valid results"
+    few = summarise_scales(runs.iloc[:9])
+    assert few["valid_for"].tolist() == ["none"]
+    assert few["label"].tolist() == ["not a valid MLPerf HPC result: too few runs (9 of 10 that the rules ask for)"]
+
+
+def test_settings_of_a_variant_stand_in_both_tables(tmp_path: Path) -> None:
+    point = {"precision": "bf16", "compression": "fp16", "accumulation": 2, "batchnorm_group": 2, "fusion_bytes": 1e6}
+    records = [
+        make_record(),
+        make_record(variant="bf16", settings_of_point=point),
+        make_record(benchmark=make_image_benchmark(), time_staging=False),
+    ]
+    runs = collect_runs(write_records(records, tmp_path))
+    for frame in (runs, summarise_scales(runs)):
+        row = frame.set_index("variant").loc["bf16"]
+        assert {key: row[key] for key in point} == point
+        assert math.isnan(row["cycle_time_s"])
+        assert frame["fusion_bytes"].dtype == float
+
+
+def test_scale_without_any_result() -> None:
+    frame = collect_runs([])
+    assert summarise_scales(frame).empty
+    assert compute_scaling(frame).empty
+
+
+def test_all_runs_failed(tmp_path: Path) -> None:
+    frame = collect_runs(write_records([make_record("failed"), make_record("timed_out", repetition=2)], tmp_path))
+    row = summarise_scales(frame).iloc[0]
+    assert (row["n_ok"], row["n"], row["rate_n"]) == (0, 2, 0)
+    assert row["verdict"].startswith("no valid result: none of 2 runs converged")
+    assert math.isnan(row["training_ratio"])
+
+
+def test_files_are_deterministic_and_round_trip(runs: pd.DataFrame, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write_table(runs.copy(), tmp_path / name / "runs.csv", tmp_path / name / "runs.parquet")
+    for kind in ("csv", "parquet"):
+        assert (tmp_path / f"first/runs.{kind}").read_bytes() == (tmp_path / f"second/runs.{kind}").read_bytes()
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "first/runs.parquet"), runs)
+    assert sorted(path.name for path in (tmp_path / "first").iterdir()) == ["runs.csv", "runs.parquet"]
+
+
+@pytest.mark.parametrize("study", [make_mixed_study, make_study, make_two_suites, list])
+def test_summary_is_plain_json(study: object, tmp_path: Path) -> None:
+    records = study()  # type: ignore[operator]
+    frame = collect_runs(write_records(records, tmp_path))
+    summary = summarise_study(frame, summarise_scales(frame), records, title="A study")
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    assert summary["counts"]["runs"] == len(records) == len(summary["records"])
+    assert sum(value for key, value in summary["counts"].items() if key != "runs") == len(records)
+
+
+def test_summary_of_a_mixed_study(runs: pd.DataFrame, paths: list[Path]) -> None:
+    summary = summarise_study(runs, summarise_scales(runs), read_records(paths))
+    assert summary["study"]["title"] == "default"
+    assert [failure["outcome"] for failure in summary["failures"]] == [
+        "not_converged",
+        "diverged",
+        "failed",
+        "timed_out",
+    ]
+    assert summary["verdict"].startswith("5 of 9 runs converged; too few runs at 2 of 2 scales; not a valid MLPerf")
+    assert [verdict["suite"] for verdict in summary["verdicts"]] == ["MLPerf HPC"]
+    assert {"name": "processor", "value": "test processor"} in summary["machine"]["facts"]
+    assert summary["dates"]["first_utc"] == "2026-01-02T03:01:00Z"
+
+
+def test_the_place_stands_beside_the_rate_of_staging(tmp_path: Path) -> None:
+    records = [make_record(ranks_per_node=ranks) for ranks in (1, 2)]
+    staging = records[1].training.staging.model_copy(update={"place": "shared"})
+    training = records[1].training.model_copy(update={"staging": staging})
+    records[1] = records[1].model_copy(update={"training": training})
+    failed = make_record("failed", ranks_per_node=2, repetition=2)
+    runs = collect_runs(write_records([*records, failed], tmp_path))
+    assert list(runs["staging_place"]) == ["node-local", "shared", ""]
+    assert list(summarise_scales(runs)["staging_place"]) == ["node-local", "shared"]

@@ -1,0 +1,102 @@
+"""The figure of FLOPS and VFLOPS: marks are counted, texts must not overlap, what is missing is said in words."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from unit.plots.test_figures import outside, overlaps, points, visible_texts
+from unit.record_factory import make_record
+from unit.score_factory import Tables, make_scores, make_trials
+
+from hpcai.plots import to_svg
+from hpcai.plots.scores.trials import plot_scores
+
+NAMES = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
+VARIANTS = ("fp32", "mixed", "mixed_compressed")
+NODES = (1, 2, 4, 16, 32, 64)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    return make_scores(tmp_path_factory.mktemp("tables"))
+
+
+def draw(tables: Tables) -> Figure:
+    return plot_scores(tables["run_scores"], tables["scores"])
+
+
+def words(figure: Figure) -> str:
+    return " ".join(text.get_text().replace("\n", " ") for text in visible_texts(figure))
+
+
+def enlarge(tables: Tables) -> Tables:
+    """Return trials and scores of five benchmarks in three variants at six scales of eight ranks per node."""
+    own = {name: tables[name][tables[name]["benchmark"] == "images_tiny"] for name in ("run_scores", "scores")}
+    parts: dict[str, list[pd.DataFrame]] = {"run_scores": [], "scores": []}
+    for name, part in parts.items():
+        for benchmark in NAMES:
+            for number, variant in enumerate(VARIANTS, 1):
+                for nodes in NODES:
+                    large = own[name][own[name]["scale"] == "n1x1"]
+                    rates = [column for column in large if "flop_per_s" in column]
+                    point = {"benchmark": benchmark, "variant": variant, "scale": f"n{nodes}x8"}
+                    more = {column: large[column] * number * nodes**0.9 for column in rates}
+                    part.append(large.assign(**point, **more, nodes=nodes, ranks=8 * nodes))
+    return {name: pd.concat(part, ignore_index=True) for name, part in parts.items()}
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+@pytest.mark.parametrize("large", [False, True])
+def test_figure_can_be_read(tables: Tables, large: bool) -> None:
+    figure = draw(enlarge(tables) if large else tables)
+    FigureCanvasAgg(figure).draw()
+    texts = visible_texts(figure)
+    assert overlaps(texts) == []
+    assert outside(figure, texts) == []
+    assert "nan" not in words(figure).lower()
+    assert len(figure.axes) == (10 if large else 4)
+    assert "score: median, 95 % interval" in words(figure)
+
+
+def test_equal_tables_give_equal_bytes(tables: Tables) -> None:
+    assert to_svg(draw(tables)) == to_svg(draw(tables))
+
+
+def test_every_trial_that_earned_a_score_is_a_mark(tables: Tables) -> None:
+    scored = tables["run_scores"]
+    earned = scored["rate_flop_per_s"].notna().sum() + scored["valid_rate_flop_per_s"].notna().sum()
+    assert points(draw(tables), "trials") == earned
+    assert points(draw(enlarge(tables)), "trials") == 2 * 4 * len(NAMES) * len(VARIANTS) * len(NODES)
+
+
+def test_coefficients_and_numbers_of_trials_are_written(tables: Tables) -> None:
+    found = words(draw(tables))
+    for score in tables["scores"].dropna(subset=["valid_rate_flop_per_s"]).itertuples():
+        assert f"×{score.quality_coefficient_ratio:#.3g}" in found
+    assert found.count("n = 4") == 2
+    assert {"n = 2", "n = 5"} <= {text.get_text() for text in visible_texts(draw(tables))}
+
+
+def test_a_panel_without_vflops_says_why(tables: Tables) -> None:
+    assert "no VFLOPS: HPC AI500 V2.0 defines none for an error metric (mean_absolute_error)" in words(draw(tables))
+
+
+def test_rates_that_span_much_have_a_logarithmic_axis(tables: Tables) -> None:
+    assert {axes.get_yscale() for axes in draw(enlarge(tables)).axes} == {"log"}
+    assert {axes.get_yscale() for axes in draw(tables).axes} == {"linear"}
+
+
+def test_a_scale_without_a_score_is_named(tmp_path: Path) -> None:
+    records = [*make_trials(3), *(make_record("failed", ranks_per_node=2, benchmark=make_trials(1)[0].plan.benchmark),)]
+    figure = draw(make_scores(tmp_path, records))
+    assert words(figure).count("no score") == 2
+    assert "n1x2 2 ranks" in words(figure)
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_nothing_to_draw_is_said(tables: Tables, measured: bool) -> None:
+    scores = tables["scores"].assign(rate_flop_per_s=np.nan) if measured else tables["scores"][:0]
+    assert "no run trained to its end, or no work was counted" in words(plot_scores(tables["run_scores"], scores))

@@ -1,0 +1,100 @@
+"""The view of work: rates of timed runs, and memory traffic for the batch and precision that it was modelled for."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from hpcai.machine.work.step import FILLED, HloCount, WorkCount, WorkReport
+from hpcai.profiles.views import VIEWS, as_view
+from hpcai.profiles.work_view import work_view
+
+FLOP, TRAFFIC, SAMPLES = 6e9, 5e8, 8
+
+
+def hlo(**changes: Any) -> HloCount:
+    fields = {
+        "stage": "optimized_hlo", "stage_reason": "", "samples": SAMPLES, "precision": "fp32", "instructions": 3,
+        "flop_per_batch": {"optimized_hlo": SAMPLES * FLOP}, "data_flop_per_batch": SAMPLES * FLOP,
+        "formula_flop_per_batch": SAMPLES * FLOP, "memory_bytes_per_batch": SAMPLES * TRAFFIC,
+        "compulsory_bytes_per_batch": 1e8, "substituted": (), "reasons": (),
+    }  # fmt: skip
+    return HloCount(**{**fields, **changes})
+
+
+def view(
+    folder: Path,
+    report: HloCount,
+    *,
+    scale: dict[str, Any] | None = None,
+    counters: list[dict[str, Any]] | None = None,
+    traffic: float | None = TRAFFIC,
+    remark: str | None = None,
+) -> pd.DataFrame:
+    """Return the rows of one scale by method."""
+    counts = (
+        WorkCount(method="formula", flop_per_sample=FLOP, ratio_to_formula=1.0),
+        WorkCount(
+            method="hlo", flop_per_sample=FLOP, ratio_to_formula=1.0, memory_bytes_per_sample=traffic, remark=remark
+        ),
+    )
+    work = WorkReport(
+        benchmark="b", workload="cosmoflow", variant="fp32", samples_per_step=32, counts=counts, hlo=report,
+        tensorflow="2.18",
+    )  # fmt: skip
+    (folder / "work.json").write_text(work.model_dump_json())
+    row = {
+        "benchmark": "b", "variant": "fp32", "scale": "n1x2", "ranks": 2, "precision": "fp32", "accumulation": 2,
+        "global_batch_samples": 4 * SAMPLES, "train_rate_samples_per_s": 100.0, "rate_n": 5,
+    }  # fmt: skip
+    scales = pd.DataFrame([{**row, **(scale or {})}])
+    found = work_view([folder / "work.json"], scales, as_view("counters", counters or []))
+    assert list(found.columns) == list(VIEWS["work"])
+    return found.set_index("method")
+
+
+def test_traffic_is_modelled_with_the_compiled_step_and_nowhere_else(tmp_path: Path) -> None:
+    rows = view(tmp_path, hlo())
+    assert rows.loc["hlo", "memory_bytes_per_sample"] == TRAFFIC
+    assert rows["memory_method"].to_dict() == {"formula": "", "hlo": "modelled"}
+    assert pd.isna(rows.loc["formula", "memory_bytes_per_sample"])
+    assert rows["reason"].to_list() == ["", ""]
+    assert rows["rate_flop_per_s"].to_list() == [100 * FLOP] * 2
+
+
+def test_traffic_of_another_micro_batch_says_so(tmp_path: Path) -> None:
+    row = view(tmp_path, hlo(memory_remark="a loop"), scale={"global_batch_samples": 2 * SAMPLES}).loc["hlo"]
+    assert row["memory_bytes_per_sample"] == TRAFFIC
+    assert row["reason"] == "a loop; the memory traffic is that of a micro-batch of 8 samples, and here it is 4"
+
+
+def test_traffic_of_another_precision_is_not_taken(tmp_path: Path) -> None:
+    row = view(tmp_path, hlo(), scale={"variant": "bf16", "precision": "bf16"}).loc["hlo"]
+    assert pd.isna(row["memory_bytes_per_sample"])
+    assert (row["memory_method"], row["reason"]) == ("", "the memory traffic was modelled for fp32 alone")
+    assert row["rate_flop_per_s"] == 100 * FLOP
+
+
+@pytest.mark.parametrize("remark", ["not optimised", None])
+def test_no_traffic_has_a_reason_also_in_older_reports(tmp_path: Path, remark: str | None) -> None:
+    row = view(tmp_path, hlo(memory_bytes_per_batch=None, memory_remark=remark), traffic=None).loc["hlo"]
+    assert pd.isna(row["memory_bytes_per_sample"])
+    assert row["reason"] == (remark or "no memory traffic in the report: count the work again")
+
+
+def test_a_filled_batch_has_no_rate(tmp_path: Path) -> None:
+    row = view(tmp_path, hlo(), remark=FILLED).loc["hlo"]
+    assert pd.isna(row["rate_flop_per_s"])
+    assert row["reason"] == FILLED
+
+
+def test_hardware_counts_traffic_of_the_samples_that_were_profiled(tmp_path: Path) -> None:
+    counted = {"benchmark": "b", "variant": "fp32", "work_flop": 80 * FLOP, "flop_per_sample": 2 * FLOP, "source": "n"}
+    row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": 4e9}]).loc["counters"]
+    assert row["memory_bytes_per_sample"] == pytest.approx(4e9 / 40)
+    assert (row["memory_method"], row["reason"], row["source"]) == ("measured", "", "n")
+    assert (row["ratio_to_formula"], row["rate_flop_per_s"], row["stage"]) == (2.0, 200 * FLOP, "")
+    row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": float("nan")}]).loc["counters"]
+    assert pd.isna(row["memory_bytes_per_sample"])
+    assert (row["memory_method"], row["reason"]) == ("", "the memory traffic was not counted")
