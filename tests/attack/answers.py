@@ -30,9 +30,9 @@ from hpcai.profiles.collect import Measured, collect_views, read_views
 from hpcai.profiles.reading import read_profiles
 from hpcai.profiles.views import PROFILE_VIEWS
 from hpcai.records.run import file_sha256
-from hpcai.report.documents import make_documents
 from hpcai.report.figures import make_figure
 from hpcai.report.material import read_material
+from hpcai.report.page import make_documents
 
 RESULTS, DATA = Path("results"), Path("data")
 REPORTS = Path(__file__).parents[2] / "reports"

@@ -17,14 +17,45 @@ from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
 from hpcai.report.definitions import Definition, anchor
-from hpcai.report.documents import make_documents
 from hpcai.report.figures import Figure, make_figure
-from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE
-from hpcai.report.material import Material, read_material
+from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE, document_html
+from hpcai.report.hpc_ai500.model import read_document
+from hpcai.report.material import Link, Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
 from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table
+
+
+@dataclass(frozen=True)
+class DocumentPart:
+    """One document: its benchmark, whether it is complete, its fragment, and the folder to hand in."""
+
+    benchmark: str
+    headline: str
+    fragment: Markup
+    files: tuple[Link, ...]
+
+
+def make_documents(material: Material) -> tuple[DocumentPart, ...]:
+    """Return the documents of all benchmarks that have one, in the order of their names."""
+    paths = sorted((material.folder / "hpc_ai500").glob("*/report.json"))
+    return tuple(_make_document(material, path) for path in paths)
+
+
+def _make_document(material: Material, path: Path) -> DocumentPart:
+    document = read_document(path)
+    folder = f"hpc_ai500/{path.parent.name}"
+    links = [material.link_file(folder)]
+    links += [material.link_file(f"{folder}/{name}") for name in ("report.html",)]
+    return DocumentPart(
+        benchmark=document.benchmark,
+        headline=document.headline,
+        # document_html escapes every text of the document.
+        fragment=Markup(document_html(document, folder=f"{folder}/")),  # noqa: S704
+        files=tuple(link for link in links if link),
+    )
+
 
 KEY_FIGURES = ("scores", "roofline", "scaling")
 """The figures that the first screen shows small."""

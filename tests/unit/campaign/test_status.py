@@ -11,10 +11,9 @@ from unit.campaign.test_surroundings import fake_squeue
 from hpcai.campaign import command
 from hpcai.campaign.controller_note import UTC, this_controller, write_note
 from hpcai.campaign.durations import say_duration
-from hpcai.campaign.forecast import forecast
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
-from hpcai.campaign.status import say_status, status_of
+from hpcai.campaign.status import forecast, say_status, status_of
 from hpcai.measure.claim import claimed
 
 

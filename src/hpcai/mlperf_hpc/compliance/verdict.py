@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -10,7 +11,6 @@ from typing import Any, Literal
 from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
 from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
-from hpcai.mlperf_hpc.compliance.hygiene import check_hygiene
 from hpcai.mlperf_hpc.compliance.listing import Listing, is_unnumbered, list_source
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
@@ -24,7 +24,42 @@ from hpcai.mlperf_hpc.compliance.submission_check import (
 )
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.model import Round, Submission
+from hpcai.mlperf_hpc.rounds.texts import printable
 from hpcai.parsers.mllog import parse_mllog
+
+RULE = "repo_checker"
+LARGEST_BYTES = 50 * 1024 * 1024
+
+
+def check_hygiene(root: Path) -> list[Finding]:
+    """Look at all names, sizes and links below a folder.
+
+    Returns
+    -------
+    list of Finding
+        Warnings, because the package checker looks at none of these.
+    """
+    return [
+        Finding(printable(path.relative_to(root).as_posix()), None, name, f"{RULE}: {rule}", message, "warning")
+        for path, name, rule, message in _look(root)
+    ]
+
+
+def _look(root: Path) -> Iterator[tuple[Path, str, str, str]]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in (*folders, *sorted(files)):
+            path = Path(folder, name)
+            if name.startswith(".") or " " in name:
+                yield path, "name", "names", f"{name!r} has a blank or begins with a dot"
+            if path.is_symlink():
+                if not path.exists():
+                    target = printable(str(path.readlink()))
+                    yield path, "link", "links", f"the link leads to {target}, where nothing is"
+            elif path.is_file() and path.stat().st_size > LARGEST_BYTES:
+                size_mib = path.stat().st_size / 1024**2
+                yield path, "size", "sizes", f"the file has {size_mib:.0f} MiB, expected at most 50 MiB"
+
 
 PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]
 """no logs: no errors either, because it looks at no logs outside of folders strong and weak."""

@@ -1,6 +1,7 @@
 """A published result repository, a part of one, or an archive, as a round of submissions."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -11,14 +12,12 @@ from hpcai.core.files import real_path
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
-from hpcai.mlperf_hpc.rounds.naming import name_places
 from hpcai.mlperf_hpc.rounds.pairing import number_in
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.mlperf_hpc.rounds.selection import Files, admit, fits
 from hpcai.mlperf_hpc.rounds.sharing import read_logs
 from hpcai.mlperf_hpc.rounds.source import read_files, read_start, require_text
-from hpcai.mlperf_hpc.rounds.submission_checks import check_submission
-from hpcai.mlperf_hpc.rounds.systems import join_systems, read_system
+from hpcai.mlperf_hpc.rounds.systems import is_placeholder, join_systems, read_system, whole_number
 from hpcai.mlperf_hpc.rounds.texts import is_text, printable
 from hpcai.mlperf_hpc.rounds.tree import (
     SCALING_FILE,
@@ -31,6 +30,108 @@ from hpcai.mlperf_hpc.rounds.tree import (
 )
 from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
+
+
+def check_submission(submission: Submission) -> Iterator[Repair]:
+    """Yield where the logs contradict the folder or the system file, and say nothing of the platform."""
+    runs = [run for run in (*submission.runs, *submission.pruned) if run.settings]
+    folder, system = submission.folder, submission.system
+    for key, logged, expected in (
+        ("submission_org", [run.org for run in runs], submission.org),
+        ("submission_benchmark", [run.benchmark for run in runs], submission.benchmark),
+    ):
+        if expected:
+            yield from _unlike(folder, key, logged, expected, f"the folder's name is taken: {expected}")
+    if system and system.division:
+        divisions = [run.division for run in runs]
+        done = f"the system file's division is taken: {system.division}"
+        yield from _unlike(folder, "submission_division", divisions, system.division, done)
+    platforms = [run.platform for run in runs if is_placeholder(run.platform)]
+    if platforms:
+        found = f"{_counted(platforms)}, of {len(runs)} logs"
+        yield Repair(folder, "submission_platform", "platform_placeholder", found, "the folder's name stands for it")
+    yield from _check_size(submission, runs)
+
+
+def _check_size(submission: Submission, runs: Sequence[LoggedRun]) -> Iterator[Repair]:
+    """Yield logged sizes unlike those of the system file; an instance of weak scaling has a part of the nodes."""
+    system = submission.system
+    if system is None:
+        return
+    sizes = [("accelerators_per_node", system.accelerators_per_node)]
+    if submission.scaling == "strong":
+        sizes.insert(0, ("number_of_nodes", system.nodes))
+    for key, expected in sizes:
+        logged = [whole_number(run.settings.get(key)) for run in runs]
+        said = [str(value) for value in logged if value is not None]
+        if expected is not None:
+            done = f"the system file's number is taken: {expected}"
+            yield from _unlike(submission.folder, key, said, str(expected), done)
+    if submission.scaling == "weak" and system.nodes is not None:
+        nodes = [whole_number(run.settings.get("number_of_nodes")) for run in runs]
+        larger = [str(value) for value in nodes if value is not None and value > system.nodes]
+        if larger:
+            found = f"{_counted(larger)}, of {len(runs)} logs; the whole system has {system.nodes}"
+            done = "the system file's number is taken for the whole"
+            yield Repair(submission.folder, "number_of_nodes", "number_of_nodes_differs", found, done)
+
+
+def _unlike(folder: str, key: str, logged: Sequence[str], expected: str, done: str) -> Iterator[Repair]:
+    wrong = [value for value in logged if value != expected]
+    if wrong:
+        kind = f"{key.removeprefix('submission_')}_differs"
+        yield Repair(folder, key, kind, f"{_counted(wrong)}, of {len(logged)} logs", done)
+
+
+def _counted(values: Iterable[str]) -> str:
+    words = [f"{value or 'nothing'} in {count}" for value, count in Counter(values).most_common()]
+    return ", ".join(words[:3]) + (", ..." if len(words) > 3 else "")
+
+
+UNKNOWN = "unknown"
+
+
+def name_places(logs: Sequence[tuple[Place, LoggedRun]], repairs: list[Repair]) -> list[Place]:
+    """Return the places with their blanks filled by what most logs of the folder say of themselves; listed.
+
+    In a tree without ``results``, a last folder that does not bear the benchmark's name is taken for the system's.
+    """
+    folders: dict[str, list[LoggedRun]] = {}
+    for place, run in logs:
+        folders.setdefault(place.folder, []).append(run)
+    named: dict[str, Place] = {}
+    for place, _ in logs:
+        if place.folder not in named:
+            named[place.folder] = _name(place, folders[place.folder], repairs)
+    return [
+        replace(place, org=name.org, system=name.system, benchmark=name.benchmark)
+        for place, name in ((place, named[place.folder]) for place, _ in logs)
+    ]
+
+
+def _name(place: Place, runs: Sequence[LoggedRun], repairs: list[Repair]) -> Place:
+    logged = _usual(run.benchmark for run in runs)
+    benchmark, system = place.benchmark, place.system
+    if not (place.org or place.scaling) and logged and benchmark != logged:
+        benchmark, system = logged, system or benchmark
+    named = replace(
+        place,
+        org=place.org or _usual(run.org for run in runs) or UNKNOWN,
+        system=system or _usual(run.platform for run in runs) or UNKNOWN,
+        benchmark=benchmark or logged or UNKNOWN,
+    )
+    fields = [key for key in ("org", "system", "benchmark") if getattr(named, key) != getattr(place, key)]
+    if fields:
+        done = ", ".join(f"{key} {getattr(named, key)}" for key in fields)
+        found = f"the folders name no {' and no '.join(fields)}"
+        repairs.append(Repair(place.folder, "tree", "named_by_logs", found, f"taken from logs and folder: {done}"))
+    return named
+
+
+def _usual(values: Iterable[str]) -> str:
+    said = Counter(value for value in values if value)
+    return said.most_common(1)[0][0] if said else ""
+
 
 LARGEST_FACTOR = 100.0
 """Of scaling.json: the largest published penalty is 1.023."""

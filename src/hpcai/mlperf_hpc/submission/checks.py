@@ -1,22 +1,188 @@
 """All checks of a written tree: the official package checker, our own verdict, the rules, and what is private."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
 from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict, judge
 from hpcai.mlperf_hpc.rounds.tree import PRUNED
-from hpcai.mlperf_hpc.submission.model import Problem, Result, Submission
-from hpcai.mlperf_hpc.submission.own_checks import (
-    GENERATED,
-    broken_rules,
-    check_runs,
-    few_runs,
-    is_generated,
-)
+from hpcai.mlperf_hpc.submission.model import SUITE, Problem, Result, Submission, SubmittedRun, SubmittedSystem
 from hpcai.mlperf_hpc.submission.package_check import CheckerText, check_package
-from hpcai.mlperf_hpc.submission.private import find_private
 from hpcai.mlperf_hpc.submission.tree import result_folder
+from hpcai.rules.table import rules_of
+from hpcai.rules.verdict import Finding as BrokenRule
+
+GENERATED = "generated data"
+SMALL = "a small edition of the benchmark, made for generated data"
+_OF_DATA, _OF_EDITION = ("data",), ("model", "hyperparameters", "quality")
+"""Topics of the rules that runs on generated data, and small editions of the benchmarks for them, cannot keep."""
+
+
+def check_runs(submission: Submission) -> Iterator[Problem]:
+    """Yield what is known from the records alone."""
+    strong = {result.benchmark for system in submission.systems for result in system.results if _is_strong(result)}
+    for system in submission.systems:
+        for result in system.results:
+            place = result_folder(submission, system, result)
+            if result.note and len(result.runs) >= result.by_rule:
+                yield Problem("warning", "runs", place, result.note)
+            yield from _lost_logs((*result.runs, *result.pruned), place)
+            yield from _odd_times((*result.runs, *result.pruned), place)
+            yield from _say_rules(result, place)
+            yield from _other_words(submission, result, place)
+            if not _is_strong(result) and result.benchmark not in strong:
+                message = "weak scaling without a time to train of the same benchmark (MLPerf HPC rules, weak scaling)"
+                yield Problem("failure", "rules", place, message)
+        yield from _mixed_software(submission, system)
+
+
+def is_generated(result: Result) -> bool:
+    """Return whether the runs of a result trained on generated data."""
+    return result.record.data_source == "generated"
+
+
+def _is_strong(result: Result) -> bool:
+    return result.scaling == "strong"
+
+
+def few_runs(result: Result) -> str:
+    """Return the reason of a result with too few runs."""
+    return f"too few runs: {len(result.runs)} of {result.by_rule} were measured"
+
+
+def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
+    for run in runs:
+        if run.log is None:
+            message = f"{run.source} left no log ({run.record.outcome.replace('_', ' ')}: {run.record.reason})"
+            yield Problem("failure", "logs", place, message)
+
+
+def _odd_times(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
+    """Yield the runs whose times do not count, because their logs are not timed as their records, or hold a pause."""
+    for run in runs:
+        if run.logged and run.logged.untimed:
+            message = f"{run.source}: {run.logged.untimed}; the run counts as one that failed"
+            yield Problem("failure", "logs", place, message)
+        if remark := stall_remark(run.record):
+            yield Problem("warning", "runs", place, f"{run.source} {remark}")
+
+
+def broken_rules(result: Result) -> dict[str, list[BrokenRule]]:
+    """Return the findings on each rule of the runs' division that settings or data break, by rule.
+
+    Whether a run missed its target is not among them, because a result may contain such a run.
+    """
+    division = result.record.plan.submission.division
+    broken: dict[str, list[BrokenRule]] = {}
+    for run in (*result.runs, *result.pruned):
+        for verdict in run.record.verdicts:
+            if verdict.level == division:
+                for finding in verdict.deviations:
+                    if not finding.counted:
+                        broken.setdefault(finding.rule, []).append(finding)
+    return broken
+
+
+def _say_rules(result: Result, place: str) -> Iterator[Problem]:
+    runs = (*result.runs, *result.pruned)
+    topics = {rule.id: rule.topic for rule in rules_of(SUITE).rules}
+    for rule, findings in broken_rules(result).items():
+        share = "" if len(findings) == len(runs) else f" in {len(findings)} of {len(runs)} runs"
+        reason = _why_broken(result, topics.get(rule, ""))
+        for sentence, section in dict.fromkeys((finding.sentence, finding.section) for finding in findings):
+            yield Problem("failure", "rules", place, f"{sentence}{share} ({section})", reason)
+    unjudged = sum(not run.record.verdicts for run in runs)
+    if unjudged:
+        yield Problem("warning", "rules", place, f"{unjudged} of {len(runs)} records hold no verdict on the rules")
+
+
+def _why_broken(result: Result, topic: str) -> str:
+    if not is_generated(result):
+        return ""
+    return GENERATED if topic in _OF_DATA else SMALL if topic in _OF_EDITION else ""
+
+
+def _other_words(submission: Submission, result: Result, place: str) -> Iterator[Problem]:
+    """Yield what the logs say otherwise than the tree; logs are not changed."""
+    logs = [run.logged for run in (*result.runs, *result.pruned) if run.logged]
+    for what, said, found in (
+        ("organisation", submission.org, {log.org for log in logs}),
+        ("division", submission.division, {log.division for log in logs}),
+        ("benchmark", result.benchmark, {log.benchmark for log in logs}),
+    ):
+        other = sorted(found - {said})
+        if other:
+            message = f"{what}: the logs say {', '.join(other)}, the tree {said}; set `submission` in the study file"
+            yield Problem("warning", "logs", place, message)
+
+
+def _mixed_software(submission: Submission, system: SubmittedSystem) -> Iterator[Problem]:
+    place = f"{submission.folder}/systems/{system.name}.json"
+    versions: dict[str, set[str]] = {}
+    for record in system.records:
+        for name, version in record.provenance.software.items():
+            versions.setdefault(name, set()).add(version)
+    mixed = [f"{name} {' and '.join(sorted(found))}" for name, found in sorted(versions.items()) if len(found) > 1]
+    if mixed:
+        message = f"runs with different software: {', '.join(mixed)}; a result is of one system and framework"
+        yield Problem("failure", "rules", place, f"{message} (MLPerf Training rules, 2.2)")
+
+
+SHORTEST_HOST = 4
+"""Names of hosts that are shorter, such as `vm`, stand in ordinary text by chance."""
+HOME = re.compile(rb"/(?:home|Users)/[A-Za-z0-9._-]+|/root/")
+_SHOWN = 3
+Words = Mapping[str, re.Pattern[bytes]]
+
+
+def find_private(tree: Path, submission: Submission, results: Path) -> Iterator[Problem]:
+    """Yield the files that tell something of the machine that they need not tell.
+
+    Nothing is changed: a log has to stay as it was written, so that its owner decides.
+
+    Parameters
+    ----------
+    tree
+        Folder above that of the organisation.
+    submission
+        Its records name the hosts of the runs.
+    results
+        Results folder, whose own place must not be told.
+    """
+    words = private_words(submission, results)
+    for path in sorted(tree.rglob("*")):
+        if path.is_file():
+            yield from _in_content(path.read_bytes(), path.relative_to(tree).as_posix(), words)
+
+
+def private_words(submission: Submission, results: Path) -> Words:
+    """Return what must not be told, by its kind: home folders, hosts, and folders of this machine."""
+    records = [record for system in submission.systems for record in system.records]
+    hosts = {rank.placement.hostname for record in records for rank in record.ranks}
+    hosts |= {str(record.provenance.machine_facts.get("hostname") or "") for record in records}
+    places = {str(results.resolve().parent), str(Path.home()), str(Path.cwd())}
+    return {
+        "a home folder": HOME,
+        "the name of a host": _any_of(host for host in hosts if len(host) >= SHORTEST_HOST),
+        "a folder of this machine": _any_of(place for place in places if place.count(os.sep) > 1),
+    }
+
+
+def _any_of(words: Iterable[str]) -> re.Pattern[bytes]:
+    choices = "|".join(re.escape(word) for word in sorted(words)) or r"(?!)"
+    return re.compile(rf"(?<![A-Za-z0-9_-])(?:{choices})(?![A-Za-z0-9_-])".encode())
+
+
+def _in_content(content: bytes, place: str, words: Words) -> Iterator[Problem]:
+    for kind, pattern in words.items():
+        found = sorted({match.decode(errors="replace") for match in pattern.findall(content)})
+        if found:
+            shown = ", ".join(found[:_SHOWN])
+            yield Problem("failure", "hygiene", place, f"holds {kind} ({shown}); it was left as it is: look and decide")
+
 
 PACKAGE = "package_checker"
 SAMPLES = ("train_samples", "eval_samples")

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError
@@ -20,9 +21,63 @@ from hpcai.mlperf_hpc.submission.model import (
 )
 from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_one_file
 from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
-from hpcai.mlperf_hpc.submission.window import choose_window
 from hpcai.records.run import RunRecord, read_record
 from hpcai.rules.table import rules_of
+
+SECTION = "MLPerf Training rules, Benchmark Results, Scoring"
+
+
+@dataclass(frozen=True)
+class Window:
+    """Consecutive runs of a result.
+
+    Attributes
+    ----------
+    first, length
+        Index of the first run in the order of their start, and their number.
+    note
+        How the window was chosen, or what is wrong with it.
+    """
+
+    first: int
+    length: int
+    note: str
+
+
+def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
+    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows' scores.
+
+    Parameters
+    ----------
+    scores
+        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for one
+        that would be no valid result; empty where there are not more runs than the rules count.
+    runs
+        Number of all runs, in the order of their start.
+    by_rule
+        Number of runs that the rules count.
+
+    Returns
+    -------
+    Window
+        Of an even number of windows the slower of the two in the middle, because both are equally close to the median;
+        of equal scores the earliest.
+
+    References
+    ----------
+    MLPerf Training rules, Benchmark Results, Scoring: "N consecutive runs that are closest to the median result".
+    """
+    if runs <= by_rule:
+        few = f"{runs} of the {by_rule} runs that the rules ask for" if runs < by_rule else ""
+        return Window(0, runs, few)
+    order = sorted(range(len(scores)), key=lambda first: (scores[first], first))
+    first = order[len(order) // 2]
+    note = (
+        f"runs {first + 1} to {first + by_rule} of {runs} in the order of their start: of {len(scores)} windows of "
+        f"{by_rule} the one with the median score ({SECTION})"
+    )
+    return Window(first, by_rule, note)
+
 
 _RUN = re.compile(r"r\d+")
 

@@ -1,18 +1,124 @@
 """Answers about one machine: which links keep its efficiency, best block, largest order (table ``hpl_answers``)."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
-from hpcai.config.machine import Machine
+from hpcai.config.machine import HplEfficiencies, HplMachine, Machine
 from hpcai.core.errors import ConfigError
-from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network
-from hpcai.predict.hpl.machine import MachineChoice, describe_efficiencies, largest_order, scenario_of_machine
-from hpcai.predict.hpl.scenario import Scenario
+from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network, find_order
+from hpcai.predict.hpl.scenario import Scenario, Variant, rates_of_peaks
 from hpcai.predict.hpl.simulate import simulate
-from hpcai.predict.links import plain_network
+from hpcai.predict.links import Network, plain_network
+
+
+@dataclass(frozen=True)
+class MachineChoice:
+    """What is asked of a machine: nodes (None = all), variant, and how many times faster its GPUs are."""
+
+    nodes: int | None = None
+    variant: Variant = "device"
+    gpu_multiplier: float = 1.0
+
+
+def scenario_of_machine(machine: Machine, order: float, block: float, choice: MachineChoice | None = None) -> Scenario:
+    """Return the scenario of a machine file.
+
+    Raises
+    ------
+    ConfigError
+        For a key that the variant needs and the file does not declare, or more nodes than the machine has.
+    """
+    choice = choice or MachineChoice()
+    nodes = machine.nodes if choice.nodes is None else choice.nodes
+    if not 1 <= nodes <= machine.nodes:
+        raise ConfigError(f"machine {machine.name} has {machine.nodes} nodes; found {nodes}, expected 1 to that many")
+    if choice.variant == "calibrated":
+        raise ConfigError("the variant 'calibrated' takes fitted parameters, not those of a machine file")
+    declared = machine.hpl or HplMachine()
+    with_gpus = choice.variant != "cpu"
+    _require_keys(machine, declared, with_gpus=with_gpus, several=nodes > 1)
+    share = declared.efficiencies
+    assert share is not None
+    assert declared.processor_peak is not None
+    gpu_peak = declared.accelerator_peak.rate_flop_per_s if with_gpus and declared.accelerator_peak else np.nan
+    rates = rates_of_peaks(
+        declared.processor_peak.rate_flop_per_s,
+        gpu_peak * choice.gpu_multiplier,
+        max(machine.accelerators_per_node, 1),
+        blas_ratio=share.blas_ratio,
+        cpu_ratio=share.processor_ratio,
+        gpu_ratio=share.accelerator_ratio,
+    )
+    return Scenario(
+        order=order,
+        block=block,
+        nodes=nodes,
+        rates=rates,
+        variant=choice.variant,
+        host_link_bytes_per_s=declared.host_link.bandwidth_bytes_per_s if declared.host_link else np.nan,
+        network=_network_of(machine),
+        network_efficiency_ratio=share.network_ratio,
+        topology=declared.topology or "star",
+    )
+
+
+def largest_order(
+    machine: Machine, block: int, choice: MachineChoice | None = None, fraction_ratio: float = 0.9
+) -> int:
+    """Return the largest order for the memory that holds the matrix: of GPUs for ``device``, of nodes otherwise.
+
+    Raises
+    ------
+    ConfigError
+        If that memory is not declared, or holds no block.
+    """
+    choice = choice or MachineChoice()
+    nodes = machine.nodes if choice.nodes is None else choice.nodes
+    if choice.variant == "device":
+        if machine.device.memory_bytes is None:
+            raise _missing(machine, ["device.memory_bytes"], "the order that fits into GPU memory")
+        memory_bytes = machine.device.memory_bytes * machine.accelerators_per_node
+    else:
+        memory_bytes = machine.memory_bytes
+    return int(find_order(memory_bytes * nodes, block, fraction_ratio, choice.variant).value)
+
+
+def _require_keys(machine: Machine, declared: HplMachine, *, with_gpus: bool, several: bool) -> None:
+    if with_gpus and not machine.accelerators_per_node:
+        raise ConfigError(
+            f"machine {machine.name} has no accelerators (accelerators_per_node: 0); use the variant 'cpu'"
+        )
+    wanted = {"processor_peak": True, "efficiencies": True, "accelerator_peak": with_gpus, "host_link": with_gpus}
+    wanted["topology"] = several
+    missing = [f"hpl.{key}" for key, needed in wanted.items() if needed and getattr(declared, key) is None]
+    if several and machine.links.network is None:
+        missing.append("links.network")
+    if missing:
+        raise _missing(machine, missing, "a prediction of HPL")
+
+
+def _missing(machine: Machine, keys: list[str], purpose: str) -> ConfigError:
+    return ConfigError(
+        f"machine {machine.name}: {', '.join(keys)} not declared; {purpose} needs "
+        f"{'it' if len(keys) == 1 else 'them'}: add to the machine file, with a source"
+    )
+
+
+def _network_of(machine: Machine) -> Network | None:
+    link = machine.links.network
+    return plain_network(8 * link.bandwidth_bytes_per_s) if link else None
+
+
+def describe_efficiencies(efficiencies: HplEfficiencies) -> str:
+    """Return the declared efficiencies as words for a table."""
+    return (
+        f"e_blas {efficiencies.blas_ratio:g}, e_cpu {efficiencies.processor_ratio:g}, "
+        f"e_gpu {efficiencies.accelerator_ratio:g}, e_net {efficiencies.network_ratio:g}"
+    )
+
 
 ENDLESS_PER_S = 1e18
 

@@ -11,7 +11,7 @@ from hpcai.machine.hpl import run as hpl_run
 from hpcai.machine.hpl.input import HplTest, write_input
 from hpcai.machine.hpl.library import BlasLibrary, find_blas, read_ldd
 from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
-from hpcai.machine.hpl.watch import CoreUse, _Look, judge, watch_run
+from hpcai.machine.hpl.run import CoreUse, _Look, judge, watch_run
 
 HPL_PART = """\
 This is the DARPA/DOE HPC Challenge Benchmark version 1.5.0 October 2012

@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from hpcai.metrics.profiles.stragglers import DEFAULT_CYCLE_S, FEWEST_MOMENTS, SlowestRank, slowest_rank
+from hpcai.metrics.profiles.communication_steps import DEFAULT_CYCLE_S, FEWEST_MOMENTS, SlowestRank, slowest_rank
 
 MS = 1e-3
 

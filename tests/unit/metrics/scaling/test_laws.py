@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.scaling.laws import LawName, fit_law, parallel_efficiency, solve_serial_share
-from hpcai.metrics.scaling.serial_fraction import gustafson_share, karp_flatt
+from hpcai.metrics.scaling.laws import (
+    LawName,
+    fit_law,
+    gustafson_share,
+    karp_flatt,
+    parallel_efficiency,
+    solve_serial_share,
+)
 
 RANKS = (1, 2, 4, 8, 16)
 LARGE = (8, 16, 64, 128, 512)

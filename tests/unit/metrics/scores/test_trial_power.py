@@ -8,7 +8,7 @@ from unit.record_factory import make_machine
 from unit.score_factory import make_power
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.scores.trial_power import Power, find_power
+from hpcai.metrics.scores.trial_scores import Power, find_power
 
 POINT = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
 DECLARED = {"node_power_w": "500 W", "source": "data sheet, 2024-05-01"}

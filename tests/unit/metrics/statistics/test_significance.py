@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from hpcai.compare.history import find_level_shift
 from hpcai.metrics.statistics.detectable import detectable_ratio, runs_needed
-from hpcai.metrics.statistics.level_shifts import find_level_shift
 from hpcai.metrics.statistics.significance import (
     Significance,
     compare_differences,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.mlperf_hpc.analysis.efficiencies import efficiency, speedup
+from hpcai.mlperf_hpc.analysis.round_tables import efficiency, speedup
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN
 
 TEXT_COLUMNS = ("statement", "quantity", "value_ratio", "reason")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from unit.mlperf_hpc.analysis.published_text import mean_run_variation
 
 from hpcai.mlperf_hpc.analysis.columns import EFFICIENCY_COLUMNS
-from hpcai.mlperf_hpc.analysis.efficiencies import efficiency, efficiency_table, speedup
+from hpcai.mlperf_hpc.analysis.round_tables import efficiency, efficiency_table, speedup
 
 POSITIVE = st.floats(1e-3, 1e6)
 

@@ -24,8 +24,8 @@ from unit.record_factory import (
 
 from hpcai.config.study import Submission
 from hpcai.core.errors import ParseError, RecordError
-from hpcai.mlperf_hpc.analysis.efficiencies import efficiency_table
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
+from hpcai.mlperf_hpc.analysis.round_tables import efficiency_table
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 from hpcai.mlperf_hpc.analysis.weak_scores import weak_table

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission, span
 
 from hpcai.mlperf_hpc.analysis.columns import PRINCIPAL_COLUMNS
-from hpcai.mlperf_hpc.analysis.principal_components import principal_axes, principal_table
+from hpcai.mlperf_hpc.analysis.round_tables import principal_axes, principal_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 
 POINTS = arrays.arrays(np.float64, (2, 6), elements=st.floats(0.1, 1000))

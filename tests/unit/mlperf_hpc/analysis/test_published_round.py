@@ -10,7 +10,7 @@ import pytest
 from unit.mlperf_hpc.analysis.published import params_of, read_expected, read_published
 from unit.mlperf_hpc.analysis.published_text import text_numbers
 
-from hpcai.mlperf_hpc.analysis.principal_components import principal_table
+from hpcai.mlperf_hpc.analysis.round_tables import principal_table
 
 ROWS = read_expected()
 PRINTED = [row for row in ROWS if row["paper_value"]]

@@ -5,7 +5,7 @@ import os
 from mlperf_logging.repo_checker import repo_checker
 from unit.mlperf_hpc.compliance.authority import quiet
 
-from hpcai.mlperf_hpc.compliance.hygiene import LARGEST_BYTES, check_hygiene
+from hpcai.mlperf_hpc.compliance.verdict import LARGEST_BYTES, check_hygiene
 
 
 def test_a_clean_folder(tmp_path):

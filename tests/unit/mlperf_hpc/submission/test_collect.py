@@ -13,9 +13,9 @@ from unit.record_factory import make_image_benchmark, make_provenance, make_reco
 from hpcai.config.study import Submission as Declared
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.stalls import Stalls
+from hpcai.mlperf_hpc.submission.checks import check_runs
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
-from hpcai.mlperf_hpc.submission.own_checks import check_runs
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from unit.mlperf_hpc.submission.result_factory import (
 )
 
 from hpcai.core.errors import RecordError
+from hpcai.mlperf_hpc.submission.checks import check_runs
 from hpcai.mlperf_hpc.submission.collect import collect
 from hpcai.mlperf_hpc.submission.model import Request
-from hpcai.mlperf_hpc.submission.own_checks import check_runs
 from hpcai.mlperf_hpc.submission.write import write_submission
 from hpcai.records.run import read_part, write_json
 from hpcai.records.weak import GROUP, WeakGroup

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.mlperf_hpc.submission.window import choose_window
+from hpcai.mlperf_hpc.submission.collect import choose_window
 
 
 def test_all_runs_where_there_are_not_more_than_the_rules_count():

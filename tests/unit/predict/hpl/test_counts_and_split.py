@@ -13,7 +13,7 @@ from hpcai.predict.hpl.counts import (
     count_trsm_flop,
     list_trailing_orders,
 )
-from hpcai.predict.hpl.split import split_by_rates, split_step
+from hpcai.predict.hpl.variants import split_by_rates, split_step
 
 
 def test_reported_operations():

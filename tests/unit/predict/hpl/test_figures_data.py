@@ -8,7 +8,7 @@ import pytest
 from hpcai.predict.hpl.figures_data import single_node_scenario, sweep_figures, two_node_scenario
 from hpcai.predict.hpl.findings import list_findings
 from hpcai.predict.hpl.simulate import simulate
-from hpcai.predict.hpl.split import split_by_rates
+from hpcai.predict.hpl.variants import split_by_rates
 
 
 @pytest.fixture(scope="module")

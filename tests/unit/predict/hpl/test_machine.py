@@ -8,9 +8,8 @@ from unit.record_factory import make_record
 
 from hpcai.config.machine import HplMachine, Machine
 from hpcai.core.errors import ConfigError
-from hpcai.predict.hpl.answers import answer_questions
+from hpcai.predict.hpl.answers import MachineChoice, answer_questions, largest_order, scenario_of_machine
 from hpcai.predict.hpl.assumptions import list_assumption_sets
-from hpcai.predict.hpl.machine import MachineChoice, largest_order, scenario_of_machine
 from hpcai.predict.hpl.simulate import simulate
 from hpcai.predict.hpl_settings import read_machine
 

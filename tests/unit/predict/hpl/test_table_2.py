@@ -5,8 +5,13 @@ import pandas as pd
 import pytest
 
 from hpcai.core.errors import ConfigError
-from hpcai.predict.hpl.assumptions import compare_table_2, list_assumption_sets, measure_leave_one_out
-from hpcai.predict.hpl.calibrate import fit_calibration, leave_one_out
+from hpcai.predict.hpl.assumptions import (
+    compare_table_2,
+    fit_calibration,
+    leave_one_out,
+    list_assumption_sets,
+    measure_leave_one_out,
+)
 from hpcai.predict.hpl.published import read_table_2
 from hpcai.predict.hpl.simulate import simulate
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from unit.predict.kernels.kernel_time_tables import make_times
 
-from hpcai.predict.kernels.baselines import estimate_log_linear, estimate_two_parameters
+from hpcai.predict.kernels.fit import estimate_log_linear, estimate_two_parameters
 from hpcai.predict.kernels.samples import select_samples
 
 
