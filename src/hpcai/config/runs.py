@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hpcai.config.base import Compression, Count, Name, Seed, Settings
+from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
@@ -29,6 +29,10 @@ class Point(Settings):
     ranks_per_node: Count
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
+    engine: Engine = Field(
+        default="horovod",
+        description="What exchanges gradients between ranks: Horovod, or TensorFlow's own collectives.",
+    )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
@@ -47,7 +51,7 @@ class Point(Settings):
 
     @property
     def ranks(self) -> int:
-        """Number of Horovod ranks."""
+        """Number of ranks."""
         return self.nodes * self.ranks_per_node
 
     def run_id(self, kind: RunKind, repetition: int) -> str:

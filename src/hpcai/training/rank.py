@@ -38,7 +38,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         Monotonic clock at the start of the main module [s].
     """
     device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
-    ranks = collective.start(plan.point)
+    ranks = collective.start(plan.point, plan.point.engine)
     _require_plan(plan, ranks, placement)
     accelerator = accelerator_of(os.environ, placement.local_rank) if plan.machine.device.kind == "gpu" else ""
     found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device, "accelerator": accelerator}

@@ -41,11 +41,8 @@ def main() -> None:
     server.expect([host], options.ranks)
     meeting = {ADDRESS: LOOPBACK, PORT: str(port), SECRET: secret}
     # leave: threads may wait for ranks, or for descendants of theirs that hold their output open.
-    leave(
-        run_ranks(
-            options.program, [{**meeting, **place_of(rank, options.ranks, host)} for rank in range(options.ranks)]
-        )
-    )
+    places = [place_of(rank, options.ranks, host) for rank in range(options.ranks)]
+    leave(run_ranks(options.program, [{**meeting, **place} for place in places]))
 
 
 def place_of(rank: int, ranks: int, host: str) -> dict[str, str]:

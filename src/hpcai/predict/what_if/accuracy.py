@@ -112,7 +112,7 @@ def _difference(base: Point, target: Point) -> str:
     one, other = base.setting, target.setting
     if base.variant == target.variant:
         return "" if one.ranks == other.ranks else MORE if other.ranks > one.ranks else FEWER
-    same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes")
+    same = ("engine", "ranks", "nodes", "global_batch", "accumulation", "fusion_bytes")
     if any(getattr(one, name) != getattr(other, name) for name in same):
         return ""
     if base.row.get("batchnorm_group") != target.row.get("batchnorm_group"):
