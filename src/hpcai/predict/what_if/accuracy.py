@@ -112,10 +112,10 @@ def _difference(base: Point, target: Point) -> str:
     one, other = base.setting, target.setting
     if base.variant == target.variant:
         return "" if one.ranks == other.ranks else MORE if other.ranks > one.ranks else FEWER
-    same = ("engine", "ranks", "nodes", "global_batch", "accumulation", "fusion_bytes")
+    same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes")
     if any(getattr(one, name) != getattr(other, name) for name in same):
         return ""
-    if base.row.get("batchnorm_group") != target.row.get("batchnorm_group"):
+    if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group")):
         return ""
     changed = [name for name in (PRECISION, COMPRESSION) if getattr(one, name) != getattr(other, name)]
     plain = one.precision == "fp32" if changed == [PRECISION] else one.compression == "none"
