@@ -27,7 +27,6 @@ from hpcai.core.errors import LaunchError
 from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
 from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET
 
-SCOPE = "tensorflow"
 MEETING_LIMIT_S = 120.0
 LOOK_S = 0.02
 ALL_RANKS, OWN_GROUP = 1, 2
@@ -53,30 +52,38 @@ def places_of(environment: MutableMapping[str, str]) -> Ranks:
         ) from error
 
 
-def meet(ranks: Ranks, environment: MutableMapping[str, str], own: str) -> list[str]:
-    """Leave this rank's address at the rendezvous and return those of all ranks in their order.
+class Meeting:
+    """The rendezvous of a launch, where ranks leave words for each other."""
 
-    Raises
-    ------
-    LaunchError
-        If ranks do not come within `MEETING_LIMIT_S`.
-    """
-    base = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}/{SCOPE}"
-    request = urllib.request.Request(f"{base}/{ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http above
-    urllib.request.urlopen(request, timeout=MEETING_LIMIT_S).close()  # noqa: S310
-    limit_s = time.monotonic() + MEETING_LIMIT_S
-    found: list[str] = []
-    while len(found) < ranks.size:
-        try:
-            with urllib.request.urlopen(f"{base}/{len(found)}", timeout=MEETING_LIMIT_S) as answer:  # noqa: S310
-                found.append(answer.read().decode())
-        except HTTPError as error:
-            if time.monotonic() > limit_s:
-                raise LaunchError(
-                    f"engine tensorflow: rank {len(found)} of {ranks.size} did not come within {MEETING_LIMIT_S:g} s"
-                ) from error
-            time.sleep(LOOK_S)
-    return found
+    def __init__(self, ranks: Ranks, environment: MutableMapping[str, str]) -> None:
+        self._ranks = ranks
+        self._url = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}"
+
+    def meet(self, scope: str, own: str) -> list[str]:
+        """Leave this rank's word and return those of all ranks in their order.
+
+        Raises
+        ------
+        LaunchError
+            If ranks do not come within `MEETING_LIMIT_S`.
+        """
+        base = f"{self._url}/{scope}"
+        request = urllib.request.Request(f"{base}/{self._ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http
+        urllib.request.urlopen(request, timeout=MEETING_LIMIT_S).close()  # noqa: S310
+        limit_s = time.monotonic() + MEETING_LIMIT_S
+        found: list[str] = []
+        while len(found) < self._ranks.size:
+            try:
+                with urllib.request.urlopen(f"{base}/{len(found)}", timeout=MEETING_LIMIT_S) as answer:  # noqa: S310
+                    found.append(answer.read().decode())
+            except HTTPError as error:
+                if time.monotonic() > limit_s:
+                    raise LaunchError(
+                        f"engine tensorflow: rank {len(found)} of {self._ranks.size} did not come within "
+                        f"{MEETING_LIMIT_S:g} s; see its output"
+                    ) from error
+                time.sleep(LOOK_S)
+        return found
 
 
 def free_address(environment: MutableMapping[str, str]) -> str:
@@ -111,16 +118,17 @@ class TensorflowCollectives:
             if self._ranks.rank in group:
                 self._group, self._group_size = OWN_GROUP + number, len(group)
         if self._ranks.size > 1:
-            workers = meet(self._ranks, os.environ, free_address(os.environ))
+            self._meeting = Meeting(self._ranks, os.environ)
+            workers = self._meeting.meet("tensorflow", free_address(os.environ))
             task = {"type": "worker", "index": self._ranks.rank}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
             self._strategy = tf.distribute.MultiWorkerMirroredStrategy()
         return self._ranks
 
     def stop(self) -> None:
-        """Wait for the other ranks: one that leaves takes its server along, which they may still need."""
+        """Wait for the other ranks, outside of TensorFlow: one that leaves takes its server along, which they may need."""
         if self._ranks.size > 1:
-            self.gather(np.zeros((1, 1), np.float32), "stop")
+            self._meeting.meet("tensorflow_end", "done")
 
     def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
         """Return sums or means; tensors of one type travel as one vector."""
