@@ -126,7 +126,7 @@ class TensorflowCollectives:
         return self._ranks
 
     def stop(self) -> None:
-        """Wait for the others, outside of TensorFlow: a rank that leaves takes its server along, which they may need."""
+        """Wait for the others, outside of TensorFlow: a rank that leaves takes its server with it."""
         if self._ranks.size > 1:
             self._meeting.meet("tensorflow_end", "done")
 
