@@ -13,6 +13,7 @@ from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
 from hpcai.core.errors import HpcaiError, ResultsError
 from hpcai.core.files import write_asked, write_asked_json, written_where_asked
+from hpcai.launchers.registry import LAUNCHERS
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
@@ -131,10 +132,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_run_options(command: _Parser, folder: str) -> None:
+    choices = "; ".join(f"{name}: {launcher.summary}" for name, launcher in LAUNCHERS.items())
     command.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
     # Rules write this option always; where nothing is packed, it has no value.
     command.add_argument("--pack", type=Path, nargs="?", help="manifest of the packed dataset, if it is staged")
-    command.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
+    command.add_argument("--launcher", required=True, help=choices)
     command.add_argument("--folder", type=Path, required=True, help=folder)
     command.add_argument("--log", type=Path)
 

@@ -20,8 +20,9 @@ from pathlib import Path  # noqa: E402
 from hpcai.config.load import read_plan  # noqa: E402
 from hpcai.core.errors import HpcaiError  # noqa: E402
 from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402
+from hpcai.launchers.registry import local_rank_of  # noqa: E402
 from hpcai.records.run import Placement  # noqa: E402
-from hpcai.training.affinity import local_rank_of, pin_to_own_cores  # noqa: E402
+from hpcai.training.affinity import pin_to_own_cores  # noqa: E402
 from hpcai.training.ending import leave, run_and_leave  # noqa: E402
 
 

@@ -6,9 +6,10 @@ import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
 from hpcai.core.errors import LaunchError
-from hpcai.measure import launcher
-from hpcai.measure.launcher import Ranks, hosts_of, launch_command, step_command
+from hpcai.launchers.ranks import Ranks, hosts_of
+from hpcai.launchers.registry import launch_command
 from hpcai.records.weak import NodeShare
+from hpcai.slurm.step import LAST_RANK_WAIT_S, step_command
 
 RANKS = Ranks("b/v/n2x4/r1", nodes=2, ranks_per_node=4, cores_per_rank=8)
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
@@ -16,7 +17,7 @@ outside = pytest.fixture(autouse=True)(outside_of_jobs)
 
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
-    monkeypatch.setattr(launcher, "_find", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr("socket.gethostname", lambda: "n1")
 
 
@@ -38,7 +39,7 @@ def test_srun_leaves_nothing_of_the_layout_to_the_environment():
     assert command[-1] == "train"
     found = set(options(command))
     assert {"--nodes=2", "--ntasks=8", "--ntasks-per-node=4", "--nodelist=n1,n2", "--mpi=pmix"} <= found
-    assert {"--kill-on-bad-exit=1", f"--wait={launcher.LAST_RANK_WAIT_S}", "--cpu-bind=none"} <= found
+    assert {"--kill-on-bad-exit=1", f"--wait={LAST_RANK_WAIT_S}", "--cpu-bind=none"} <= found
     # Steps at the same time neither wait for each other's cores and accelerators nor for their memory.
     assert {"--overlap", "--mem=0"} <= found
     # Slurm 22.05 hides the accelerators from steps that are not to bind them.
