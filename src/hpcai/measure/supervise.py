@@ -34,7 +34,6 @@ from hpcai.measure.attempts import (
 from hpcai.measure.claim import Claim, claimed
 from hpcai.measure.container import computing_software, contained
 from hpcai.measure.failure_reasons import lost_node
-from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import NodesReport, clean_nodes, prepare_nodes
@@ -42,6 +41,7 @@ from hpcai.measure.progress import Progress, say
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
+from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.records.run import Provenance, RunRecord, write_json
 
 PageCache = Literal["dropped", "not_permitted", "kept"]

@@ -6,7 +6,7 @@ import pytest
 from unit.profiles.profile_folders import make_profile
 
 from hpcai.config.study import WARM_STEPS
-from hpcai.profiles.counter_views import counter_views, counters_of
+from hpcai.profiles.counters import counter_views, counters_of
 from hpcai.profiles.reading import read_profiles
 
 NVPROF = """==7== NVPROF is profiling process 7, command: python

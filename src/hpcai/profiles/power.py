@@ -1,4 +1,4 @@
-"""Power and energy of a profiled run, by each meter that its node had."""
+"""The kind ``power``: power and energy of a profiled run, by each meter that its node had."""
 
 import math
 from collections.abc import Callable
@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.config.runs import RunPlan
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.reading import Reading
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
+from hpcai.profiles.power_meters import find_power_meters, metered
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view, join_views
 
@@ -51,3 +55,19 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
         "reasons": "; ".join(reasons),
     }
     return as_view("power", profile.with_identity(pd.DataFrame([row]), path))
+
+
+def _find(_: RunPlan) -> Instrument | Missing:
+    meters, reasons = find_power_meters()
+    if not meters:
+        return Missing("; ".join(reasons))
+    return Instrument("power meters", ("power_*.csv",), beside=lambda raw: metered(meters, raw))
+
+
+PROFILE = Kind(
+    place=5,
+    tables=("power",),
+    steps="power_steps",
+    find_instrument=_find,
+    read=power_views,
+)

@@ -1,18 +1,23 @@
-"""How the ranks of a profiled run exchanged their gradients, from Horovod's timeline and the steps of rank 0."""
+"""The kind ``timeline``: how ranks exchanged their gradients, from Horovod's timeline and the steps of rank 0."""
 
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.communication import Conditions, merge_batches, phase_table
 from hpcai.metrics.profiles.communication_steps import communication_summary, spans_of_steps, step_lanes
 from hpcai.parsers.horovod.stream import Account
 from hpcai.parsers.horovod.timeline import Timeline, iterate_tables, reading_of
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view
 
 TIMELINE = "timeline.json"
+TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
+"""Rank 0 writes the timeline (Horovod's docs/timeline.rst)."""
 
 
 @dataclass(frozen=True)
@@ -138,3 +143,17 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
     busy = computation.rename(columns={"name": "activity"}) if computation is not None else None
     lanes = step_lanes(traffic.spans, busy, traffic.steps)
     return as_view("lanes", profile.with_identity(lanes, traffic.timeline.spans.source))
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    if plan.point.ranks == 1:
+        return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
+    return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)
+
+
+PROFILE = Kind(
+    place=1,
+    tables=("phases", "communication", "messages", "lanes"),
+    find_instrument=_find,
+    read=timeline_views,
+)

@@ -8,8 +8,8 @@ from unit.profiles.timeline_text import timeline_text
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
-from hpcai.profiles import kernel_views as module
-from hpcai.profiles.kernel_views import kernel_views
+from hpcai.profiles import kernels as module
+from hpcai.profiles.kernels import kernel_views
 from hpcai.profiles.reading import read_profiles
 
 START_S = 1000 + STEPS_S[0]

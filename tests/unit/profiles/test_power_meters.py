@@ -3,7 +3,7 @@
 import csv
 import time
 
-from hpcai.measure.power import Meter, find_power_meters, metered
+from hpcai.profiles.power_meters import Meter, find_power_meters, metered
 
 
 def counters(folder, energy_uj=1000):

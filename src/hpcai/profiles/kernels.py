@@ -1,24 +1,29 @@
-"""Where a profiled run's computing time went: kernels by category, and how much of the exchange they hid."""
+"""The kind ``kernels``: where computing time went, by category, and how much of the exchange kernels hid."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from hpcai.core.errors import ParseError
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.metrics.profiles.communication import overlap_ratio
 from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown, top_kernels
 from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
 from hpcai.parsers.nvprof.reader import read_nvprof_trace
 from hpcai.parsers.reading import Reading
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
+from hpcai.profiles.counters import counters_of
+from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
+from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.timeline_views import TIMELINE, Traffic, lanes_view, traffic_of
+from hpcai.profiles.timeline import TIMELINE, TIMELINE_ENVIRONMENT, Traffic, lanes_view, traffic_of
 from hpcai.profiles.views import as_view
 
 OPERATIONS = "steps.xplane.pb"
+TRACES = (OPERATIONS, TIMELINE)
 NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
 TOP = 25
 """Kernels that are shown by name."""
@@ -143,3 +148,79 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
     "Nsight Systems": _nsys,
 }
 """By tool, how its raw files become a table of kernels."""
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    wanted = plan.machine.profilers.kernels
+    if plan.machine.device.kind == "cpu":
+        here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+        return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")
+    if wanted == "tensorflow":
+        return Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+    if wanted == "auto":
+        capability = compute_capability()
+        if isinstance(capability, Missing):
+            return capability
+        wanted = "nvprof" if capability < 8.0 else "nsys"
+    return {"nvprof": _nvprof_around, "nsys": _nsys_around}[wanted]()
+
+
+def _exchange(plan: RunPlan) -> Mapping[str, str]:
+    """Ask for the timeline of the same steps: TensorFlow's profiler sees only that an exchange of gradients began."""
+    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 else {}
+
+
+def _nvprof_around() -> Instrument | Missing:
+    program = tool_on_path("nvprof")
+    if isinstance(program, Missing):
+        return program
+    options = ("--profile-from-start", "off", "--print-gpu-trace", "--csv", "--log-file", "{raw}/nvprof_trace.csv")
+    return Instrument("nvprof", ("nvprof_trace.csv",), first_rank_prefix=(program, *options), step_profiler="cuda")
+
+
+def _nsys_around() -> Instrument | Missing:
+    program = tool_on_path("nsys")
+    if isinstance(program, Missing):
+        return program
+    window = ("--capture-range=cudaProfilerApi", "--capture-range-end=stop")
+    prefix = (program, "profile", "--trace=cuda", *window, "--output={raw}/kernels")
+    stats = ("stats", "--report", "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum", "--format", "csv", "--output", "nsys")
+    return Instrument(
+        "Nsight Systems",
+        ("nsys*.csv",),
+        first_rank_prefix=prefix,
+        step_profiler="cuda",
+        afterwards=((program, *stats, "kernels.nsys-rep"),),
+    )
+
+
+def _key(profile: Profile) -> tuple[str, str]:
+    return profile.plan.point.benchmark, profile.plan.point.variant
+
+
+def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
+    """Return the counters of each benchmark and variant that has readable ones."""
+    found = {}
+    for profile in profiles:
+        try:
+            reading = counters_of(profile) if profile.capture.status == "measured" else None
+        except HpcaiError:  # said in the row of the counters' own capture
+            continue
+        if reading is not None:
+            found[_key(profile)] = reading
+    return found
+
+
+def _read(profile: Profile, counted: Mapping[tuple[str, str], Reading]) -> dict[str, pd.DataFrame]:
+    return kernel_views(profile, counted.get(_key(profile)))
+
+
+PROFILE = Kind(
+    place=2,
+    tables=("kernels", "kernel_names", "lanes", "overlap"),
+    setting="kernels",
+    also="counters",
+    find_instrument=_find,
+    read=_read,
+    gather=_counted,
+)

@@ -1,4 +1,4 @@
-"""What a profiled run read, seen by Darshan: the packed dataset from shared storage, and the training's input."""
+"""The kind ``io``: what Darshan saw a profiled run read, of shared storage and of the training's input."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
@@ -13,6 +14,9 @@ from hpcai.data.stage_folder import every_stage
 from hpcai.metrics.profiles.io import IoSetting, PageCache, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
 from hpcai.parsers.reading import Reading
+from hpcai.profiles.darshan_library import find_darshan, prepare_darshan
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import join_views
 
@@ -82,3 +86,19 @@ def _folders(profile: Profile) -> list[Data]:
     manifest = read_manifest(manifest_path)
     stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))
     return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    library = find_darshan(plan.machine.profilers.darshan_library)
+    if isinstance(library, str):
+        return Missing(library)
+    return Instrument("Darshan", ("darshan/*.darshan",), prefix=library.command, before=prepare_darshan)
+
+
+PROFILE = Kind(
+    place=4,
+    tables=("io", "io_workers"),
+    setting="darshan_library",
+    find_instrument=_find,
+    read=io_views,
+)
