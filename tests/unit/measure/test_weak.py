@@ -15,8 +15,9 @@ from hpcai.config.study import Limits
 from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
 from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
-from hpcai.measure import launcher, publish, recording, weak
-from hpcai.measure.weak import GroupInputs, measure_weak
+from hpcai.measure import launcher, publish, recording, supervise
+from hpcai.measure.inputs import Inputs
+from hpcai.measure.weak import measure_weak
 from hpcai.records.run import Attempt, read_part, read_record, write_json
 from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
 
@@ -51,9 +52,9 @@ class Group:
         manifest = Manifest(**what, sample_shape=(1,), splits={})
         write_manifest(manifest, folder / "manifest.json")
         origin = make_provenance(data_digest=manifest.digest)
-        monkeypatch.setattr(weak, "collect_provenance", lambda *_: origin)
+        monkeypatch.setattr(supervise, "collect_provenance", lambda *_: origin)
         paths = tuple(folder / f"plan{plan.repetition}.json" for plan in plans)
-        self.inputs = GroupInputs(paths, folder / "manifest.json", None)
+        self.inputs = Inputs(paths, folder / "manifest.json", None)
         for plan, path in zip(plans, self.inputs.plans, strict=True):
             write_plan(plan, path)
             self.report(plan, "converged")
@@ -193,7 +194,7 @@ def test_each_instance_has_its_own_limit(tmp_path, monkeypatch):
 def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
     monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
     ended = []
-    real = weak.watch
+    real = supervise.watch
 
     def watched(*arguments):
         try:
@@ -205,8 +206,8 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(weak, "watch", watched)
-    monkeypatch.setattr(weak, "wait", interrupted)
+    monkeypatch.setattr(supervise, "watch", watched)
+    monkeypatch.setattr(supervise, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         group.measure()
     assert len(ended) == INSTANCES
@@ -221,18 +222,18 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
 def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group, monkeypatch):
     real = launcher.LAUNCHERS["fake"]
     monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
-    wait = weak.wait
+    wait = supervise.wait
 
     def terminated(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
         return wait(*arguments, **options)
 
-    monkeypatch.setattr(weak, "wait", terminated)
+    monkeypatch.setattr(supervise, "wait", terminated)
     with pytest.raises(RunInterruptedError, match=r"n1x1: ended from outside by SIGTERM; nothing is") as error:
         group.measure()
     assert error.value.status == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    monkeypatch.setattr(weak, "wait", wait)
+    monkeypatch.setattr(supervise, "wait", wait)
     monkeypatch.setitem(launcher.LAUNCHERS, "fake", real)
     assert group.measure().counted == INSTANCES
     for record in group.records():
@@ -242,8 +243,8 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
 
 def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatch):
     group.fail(2)
-    real = weak.clean_nodes
-    monkeypatch.setattr(weak, "clean_nodes", lambda *arguments: real(*arguments) or ("n2",))
+    real = supervise.clean_nodes
+    monkeypatch.setattr(supervise, "clean_nodes", lambda *arguments: real(*arguments) or ("n2",))
     with pytest.raises(RunInterruptedError, match="node n2 does not answer any more"):
         group.measure()
     verdicts = [read_part(Attempt, path) for path in group.folder.glob("i*/attempts/*/interrupted.json")]
@@ -252,7 +253,7 @@ def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatc
 
 
 def test_plans_of_another_group_or_of_too_few_instances_are_named(group):
-    inputs = GroupInputs(group.inputs.plans[:2], group.inputs.manifest, None)
+    inputs = Inputs(group.inputs.plans[:2], group.inputs.manifest, None)
     with pytest.raises(ConfigError, match=r"i1 of 3, .*i2 of 3; expected the plans of all instances"):
         measure_weak(inputs, group.folder, "fake")
 
