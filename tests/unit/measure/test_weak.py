@@ -12,13 +12,14 @@ from unit.record_factory import make_plan, make_provenance, make_record
 from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
+from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
 from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.measure import launcher, publish, recording, supervise
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.weak import measure_weak
-from hpcai.records.run import Attempt, read_part, read_record, write_json
+from hpcai.records.run import Attempt, RankReport, read_part, read_record, write_json
 from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
 
 INSTANCES = 3
@@ -143,6 +144,23 @@ def test_an_instance_that_fails_is_a_result_and_the_group_is_repeated_as_a_whole
             (first.attempt, first.outcome)
         ]
         assert (group.folder / f"i{first.number}/attempts/{first.attempt}/record.json").exists()
+
+
+def test_a_disturbed_group_is_repeated_as_a_whole(tmp_path, monkeypatch):
+    limits = Limits(run_s=20, stall_s=20, disturbance=Tolerance(others_ratio=0.1, repeats=1))
+    group = Group(tmp_path, monkeypatch, plans_of(2, limits=limits))
+    file = group.templates / "i2/ranks/rank0.json"
+    use = CoreUse(node="box", cores=2, wall_s=10.0, own_s=10.0, busy_s=14.0, steal_s=0.0)
+    quietness = Quietness(use=use, probe_before_flop_per_s=1e9, probe_after_flop_per_s=1e9)
+    write_json(read_part(RankReport, file).model_copy(update={"quietness": quietness}), file)
+    made = group.measure()
+    assert made.counted == 2
+    assert [record.is_disturbed for record in group.records()] == [False, True]
+    for number, record in enumerate(group.records(), 1):
+        assert [earlier.outcome for earlier in record.earlier_attempts] == ["disturbed"]
+        (aside,) = (group.folder / f"i{number}/attempts").iterdir()
+        assert {"record.json", "interrupted.json", "instance.json"} <= {path.name for path in aside.iterdir()}
+        assert not (aside / "nodes.json").exists()
 
 
 def test_instances_of_different_attempts_are_no_group(group):
