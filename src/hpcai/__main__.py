@@ -280,24 +280,26 @@ def _rules(arguments: argparse.Namespace) -> None:
 
 
 def _measure(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.supervise import Inputs, measure
+    from hpcai.measure.inputs import Inputs
+    from hpcai.measure.supervise import measure
 
-    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    inputs = Inputs((arguments.plan,), arguments.manifest, arguments.pack)
     measure(inputs, arguments.folder, arguments.launcher)
 
 
 def _capture(arguments: argparse.Namespace) -> None:
     from hpcai.measure.capture import capture
-    from hpcai.measure.supervise import Inputs
+    from hpcai.measure.inputs import Inputs
 
-    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    inputs = Inputs((arguments.plan,), arguments.manifest, arguments.pack)
     capture(inputs, arguments.folder, arguments.launcher)
 
 
 def _measure_weak(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.weak import GroupInputs, measure_weak
+    from hpcai.measure.inputs import Inputs
+    from hpcai.measure.weak import measure_weak
 
-    inputs = GroupInputs(tuple(arguments.plans), arguments.manifest, arguments.pack)
+    inputs = Inputs(tuple(arguments.plans), arguments.manifest, arguments.pack)
     measure_weak(inputs, arguments.folder, arguments.launcher)
 
 

@@ -137,7 +137,7 @@ def test_what_was_loaded_before_is_unloaded(modules, monkeypatch):
 
 
 def test_snakemake_runs_the_command_without_a_missing_module(modules):
-    # Why `hpcai measure` looks for itself (hpcai.measure.modules); once this fails, it need not any more.
+    # Why `hpcai measure` looks for itself (hpcai.measure.container); once this fails, it need not any more.
     declare(modules, modules=["site_mpi/4.1", "not_there/1"])
     done = train(modules, "--sdm", "env-modules")
     assert done.returncode == 0, done.stdout
