@@ -17,6 +17,7 @@ from uuid import UUID
 
 from hpcai.config.machine import Software
 from hpcai.core.errors import LaunchError
+from hpcai.core.extras import require
 from hpcai.measure.provenance import software_facts, source_root
 
 PYTHON = "python"
@@ -65,6 +66,20 @@ def contained_python(software: Mapping[str, object] | None) -> list[str]:
         If the image or the program that runs it is not there.
     """
     return contained([sys.executable], Software.model_validate(software) if software else None)
+
+
+def require_training(software: Software | None, launcher: str) -> None:
+    """Refuse to start ranks where what trains is not installed; an image brings its own, but for the launcher.
+
+    Raises
+    ------
+    MissingExtraError
+        If a package of the extra `train` is missing.
+    """
+    if software is None or software.container is None:
+        require("tensorflow", "keras", "horovod")
+    elif launcher == "horovodrun":
+        require("horovod")
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

@@ -30,7 +30,7 @@ from hpcai.measure.attempts import (
     why_repeat,
 )
 from hpcai.measure.claim import Claim, claimed
-from hpcai.measure.container import computing_software, contained
+from hpcai.measure.container import computing_software, contained, require_training
 from hpcai.measure.failure_reasons import lost_node
 from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
@@ -127,12 +127,15 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
         If its folder cannot be written.
     LaunchError
         If the launcher, the machine's image or one of its modules is not there.
+    MissingExtraError
+        If what trains is not installed.
     DatasetError
         If its data or shards are missing or damaged, or its nodes lack room for them: no attempt of it counts, and no
         record is published.
     """
     plan = read_plan(inputs.plan)
     require_modules(plan.machine.modules)
+    require_training(plan.machine.software, launcher)
     with (
         ended_by_signals(plan.run_id) as signals,
         results_written(folder),

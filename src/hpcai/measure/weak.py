@@ -25,7 +25,7 @@ from hpcai.measure.attempts import (
     why_repeat,
 )
 from hpcai.measure.claim import claimed
-from hpcai.measure.container import contained
+from hpcai.measure.container import contained, require_training
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
@@ -104,10 +104,13 @@ def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
         If its folder cannot be written.
     LaunchError
         If the launcher does not exist, or the instances do not find resources of their own.
+    MissingExtraError
+        If what trains is not installed.
     """
     plans = _plans_of_group(inputs.plans)
     first = plans[0]
     require_modules(first.machine.modules)
+    require_training(first.machine.software, launcher)
     name = first.run_id.rsplit("/", 1)[0]
     with ended_by_signals(name) as signals, results_written(folder), claimed(folder, partial(say, first)) as claim:
         records, guard = publish.published_group(folder, plans), Guard(claim, signals)

@@ -113,7 +113,7 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
         if name == "darshan-dxt":
             continue  # every log is one of counts, with or without a trace: the trace has to be asked for
         if text and name == "tensorflow-profile":
-            continue  # a protocol buffer is never text, and to import TensorFlow takes seconds
+            continue  # a protocol buffer is never text
         try:
             return reader(path)
         except ParseError as error:
