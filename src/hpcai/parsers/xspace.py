@@ -1,4 +1,4 @@
-"""The messages of TensorFlow's profiler (tsl/profiler/protobuf/xplane.proto), as far as they are read: no TensorFlow."""
+"""The messages of TensorFlow's profiler (tsl/profiler/protobuf/xplane.proto), as far as they are read here."""
 
 from functools import cache
 from typing import Any

@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from hpcai.config.machine import Software
-from hpcai.core.errors import LaunchError
-from hpcai.measure.container import computing_software, contained
+from hpcai.core import extras
+from hpcai.core.errors import LaunchError, MissingExtraError
+from hpcai.measure.container import computing_software, contained, require_training
 from hpcai.measure.launcher import Ranks, launch_command
 
 SOURCES = Path(__file__).parents[3] / "src"
@@ -145,3 +146,16 @@ def test_without_an_image_the_versions_are_those_of_this_environment():
 def test_what_is_not_there_is_named(site, software, words):
     with pytest.raises(LaunchError, match=words):
         contained(RANK, software)
+
+
+@pytest.mark.parametrize(("software", "launcher"), [(None, "srun"), (Software(), "mpirun"), (SOFTWARE, "horovodrun")])
+def test_what_trains_has_to_be_here(monkeypatch, software, launcher):
+    require_training(software, launcher)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match="`train`"):
+        require_training(software, launcher)
+
+
+def test_what_trains_may_be_in_the_image_alone(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    require_training(SOFTWARE, "srun")
