@@ -18,6 +18,7 @@ from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
 from hpcai.mlperf_hpc.submission import command as submit_command
+from hpcai.report import rounds_command
 
 NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
 
@@ -231,6 +232,7 @@ def _add_mlperf(commands: "argparse._SubParsersAction[_Parser]") -> None:
     names = mlperf.add_subparsers(required=True, metavar="COMMAND")
     for name, words, command, run in (
         ("import", "import published rounds as a results folder like that of a study", import_command, _import_rounds),
+        ("page", "write the page on imported rounds: all of them compared", rounds_command, None),
         ("check", "judge a log, a package or a repository; exit status 2: does not comply", check_command, None),
         ("predict", "predict the time to solution of a scale and batch that nobody ran", prediction_command, None),
         ("submit", "write own runs as a submission, and check it", submit_command, None),

@@ -19,7 +19,9 @@ from pathlib import Path
 from uuid import UUID
 
 from hpcai.config.machine import Software
+from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
+from hpcai.core.extras import require
 from hpcai.measure.provenance import software_facts, source_root
 
 LOADED = "LOADEDMODULES"
@@ -86,6 +88,22 @@ def contained_python(software: Mapping[str, object] | None) -> list[str]:
         If the image or the program that runs it is not there.
     """
     return contained([sys.executable], Software.model_validate(software) if software else None)
+
+
+def require_training(plan: RunPlan, launcher: str) -> None:
+    """Refuse to start ranks where what trains is not installed; an image brings its own, but for the launcher.
+
+    Raises
+    ------
+    MissingExtraError
+        If a package of the extra `train` is missing.
+    """
+    software = plan.machine.software
+    is_here = software is None or software.container is None
+    if is_here:
+        require("tensorflow", "keras")
+    if launcher == "horovodrun" or (is_here and plan.point.engine == "horovod"):
+        require("horovod")
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

@@ -34,7 +34,7 @@ from hpcai.launchers.registry import launch_command
 from hpcai.measure import attempts, publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.claim import Guard, at_work
-from hpcai.measure.container import contained, require_modules
+from hpcai.measure.container import contained, require_modules, require_training
 from hpcai.measure.inputs import Inputs, RunData, read_data, refuse_other_data
 from hpcai.measure.nodes import NodesReport, PageCache, clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
@@ -70,6 +70,7 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
     """
     (plan,) = map(read_plan, inputs.plans)
     require_modules(plan.machine.modules)
+    require_training(plan, launcher)
     with at_work(plan.run_id, folder, partial(say, plan)) as guard:
         attempts.adopt_finished(folder, plan)
         published = publish.published(folder, plan)

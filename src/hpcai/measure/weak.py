@@ -19,7 +19,7 @@ from hpcai.launchers.registry import find_launcher
 from hpcai.measure import publish
 from hpcai.measure.attempts import attempt_name
 from hpcai.measure.claim import Guard, at_work
-from hpcai.measure.container import require_modules
+from hpcai.measure.container import require_modules, require_training
 from hpcai.measure.inputs import Inputs, refuse_other_data
 from hpcai.measure.progress import say
 from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
@@ -52,6 +52,7 @@ def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
     plans = _plans_of_group(inputs.plans)
     first = plans[0]
     require_modules(first.machine.modules)
+    require_training(first, launcher)
     with at_work(_group_of(first), folder, partial(say, first)) as guard:
         records = publish.published_group(folder, plans)
         if records is None:
