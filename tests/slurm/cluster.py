@@ -42,7 +42,8 @@ def find_missing() -> str:
 
 
 class Cluster:
-    """Nodes n1 to n3; n3 has two pretended GPUs. Partitions: cpu (default), short (one minute), gpu.
+    """Nodes n1 to n3; n3 has two pretended GPUs. Partitions: cpu (default), short (one minute), gpu,
+    project (one node, 45 minutes, half of the memory).
 
     Parameters
     ----------

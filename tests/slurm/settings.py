@@ -66,5 +66,6 @@ def _fill_in(folder: Path, network: str) -> dict[str, object]:
         "binding": "affinity" if enough else "none",  # there is nothing to bind to on one core
         "hardware": " ".join(f"{name}={found[name]}" for name in names) if enough else f"CPUs={cpus}",
         "memory_mib": memory_mib,
+        "project_mib": memory_mib // 2,
         "memory_mib_per_cpu": memory_mib // cpus,
     }
