@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from slurm.cluster import Cluster, find_missing
 from workflow_project import STUB_RANKS
 
 from hpcai.config.load import load_study_file
@@ -95,3 +96,37 @@ def test_a_partition_without_room_for_a_run_is_refused(cluster, tmp_path):
     assert done.returncode == 1
     assert "MaxTime of the partition is 1 minutes" in done.stderr
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.fixture(scope="module")
+def accounted(tmp_path_factory):
+    """A second cluster, whose jobs need an account."""
+    if missing := find_missing(has_accounting=True):
+        pytest.skip(missing)
+    with Cluster(tmp_path_factory.getbasetemp() / "acct", has_accounting=True) as cluster:
+        yield cluster
+
+
+def test_the_default_account_and_its_limits(accounted, tmp_path):
+    written = write(accounted, tmp_path / "study")
+    assert written.asked["slurm_account"] == "teaching"
+    status, said = check(accounted, written)
+    assert status == 0, said
+
+
+def test_the_account_that_a_partition_is_for(accounted, tmp_path):
+    written = write(accounted, tmp_path / "study", "--partition", "project")
+    # The default account may not use it; the other one has limits of its own.
+    assert written.asked["slurm_account"] == "bench"
+    assert (written.asked["runtime"], written.profile["jobs"]) == (30, 5)
+    assert load_study_file(written.folder / "config/study.yaml").study.limits.run_s == (30 * 60 - 600) / 2
+    status, said = check(accounted, written)
+    assert status == 0, said
+
+
+def test_an_account_that_may_not_use_the_partition_is_said_and_refused(accounted, tmp_path):
+    written = write(accounted, tmp_path / "study", "--partition", "project", "--account", "teaching")
+    assert ": open: slurm_account: " in written.said
+    status, said = check(accounted, written)
+    assert status == 1
+    assert "slurm_account" in said

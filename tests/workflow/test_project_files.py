@@ -56,7 +56,6 @@ def test_the_workflow_catalogue_finds_what_it_asks_for():
 def test_the_page_on_the_configuration_names_every_kind_of_file():
     """The catalogue shows it beside the workflow."""
     page = (ROOT / "config/README.md").read_text()
-    kinds = {
-        path.name if path.parent.name == "config" else f"{path.parent.name}/" for path in (ROOT / "config").rglob("*.*")
-    }
-    assert [kind for kind in kinds if f"`{kind}" not in page and kind != "README.md"] == []
+    files = [path.relative_to(ROOT / "config") for path in (ROOT / "config").rglob("*.*") if path.name != "README.md"]
+    assert files
+    assert [file for file in files if f"`{file if len(file.parts) == 1 else file.parent}" not in page] == []
