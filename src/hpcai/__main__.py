@@ -264,15 +264,18 @@ def _init(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     from hpcai.config.load import load_study_file
-    from hpcai.setup.files import open_gaps_of
+    from hpcai.setup.files import machine_file, open_gaps
 
     campaign = load_study_file(arguments.study)
     print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
-    for gap in open_gaps_of(campaign, arguments.study):
+    files = [machine_file(campaign, arguments.study)]
+    if arguments.profile:
+        from hpcai.campaign.sbatch_trial import find_profile, try_profile
+
+        files.append(find_profile(arguments.profile))
+    for gap in open_gaps(files):
         print(gap)
     if arguments.profile:
-        from hpcai.campaign.sbatch_trial import try_profile
-
         print(try_profile(campaign, arguments.study, arguments.profile))
 
 

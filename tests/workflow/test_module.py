@@ -52,6 +52,12 @@ def test_an_empty_folder_plans_the_default_study(tmp_path):
     assert int(stats(done.stdout)["train"]) > 20
 
 
+@pytest.mark.parametrize("entry", ["Snakefile", "workflow/Snakefile"])
+def test_lint(tmp_path, entry):
+    done = call_snakemake("--lint", "--snakefile", ROOT / entry, "--directory", tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
 def test_settings_of_the_command_line_reach_the_default_study(tmp_path):
     done = Folder(tmp_path, MODULE).snakemake("--dry-run", "--config", "seed=0")
     assert "seed: found 0" in done.stdout

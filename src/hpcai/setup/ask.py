@@ -41,7 +41,7 @@ def questions(folder: Path) -> dict[str, list[str]]:
     folder
         Where the study will lie, to see which file system that is.
     """
-    user = getpass.getuser()
+    user = _user()
     parsable = ["sacctmgr", "--noheader", "--parsable2", "show"]
     places = dict.fromkeys([str(folder), os.environ.get("TMPDIR", ""), *PLACES])
     there = [place for place in places if place and Path(place).is_dir()]
@@ -68,6 +68,13 @@ def questions(folder: Path) -> dict[str, list[str]]:
 def ask_here(folder: Path) -> dict[str, Answer]:
     """Ask this host all questions; nothing is submitted and nothing is changed."""
     return {name: _ask(command) for name, command in questions(folder).items()}
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name, as in an image
+        return str(os.getuid())
 
 
 def _ask(command: list[str]) -> Answer:

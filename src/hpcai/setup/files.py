@@ -71,10 +71,16 @@ def open_gaps(files: Sequence[Path]) -> list[str]:
     return found
 
 
-def open_gaps_of(campaign: Campaign, study: Path) -> list[str]:
-    """Return what is still open in the machine file of a study."""
+def machine_file(campaign: Campaign, study: Path) -> Path:
+    """Return the machine file that a study was checked with.
+
+    Parameters
+    ----------
+    campaign, study
+        The checked study, and its file.
+    """
     folder = Path(campaign.study.config_dir) if campaign.study.config_dir else study.parent
-    return open_gaps([folder / "machines" / f"{campaign.machine.name}.yaml"])
+    return folder / "machines" / f"{campaign.machine.name}.yaml"
 
 
 def _run_table(site: Site, benchmarks: Sequence[str], checkout: Path) -> str:

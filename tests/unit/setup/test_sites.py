@@ -10,7 +10,7 @@ from unit.setup.recorded import NAMES, answers_of
 from hpcai.config.load import load_study_file
 from hpcai.core.errors import ConfigError
 from hpcai.setup.command import _write, init, site_of
-from hpcai.setup.files import open_gaps, open_gaps_of
+from hpcai.setup.files import machine_file, open_gaps
 
 ROOT = Path(__file__).parents[3]
 IN_JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_PARTITION": "h100"}
@@ -56,7 +56,7 @@ def test_every_site_gets_a_valid_study_whose_values_have_sources(tmp_path, name)
         assert written.source(key), key
     assert written.machine.device.peaks == {}, "peaks are never guessed"
     assert {"peaks"} <= written.gaps
-    assert open_gaps_of(written.campaign, written.study)
+    assert machine_file(written.campaign, written.study) == written.machine_file
 
 
 def test_a_site_without_accounting(tmp_path):
