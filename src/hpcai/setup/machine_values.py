@@ -193,11 +193,11 @@ def _gpus(answers: Answers, shape: Shape, where: Where) -> dict[str, Value]:
         return values | {"model": Value(found[0].model, "nvidia-smi"), "device_memory": size}
     ask = "`nvidia-smi --query-gpu=name,memory.total --format=csv` on such a node"
     model = (
-        Value(types[0], "type of the gres in sinfo %G", f"its full name: {ask}")
+        Value(types[0], "type of the gres in sinfo %G", f"full name of the accelerator: {ask}")
         if len(types) == 1
-        else Value(None, gap=f"model: {ask}")
+        else Value(None, gap=f"name of the accelerator: {ask}")
     )
-    return values | {"model": model, "device_memory": Value(None, gap=f"its memory: {ask}")}
+    return values | {"model": model, "device_memory": Value(None, gap=f"memory of one accelerator: {ask}")}
 
 
 def _node_local(answers: Answers, shape: Shape, settings: Mapping[str, str], where: Where) -> Value:
