@@ -81,6 +81,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.set_defaults(run=_check)
 
+    init = commands.add_parser("init", help="write a study with its machine, run table and profile into a new folder")
+    init.add_argument("folder", type=Path, help="a new or empty folder")
+    init.add_argument("--here", action="store_true", help="look around first: Slurm, nodes, accelerators, disks, MPI")
+    init.add_argument("--partition", default="", metavar="NAME", help="of Slurm, with --here; default: Slurm's")
+    init.add_argument("--account", default="", metavar="NAME", help="of Slurm, with --here; default: yours there")
+    init.add_argument("--machine", default="", metavar="NAME", help="name of the machine file")
+    init.set_defaults(run=_init)
+
     rules = commands.add_parser("rules", help="print the rules of the suites, or what a study can be valid for")
     rules.add_argument("study", type=Path, nargs="?", help="a study file; without it the rules are printed")
     rules.set_defaults(run=_rules)
@@ -263,14 +271,27 @@ def _schema(_: argparse.Namespace) -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
+def _init(arguments: argparse.Namespace) -> None:
+    from hpcai.setup.command import init
+
+    asked = {"partition": arguments.partition, "account": arguments.account, "machine": arguments.machine}
+    print(init(arguments.folder, here=arguments.here, **asked))
+
+
 def _check(arguments: argparse.Namespace) -> None:
     from hpcai.config.load import load_study_file
+    from hpcai.setup.files import machine_file, open_gaps
 
     campaign = load_study_file(arguments.study)
     print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    files = [machine_file(campaign, arguments.study)]
     if arguments.profile:
-        from hpcai.campaign.sbatch_trial import try_profile
+        from hpcai.campaign.sbatch_trial import find_profile, try_profile
 
+        files.append(find_profile(arguments.profile))
+    for gap in open_gaps(files):
+        print(gap)
+    if arguments.profile:
         print(try_profile(campaign, arguments.study, arguments.profile))
 
 
