@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from slurm.cluster import Cluster, find_missing
-from workflow_project import STUB_RANKS
+from workflow_project import STUB_RANKS, edit_yaml
 
 from hpcai.config.load import load_study_file
 from hpcai.records.run import read_record
@@ -58,8 +58,11 @@ def test_what_is_written_passes_the_check(cluster, written):
 
 
 def test_the_first_submission_is_measured(cluster, written):
-    """Data, packing and one run on both nodes, as three jobs; its ranks only obey their plan."""
-    benchmark = yaml.safe_load((written.folder / "config/study.yaml").read_text())["benchmarks"][2]
+    """Data, packing and one run on both nodes, as three jobs; its ranks only obey their plan, for fewer epochs."""
+    study = written.folder / "config/study.yaml"
+    benchmark = yaml.safe_load(study.read_text())["benchmarks"][2]
+    edit_yaml(study, limits__disturbance={"repeats": 0})  # tests share the machine
+    edit_yaml(written.folder / f"config/benchmarks/{benchmark}.yaml", data__train_samples=64, recipe__max_epochs=5)
     run = f"results/runs/{benchmark}/fp32/n2x{written.machine.ranks_per_node}/r1/record.json"
     command = [sys.executable, Path(__file__).parent / "quick_snakemake.py", run, "--profile", "profiles/slurm"]
     command += ["--slurm-init-seconds-before-status-checks", "1"]
