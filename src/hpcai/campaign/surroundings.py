@@ -123,9 +123,10 @@ def _space(what: str, place: str) -> Space:
 
 def report_problem(results: Path, names: Iterable[str]) -> str:
     """Say what of tables and report is missing, or older than a record; blank if nothing is."""
-    newest = max(_changed(results, names), default=None)
-    for part in (TABLE, REPORT):
-        path = results / part
+    every = list(names)
+    timed = [name for name in every if not name.startswith("profiles/")]  # the table of runs holds no profiled ones
+    for part, shown in ((TABLE, timed), (REPORT, every)):
+        path, newest = results / part, max(_changed(results, shown), default=None)
         if not path.exists():
             return f"{path}: not written yet"
         if newest is not None and path.stat().st_mtime < newest[0]:

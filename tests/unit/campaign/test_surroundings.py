@@ -120,6 +120,17 @@ def test_report(tmp_path):
     assert f"older than {folder / 'record.json'}" in report_problem(tmp_path, names)
 
 
+def test_profiled_runs_come_after_the_table_of_runs(tmp_path):
+    for number, name in enumerate(("tables/runs.parquet", "profiles/io/c/r1/record.json", "report.html")):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (1000 + number, 1000 + number))
+    assert report_problem(tmp_path, ["profiles/io/c/r1"]) == ""
+    os.utime(tmp_path / "report.html", (1000, 1000))
+    assert "report.html: older" in report_problem(tmp_path, ["profiles/io/c/r1"])
+
+
 def test_queue_is_that_of_the_working_folder(tmp_path):
     other = tmp_path / "other"
     lines = [

@@ -16,7 +16,7 @@ RANKS = Ranks.of(make_record().plan)
 
 
 def test_unknown_launcher():
-    with pytest.raises(LaunchError, match=r"'aprun': unknown; allowed: horovodrun, mpirun, srun"):
+    with pytest.raises(LaunchError, match=r"'aprun': unknown; allowed: horovodrun, mpirun, spawn, srun"):
         launch_command("aprun", RANKS, ["true"])
 
 
