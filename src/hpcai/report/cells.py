@@ -30,7 +30,7 @@ SHORT, LONG = 90, 140
 """Characters that a cell shows of a long reason or text, and from which on a text is long."""
 FILE = re.compile(r"results/[^\s,;]+")
 NEED_EXPONENT = (
-    "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio", "valid_flop_per_j",
+    "vflops_flop_per_s", "vflops_capped_flop_per_s", "vflops_variation_ratio", "vflops_flop_per_j",
     "quality_coefficient_ratio",
 )  # fmt: skip
 """Columns that are not defined where no exponent is."""

@@ -10,7 +10,7 @@ THROUGHPUT = Column(
 )
 RATE = Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "n_scored", "reason")
 VALID_RATE = Column(
-    "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "n_scored", "reason"
+    "vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s", "n_scored", "reason"
 )
 
 
@@ -24,7 +24,7 @@ ANSWER = (
     replace(TIME_TO_TRAIN, note="stalled_note"), replace(THROUGHPUT, note="machine_note"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "score_n", "score_reason"),
     Column(
-        "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "score_n", "score_reason",
+        "vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s", "score_n", "score_reason",
         "exponent_note",
     ),
     Column(
@@ -35,21 +35,21 @@ ANSWER = (
 """The answer on the first screen: the table of scales beside the table of scores."""
 SCORES = (
     Column(POINT), RATE, Column("peak_ratio"), VALID_RATE, Column("exponent"),
-    *plain("quality", "quality_target", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s"),
-    Column("rate_variation_ratio"), Column("valid_rate_variation_ratio"),
+    *plain("quality", "quality_target", "quality_coefficient_ratio", "vflops_capped_flop_per_s"),
+    Column("rate_variation_ratio"), Column("vflops_variation_ratio"),
     *plain("statistic", "n", "n_scored", "runs_by_rule", "time_to_quality_s", "evaluation_s", "time_to_train_s"),
-    *plain("mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dataset", "valid_for"),
+    *plain("mean_power_w", "power_method", "flop_per_j", "vflops_flop_per_j", "dataset", "valid_for"),
     *plain("score_method", "peak_source", "source"),
 )  # fmt: skip
 MACHINE_SCORES = (
     *plain("machine", "benchmark", "variant", "scale", "dataset"), RATE, VALID_RATE,
-    *plain("statistic", "exponent", "quality", "flop_per_j", "valid_flop_per_j", "chosen_because", "source"),
+    *plain("statistic", "exponent", "quality", "flop_per_j", "vflops_flop_per_j", "chosen_because", "source"),
 )  # fmt: skip
 RUN_SCORES = (
     *plain("run_id", "outcome"), Column("rate_flop_per_s", reason="reason"),
-    Column("valid_rate_flop_per_s", reason="reason"),
-    *plain("exponent", "quality", "quality_coefficient_ratio", "valid_rate_capped_flop_per_s", "time_to_quality_s"),
-    *plain("evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j"),
+    Column("vflops_flop_per_s", reason="reason"),
+    *plain("exponent", "quality", "quality_coefficient_ratio", "vflops_capped_flop_per_s", "time_to_quality_s"),
+    *plain("evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "vflops_flop_per_j"),
     *plain("dropped", RAW),
 )  # fmt: skip
 SCALES = (
@@ -118,7 +118,7 @@ SCALING_DETAILS = (
     *plain(POINT, "regime", "samples_per_rank", "statistic"),
     Column("train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s", "rate_n"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", reason="score_reason"),
-    Column("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", reason="score_reason"),
+    Column("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s", reason="score_reason"),
     Column("efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio"), Column("baseline"),
     Column("communication_share_ratio", n="communication_n", reason="communication_reason"),
     *plain("bandwidth_used_bytes_per_s", "bandwidth_measured_bytes_per_s", "bandwidth_declared_bytes_per_s"),
@@ -133,7 +133,7 @@ CONTENTION = (
 )  # fmt: skip
 SCALING_FITS = (
     *plain("benchmark", "variant", "law", "chosen", "regime", "n", "scales"),
-    Column("serial_share_ratio", "serial_share_low_ratio", "serial_share_high_ratio"),
+    Column("serial_fraction_ratio", "serial_fraction_low_ratio", "serial_fraction_high_ratio"),
     Column("coherency_ratio", "coherency_low_ratio", "coherency_high_ratio"),
     *plain("rate_limit_samples_per_s", "best_ranks", "misfit_ratio", "aicc", "sentence", "reason", "method", "source"),
 )  # fmt: skip

@@ -15,7 +15,7 @@ PREDICTIONS = (
     Column("baseline"),
     Column("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", reason="reason"),
     Column(
-        "valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", reason="valid_rate_reason"
+        "vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s", reason="vflops_reason"
     ),
     *plain("epochs", "epochs_basis", "interval_basis", "assumed", "extrapolated", "method", "reason", "source"),
 )  # fmt: skip

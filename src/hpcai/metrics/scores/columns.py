@@ -13,8 +13,8 @@ TRIAL_COLUMNS = (
     "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
     "precision", "compression", "train_rate_samples_per_s", "flop_per_sample", "flop_method", "rate_flop_per_s",
     "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
-    "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "time_to_quality_s",
-    "evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped",
+    "quality_coefficient_capped_ratio", "vflops_flop_per_s", "vflops_capped_flop_per_s", "time_to_quality_s",
+    "evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "vflops_flop_per_j", "dropped",
     "reason",
     "record_path", "work_source", "power_source",
 )  # fmt: skip
@@ -30,10 +30,10 @@ SCORE_COLUMNS = (
     "flop_per_sample", "flop_method", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s",
     "rate_variation_ratio", "peak_flop_per_s", "peak_ratio", "peak_source",
     "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
-    "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_low_flop_per_s",
-    "valid_rate_high_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio",
+    "quality_coefficient_capped_ratio", "vflops_flop_per_s", "vflops_low_flop_per_s",
+    "vflops_high_flop_per_s", "vflops_capped_flop_per_s", "vflops_variation_ratio",
     "time_to_quality_s", "evaluation_s", "time_to_train_s", "timing", "mean_power_w", "power_method", "flop_per_j",
-    "valid_flop_per_j", "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
+    "vflops_flop_per_j", "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
 )  # fmt: skip
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 

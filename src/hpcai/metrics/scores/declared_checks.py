@@ -19,7 +19,7 @@ from hpcai.metrics.roofline.declared import declared_roofline
 from hpcai.metrics.roofline.model import communication_intensity
 from hpcai.metrics.scaling.laws import parallel_efficiency
 from hpcai.metrics.scores.declared import declared_peak, declared_rate
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, valid_rate
+from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, vflops
 
 CHECK_COLUMNS = (
     "origin", "result", "quantity", "unit", "against", "computed", "printed", "ratio", "tolerance", "agrees",
@@ -197,7 +197,7 @@ def _for_result(result: PublishedResult, published: Published) -> Compute:
     workload = published.workloads[result.workload]
     rate, quality = declared_rate(result, published).flop_per_s, result.quality or _NAN
     target, exponent = workload.quality_target, workload.exponent or _NAN
-    declared_valid = result.valid_rate_flop_per_s or _NAN
+    declared_valid = result.vflops_flop_per_s or _NAN
 
     def compute(printed: Printed) -> float:
         if printed.against:
@@ -205,7 +205,7 @@ def _for_result(result: PublishedResult, published: Published) -> Compute:
         return _pick(
             {
                 "rate_flop_per_s": lambda: rate,
-                "valid_rate_flop_per_s": lambda: valid_rate(rate, quality, target, exponent),
+                "vflops_flop_per_s": lambda: vflops(rate, quality, target, exponent),
                 "quality_coefficient_ratio": lambda: quality_coefficient(quality, target, exponent),
                 "implied_quality": lambda: implied_quality(rate, declared_valid, target, exponent),
                 "peak_ratio": lambda: rate / declared_peak(result, published)[0],

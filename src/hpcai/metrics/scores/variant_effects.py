@@ -40,7 +40,7 @@ EFFECT_COLUMNS = (
     "p_permutation", "p_corrected", "reading", "method", "note", "source", "reference_source",
 )  # fmt: skip
 
-SCORED = ("rate_flop_per_s", "valid_rate_flop_per_s", "score_reason")
+SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
 """What a run's score adds to it."""
 
 Row = Mapping[Any, Any]
@@ -63,7 +63,7 @@ MEASURES = (
     Measure("train_rate", "train_rate_samples_per_s", "samples/s", COMPLETE, "higher"),
     Measure("time_to_train", "time_to_train_s", "s", ("converged",), "lower"),
     Measure("rate", "rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
-    Measure("valid_rate", "valid_rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
+    Measure("vflops", "vflops_flop_per_s", "FLOP/s", COMPLETE, "higher"),
 )
 """Effects on these are ratios; the effect on the quality is a difference."""
 

@@ -21,8 +21,8 @@ PREDICTION_COLUMNS = (
     "communication_s", "communication_share_ratio", "calibration_ratio", "rate_samples_per_s",
     "rate_low_samples_per_s", "rate_high_samples_per_s", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio",
     "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "efficiency_reason", "baseline",
-    "baseline_ranks", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
-    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "valid_rate_reason", "time_to_train_s",
+    "baseline_ranks", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
+    "vflops_low_flop_per_s", "vflops_high_flop_per_s", "vflops_reason", "time_to_train_s",
     "time_to_train_low_s", "time_to_train_high_s", "time_to_train_reason", "epochs", "epochs_basis",
     "interval_basis", "interval_n", "assumed", "extrapolated", "method", "source", "reason",
 )  # fmt: skip
