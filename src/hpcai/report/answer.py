@@ -35,7 +35,7 @@ class Banner:
 
 
 def make_answer(material: Material) -> pd.DataFrame:
-    """Return one row for each benchmark, variant and scale: the columns :data:`hpcai.report.columns.ANSWER`."""
+    """Return one row for each benchmark, variant and scale: the table `answer` of the catalogue."""
     scales = material.table("scales")
     if scales.empty:
         return scales

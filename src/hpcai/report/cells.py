@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from hpcai.report.definitions import Definition
+from hpcai.catalogue.definitions import Definition
+from hpcai.catalogue.tables import Column
 from hpcai.report.material import Link, Material
 from hpcai.report.values import (
     NOT_DEFINED,
@@ -37,33 +38,6 @@ NEED_EXPONENT = (
 NAMES = ("outcome", "status", "measure", "scope", "kind")
 """Columns of names that are written with blanks."""
 Values = Mapping[Any, Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the page.
-
-    Attributes
-    ----------
-    key
-        Column of the table; its definition gives heading and unit.
-    low, high, n
-        Columns with the bounds of its interval and the number of runs behind it.
-    reason
-        Column that explains an empty cell.
-    note
-        Column with words that stand below the value.
-    link
-        Column with the file or folder that the value leads to.
-    """
-
-    key: str
-    low: str = ""
-    high: str = ""
-    n: str = ""
-    reason: str = ""
-    note: str = ""
-    link: str = ""
 
 
 @dataclass(frozen=True)

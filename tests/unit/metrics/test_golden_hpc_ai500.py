@@ -24,7 +24,7 @@ from hpcai.metrics.scores.declared_checks import (
 )
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import refuse_mixed_exponents
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, training_work, vflops
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, training_work
 from hpcai.rules.table import rules_of
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +79,7 @@ def test_c_01_implied_quality_of_939_and_642(paper):
     assert implied_quality(flops - half, vflops + half, target, 5) == pytest.approx(0.70731, abs=5e-6)
     one_point_below = printed_value(result, "implied_quality")
     assert one_point_below == pytest.approx(target - 0.01)
-    assert vflops(flops, one_point_below, target, 5) == pytest.approx(879e12, rel=1e-3)
+    assert compute_vflops(flops, one_point_below, target, 5) == pytest.approx(879e12, rel=1e-3)
 
 
 def test_c_02_coefficients(paper, checks):
@@ -244,7 +244,7 @@ def test_list_of_july_2020_is_reproduced_with_n_10(public_list):
 def test_list_of_july_2020_is_not_reproduced_with_n_5(public_list):
     workload = public_list.workloads["image_classification"]
     ratios = {
-        result.name: vflops(rate(public_list, result.name), result.quality, workload.quality_target, 5)
+        result.name: compute_vflops(rate(public_list, result.name), result.quality, workload.quality_target, 5)
         / result.vflops_flop_per_s
         for result in public_list.results
     }

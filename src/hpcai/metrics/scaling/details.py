@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.metrics.cells import text_of
 from hpcai.metrics.profiles.link import TRANSFER, rate_at
@@ -35,14 +36,7 @@ FROM_SCORES = (
     "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
     "vflops_low_flop_per_s", "vflops_high_flop_per_s",
 )  # fmt: skip
-DETAIL_COLUMNS = (
-    *KEYS, "nodes", "ranks", "regime", "regime_reason", "baseline", "baseline_ranks", "samples_per_rank",
-    *FROM_SCALES, *FROM_SCORES, "vflops_efficiency_ratio", "score_reason", "score_source",
-    "communication_share_ratio", "communication_n", "communication_reason", "communication_source", "message_bytes",
-    "bandwidth_used_bytes_per_s", "bandwidth_measured_bytes_per_s", "bandwidth_measured_method",
-    "bandwidth_measured_source", "bandwidth_declared_bytes_per_s", "bandwidth_declared_source",
-    "bandwidth_used_ratio", "bandwidth_used_of", "bandwidth_reason",
-)  # fmt: skip
+DETAIL_COLUMNS = columns_of("scaling_details")
 ONE_RANK = "one rank: nothing is exchanged"
 NOT_PROFILED = "no timeline was recorded at this scale"
 

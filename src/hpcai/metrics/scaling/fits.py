@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.scaling.efficiency import MEASURES, Regime, base_of, sample_of, tell_regime
-from hpcai.metrics.scaling.laws import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_fraction
+from hpcai.metrics.scaling.laws import (
+    FREE,
+    Floats,
+    LawFit,
+    LawName,
+    fit_law,
+    parallel_efficiency,
+    solve_serial_fraction,
+)
 from hpcai.metrics.scaling.model_limits import is_too_efficient, why_too_efficient
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.words import say_share
@@ -28,18 +37,8 @@ NAMES: dict[LawName, str] = {
     "universal": "Universal scalability law",
     "karp_flatt": "Karp and Flatt",
 }
-FIT_COLUMNS = (
-    "benchmark", "variant", "regime", "law", "chosen", "method", "n", "scales", "ranks_min", "ranks_max",
-    "one_rank_rate_samples_per_s", "one_rank_rate_low_samples_per_s", "one_rank_rate_high_samples_per_s",
-    "serial_fraction_ratio", "serial_fraction_low_ratio", "serial_fraction_high_ratio", "coherency_ratio",
-    "coherency_low_ratio", "coherency_high_ratio", "rate_limit_samples_per_s", "best_ranks", "deviation_ratio",
-    "misfit_ratio", "aicc", "sentence", "reason", "source",
-)  # fmt: skip
-CURVE_COLUMNS = (
-    "benchmark", "variant", "law", "chosen", "kind", "ranks", "rate_samples_per_s", "rate_low_samples_per_s",
-    "rate_high_samples_per_s", "baseline", "baseline_ranks", "speedup_ratio", "speedup_low_ratio",
-    "speedup_high_ratio", "speedup_ideal_ratio", "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio",
-)  # fmt: skip
+FIT_COLUMNS = columns_of("scaling_fits")
+CURVE_COLUMNS = columns_of("scaling_curves")
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,12 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         A law is fitted to the training throughput of all runs that trained to their end
         (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
         own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
-        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction of
-        Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
-        ``serial_fraction_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and the
-        contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where
-        the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the law,
-        over the law.
+        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction
+        of Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
+        ``serial_fraction_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and
+        the contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks``
+        where the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the
+        law, over the law.
     """
     rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
     return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
@@ -133,7 +132,10 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
         law = solve_serial_fraction(points.index, points, "gustafson" if weak else "karp_flatt")
         if math.isnan(law.serial_fraction_ratio):
             side = "rises" if weak else "falls"
-            return (), f"the throughput {side} so steeply between two numbers of ranks that no serial fraction explains it"
+            return (
+                (),
+                f"the throughput {side} so steeply between two numbers of ranks that no serial fraction explains it",
+            )
         return (law,), "two numbers of ranks determine the serial fraction exactly: no interval, and no extrapolation"
     laws, limit = [fit_law("gustafson" if regime.name == "weak" else "amdahl", ranks, rates)], ""
     if different > FREE["universal"] and len(runs) > FREE["universal"] + 2:

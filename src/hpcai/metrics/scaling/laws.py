@@ -1,4 +1,4 @@
-"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and the serial fraction of Karp and Flatt."""
+"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and Karp and Flatt's serial fraction."""
 
 import math
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> flo
     return (ideal - speedup_ratio) / below if below > 0 else math.nan
 
 
-def gustafson_share(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
-    """Return the serial fraction of weak scaling that explains a speed-up (Gustafson, Communications of the ACM 31, 1988).
+def gustafson_fraction(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
+    """Return the serial fraction of weak scaling that explains a speed-up (Gustafson, CACM 31, 1988).
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def solve_serial_fraction(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp
     counts, values = np.asarray(ranks, dtype=float), np.asarray(rates, dtype=float)
     first, second = np.unique(counts)
     means = [float(values[counts == count].mean()) for count in (first, second)]
-    share = (karp_flatt if law == "karp_flatt" else gustafson_share)(means[1] / means[0], second, first)
+    share = (karp_flatt if law == "karp_flatt" else gustafson_fraction)(means[1] / means[0], second, first)
     log_rate = math.log(means[0]) - float(_log_speedup(law, np.array([first]), share, 0.0)[0])
     return LawFit(law, log_rate, share, 0.0, np.full((3, 3), _NAN), len(values), _NAN, _NAN)
 
@@ -254,7 +254,9 @@ def _loss(ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
 
 def _log_speedup(law: LawName, ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
     speedup = (
-        ranks - serial_fraction * (ranks - 1) if law == "gustafson" else ranks / _loss(ranks, serial_fraction, coherency)
+        ranks - serial_fraction * (ranks - 1)
+        if law == "gustafson"
+        else ranks / _loss(ranks, serial_fraction, coherency)
     )
     logarithm: Floats = np.log(speedup)
     return logarithm

@@ -10,7 +10,7 @@ from hpcai.config.machine import Precision
 from hpcai.config.published import Published, PublishedResult, PublishedWorkload
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, run_rate, training_work, vflops
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
 
 DECLARED = "declared"
 NOT_JUDGED = "declared by others, not judged by the rules"
@@ -179,7 +179,7 @@ def _vflops(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_
         return result.vflops_flop_per_s, f"VFLOPS as declared, n = {workload.exponent:g}"
     if result.quality is None:
         return _NAN, ""
-    rate = vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent)
+    rate = compute_vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent)
     return rate, f"VFLOPS: FLOPS x (declared quality / target)^{workload.exponent:g}"
 
 
@@ -188,7 +188,7 @@ def _capped(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_
     if workload.exponent is None or result.quality is None:
         return _NAN
     if result.vflops_flop_per_s is None:
-        return vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent, capped=True)
+        return compute_vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent, capped=True)
     return result.vflops_flop_per_s / max(
         quality_coefficient(result.quality, workload.quality_target, workload.exponent), 1.0
     )

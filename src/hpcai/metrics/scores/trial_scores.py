@@ -9,9 +9,9 @@ import pandas as pd
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
 from hpcai.metrics.scaling.trials import COMPLETE, POINT
-from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
+from hpcai.metrics.scores.columns import OF_THE_RUN, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
-from hpcai.metrics.scores.vflops import quality_coefficient, run_rate, vflops
+from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient, run_rate
 from hpcai.rules.table import rules_of
 
 WHOLE_NODES = "slurm"
@@ -107,10 +107,6 @@ NO_WORK = "its work was not counted"
 OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
 """Timed runs are not sampled: the power that is measured is never their own."""
 _RATES = ("vflops_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
-_KEPT = (
-    "run_id", "suite", "workload", *POINT, "nodes", "ranks", "repetition", "outcome", "precision", "compression",
-    "quality_metric", "quality_target", "dropped", "record_path",
-)  # fmt: skip
 _NAN = math.nan
 
 
@@ -196,7 +192,7 @@ def _at(view: pd.DataFrame, point: pd.Series) -> pd.DataFrame:
 
 def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
     exponents = rules_of(run["suite"]).results.exponents
-    row = {name: run[name] for name in _KEPT} | {
+    row = {name: run[name] for name in OF_THE_RUN} | {
         "flop_per_sample": shared.flop_per_sample,
         "flop_method": "" if math.isnan(shared.flop_per_sample) else FORMULA,
         "exponent": float(exponents.get(run["workload"], _NAN)),
@@ -223,8 +219,8 @@ def _vflops(rate_flop_per_s: float, quality: float, target: float, exponent: flo
     return {
         "quality_coefficient_ratio": coefficient,
         "quality_coefficient_capped_ratio": 1.0 if coefficient > 1 else coefficient,
-        "vflops_flop_per_s": vflops(rate_flop_per_s, quality, target, exponent),
-        "vflops_capped_flop_per_s": vflops(rate_flop_per_s, quality, target, exponent, capped=True),
+        "vflops_flop_per_s": compute_vflops(rate_flop_per_s, quality, target, exponent),
+        "vflops_capped_flop_per_s": compute_vflops(rate_flop_per_s, quality, target, exponent, capped=True),
     }
 
 

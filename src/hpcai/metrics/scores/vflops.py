@@ -88,7 +88,7 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
     return float((quality / target) ** exponent)
 
 
-def vflops(
+def compute_vflops(
     rate_flop_per_s: float, quality: float, target: float, exponent: float, *, capped: bool = False
 ) -> float:
     """Return the VFLOPS of a run [FLOP/s].

@@ -82,7 +82,7 @@ def test_laws_that_cannot_be_told_apart_are_named() -> None:
         (make_runs((1, 2), outcome="failed"), "no run trained to its end"),
         (pd.concat([make_runs((1,)), make_runs((2,), global_batch_samples=100),
                     make_runs((4, 8), global_batch_samples=128)]), "one law cannot hold"),
-        (make_runs((8, 16)).assign(train_rate_samples_per_s=[100.0] * 3 + [10.0] * 3), "no serial fraction explains it"),
+        (make_runs((8, 16)).assign(train_rate_samples_per_s=[100.0] * 3 + [10.0] * 3), "no serial fraction explains"),
     ],
 )  # fmt: skip
 def test_refused_with_a_reason(runs: pd.DataFrame, reason: str) -> None:

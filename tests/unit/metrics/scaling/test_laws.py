@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hpcai.metrics.scaling.laws import (
     LawName,
     fit_law,
-    gustafson_share,
+    gustafson_fraction,
     karp_flatt,
     parallel_efficiency,
     solve_serial_fraction,
@@ -83,20 +83,20 @@ def test_karp_flatt_at_known_points() -> None:
 
 
 @given(st.floats(0, 1), st.integers(2, 512), st.integers(1, 64))
-def test_gustafson_share_inverts_gustafson(share: float, factor: int, base: int) -> None:
+def test_gustafson_fraction_inverts_gustafson(share: float, factor: int, base: int) -> None:
     ranks = base * factor
     speedup = (share + (1 - share) * ranks) / (share + (1 - share) * base)
-    assert gustafson_share(speedup, ranks, base) == pytest.approx(share, abs=1e-6)
+    assert gustafson_fraction(speedup, ranks, base) == pytest.approx(share, abs=1e-6)
 
 
-def test_gustafson_share_at_known_points() -> None:
-    assert gustafson_share(1.9, 2) == pytest.approx(0.1)
-    assert gustafson_share(1024 - 0.004 * 1023, 1024) == pytest.approx(0.004)  # the form of Gustafson 1988
-    assert gustafson_share(2.2, 2) < 0
-    assert gustafson_share(0.8, 2) > 1
-    assert math.isnan(gustafson_share(10, 16, 8))
+def test_gustafson_fraction_at_known_points() -> None:
+    assert gustafson_fraction(1.9, 2) == pytest.approx(0.1)
+    assert gustafson_fraction(1024 - 0.004 * 1023, 1024) == pytest.approx(0.004)  # the form of Gustafson 1988
+    assert gustafson_fraction(2.2, 2) < 0
+    assert gustafson_fraction(0.8, 2) > 1
+    assert math.isnan(gustafson_fraction(10, 16, 8))
     with pytest.raises(ValueError, match="expected"):
-        gustafson_share(1.5, 1, 1)
+        gustafson_fraction(1.5, 1, 1)
 
 
 @pytest.mark.parametrize("ranks", [RANKS, LARGE])

@@ -20,7 +20,7 @@ from hpcai.metrics.scores.declared_checks import (
     coefficient_gain,
     complete_shares,
 )
-from hpcai.metrics.scores.vflops import vflops
+from hpcai.metrics.scores.vflops import compute_vflops
 
 FILES = sorted((Path(__file__).parents[3] / "config" / "published").glob("*.yaml"))
 positive = st.floats(0.01, 100.0)
@@ -109,7 +109,7 @@ def test_without_an_exponent_there_is_no_vflops():
 @given(quality=st.floats(0.1, 1.0), rate=st.floats(1e9, 1e18))
 def test_vflops_of_a_declared_quality_are_those_of_our_own_runs(quality, rate):
     row = score({"rate_flop_per_s": rate, "quality": quality})
-    assert row["vflops_flop_per_s"] == pytest.approx(vflops(rate, quality, 0.8, 5))
+    assert row["vflops_flop_per_s"] == pytest.approx(compute_vflops(rate, quality, 0.8, 5))
     assert row["vflops_capped_flop_per_s"] <= row["rate_flop_per_s"] * (1 + 1e-12)
     assert row["quality"] == quality
 

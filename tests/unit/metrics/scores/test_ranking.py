@@ -16,7 +16,7 @@ from hpcai.metrics.scores.declared import declared_scores
 from hpcai.metrics.scores.ranking import LIKE, RANKING_COLUMNS, rank_results
 from hpcai.metrics.scores.result_scores import score_machines
 from hpcai.metrics.scores.validity import label_result
-from hpcai.metrics.scores.vflops import vflops
+from hpcai.metrics.scores.vflops import compute_vflops
 from hpcai.plots.scores.ranking import MOST, NOTHING, plot_ranking
 from hpcai.plots.theme import to_svg
 
@@ -79,7 +79,7 @@ def test_own_results_stand_in_a_declared_list_recomputed_with_its_exponent():
     assert mine.index.tolist() == [10.0, 5.0]
     assert mine.loc[5.0, "score"] == 1.8e15
     assert mine.loc[5.0, "note"] == ""
-    assert mine.loc[10.0, "score"] == pytest.approx(vflops(2e15, 0.75, 0.763, 10))
+    assert mine.loc[10.0, "score"] == pytest.approx(compute_vflops(2e15, 0.75, 0.763, 10))
     assert "recomputed with n = 10" in mine.loc[10.0, "note"]
     assert math.isnan(mine.loc[10.0, "score_low"])
     assert mine.loc[10.0, "place"] == 7
@@ -128,7 +128,7 @@ def test_own_work_and_exponent_are_replaced_together():
     own = make_row(flop_per_sample=46e9, rate_flop_per_s=2e15, quality=0.75, vflops_flop_per_s=1.8e15)
     both = pd.concat([score_frame([own], SCORE_COLUMNS), published("hpc_ai500_ranking_2020")], ignore_index=True)
     mine = by(rank_results(both)).query("origin == 'study'").set_index("exponent")
-    assert mine.loc[10.0, "score"] == pytest.approx(vflops(1e15, 0.75, 0.763, 10))
+    assert mine.loc[10.0, "score"] == pytest.approx(compute_vflops(1e15, 0.75, 0.763, 10))
     assert "n = 10" in mine.loc[10.0, "note"]
     assert "23 GFLOP per sample as declared; counted here: 46 GFLOP per sample" in mine.loc[10.0, "note"]
     assert mine.loc[5.0, ["score", "flop_per_sample", "note"]].tolist() == [1.8e15, 46e9, ""]

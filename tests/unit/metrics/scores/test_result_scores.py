@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from unit.record_factory import make_machine, make_official_plan, make_record, make_two_suites
 from unit.score_factory import FLOP_PER_SAMPLE, QUALITIES, Tables, make_power, make_scores, make_trials
 
+from hpcai.catalogue.tables import kind_of
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 from hpcai.metrics.run_tables import write_table
 from hpcai.metrics.scores.columns import (
-    COUNTS,
     MACHINE_COLUMNS,
     SCORE_COLUMNS,
-    TEXTS,
     TIMINGS,
     TRIAL_COLUMNS,
     score_frame,
@@ -81,9 +80,11 @@ def test_intervals_are_of_the_same_trials_and_variation_over_all(trials: Tables)
     score, own = at(trials["scores"], "n1x1").iloc[0], at(trials["run_scores"], "n1x1")
     kept = own[own["dropped"] == ""]
     for rate in RATES:
-        stem, unit = rate.split("_rate_") if "_rate_" in rate else ("", rate.removeprefix("rate_"))
+        stem, unit = next(
+            (rate.removesuffix(f"_{end}"), end) for end in ("samples_per_s", "flop_per_s") if rate.endswith(end)
+        )
         interval = interval_of(Sample(kept[rate].to_numpy(), "olympic"))
-        low, high = (f"{stem}_rate_{side}_{unit}".removeprefix("_") for side in ("low", "high"))
+        low, high = (f"{stem}_{side}_{unit}" for side in ("low", "high"))
         assert (interval.n, score[rate]) == (8, pytest.approx(interval.value))
         assert (score[low], score[high]) == (pytest.approx(interval.low), pytest.approx(interval.high))
     assert score["vflops_variation_ratio"] == pytest.approx(variation_ratio(own["vflops_flop_per_s"]))
@@ -378,7 +379,7 @@ def test_columns_have_one_type_each(tables: Tables, tmp_path: Path) -> None:
         back = pd.read_parquet(tmp_path / "table.parquet")
         pd.testing.assert_frame_equal(back, tables[name])
         for column in back:
-            expected = "object" if column in TEXTS else "int64" if column in COUNTS else "float64"
+            expected = {"text": "object", "count": "int64", "number": "float64"}[kind_of(name, column)]
             assert str(back[column].dtype) == expected, column
 
 
@@ -387,4 +388,3 @@ def test_a_row_may_lack_anything() -> None:
     assert list(frame["method"]) == ["declared", ""]
     assert frame["nodes"].tolist()[1] == 4.0
     assert np.isnan(frame["nodes"].iloc[0])
-    assert set(TEXTS) | set(COUNTS) <= {*TRIAL_COLUMNS, *MACHINE_COLUMNS}
