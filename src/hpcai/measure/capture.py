@@ -6,11 +6,12 @@ from pathlib import Path
 from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.errors import ConfigError
-from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, results_written
+from hpcai.profiles.instrument import NO_INSTRUMENT, Missing
+from hpcai.profiles.kind import find_instrument
 from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
 
 

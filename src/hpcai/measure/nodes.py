@@ -22,11 +22,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hpcai.config.machine import this_node
 from hpcai.core.errors import HpcaiError, StagingError
 from hpcai.data.stage_folder import announce_stage, clean_stage, nodes_here, own_stage, sweep_stages
-from hpcai.measure.launcher import Ranks, hosts_of, step_command
+from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.watch import end_marked_processes, end_orphans
 from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.job import down_nodes
+from hpcai.slurm.step import step_command
 
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0
@@ -169,7 +170,7 @@ def _by_a_step(hosts: Sequence[str], task: list[str], listed: bytes, limit_s: fl
     if not missing:
         return nodes, "", ()
     words = errors.strip().splitlines()
-    problem = f"no answer from {', '.join(missing)}: srun {ending}: {words[-1] if words else 'no output'}"
+    problem = f"no answer from {', '.join(missing)}: the step {ending}: {words[-1] if words else 'no output'}"
     return nodes, problem, tuple(missing)
 
 

@@ -10,7 +10,7 @@ from hpcai.core.errors import StagingError
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage import room_bytes
 from hpcai.data.unpacker import REMEDY
-from hpcai.measure.launcher import Ranks, hosts_of
+from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.nodes import NodesReport
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_plausible_devices, sample
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "output of dcgmi dmon"
@@ -86,3 +87,6 @@ def _add(
     else:
         row = sample(number, device, math.nan, values[POWER], values[ENERGY] * 1e-3)
         findings.records.append(row | {"update": update})
+
+
+READER = Reader("dcgm", "output of `dcgmi dmon`", read_dcgm_dmon, looks=("output of dcgmi dmon",))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 TOOL = "output of HPL"
@@ -192,3 +193,6 @@ def _check_summary(findings: Findings, lines: list[str], threshold: float) -> No
                 )
     elif not counts["unchecked"] and "unchecked" in verdicts:
         findings.note("a row has no residual: it is no score")
+
+
+READER = Reader("hpl", "output of HPL", read_hpl, looks=("output of HPL",))

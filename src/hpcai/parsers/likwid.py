@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "output of likwid-perfctr -O"
@@ -170,3 +171,6 @@ def _unit(title: str) -> tuple[str, str, float] | None:
         if found := re.fullmatch(pattern, match["unit"]):
             return match["name"], unit, PREFIXES[found.groupdict().get("prefix") or ""]
     return (match["name"], "ratio", 0.01) if match["unit"] == "%" else None
+
+
+READER = Reader("likwid", "output of likwid-perfctr", read_likwid, looks=("output of LIKWID",))

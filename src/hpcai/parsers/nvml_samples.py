@@ -5,6 +5,7 @@ from pathlib import Path
 
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_order, keep_plausible_devices, rows_of, sample
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "samples of power"
@@ -39,3 +40,6 @@ def read_nvml_samples(path: Path) -> Reading:
     keep_order(findings)
     explain_missing(findings)
     return findings.reading(COLUMNS, ADVICE)
+
+
+READER = Reader("nvml", "own samples of NVML", read_nvml_samples)

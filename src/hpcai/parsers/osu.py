@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.parsers.findings import Findings, in_order, read_whole_lines, to_count, to_number, without_label
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "output of OSU Micro-Benchmarks"
@@ -91,3 +92,6 @@ def _check_sizes(findings: Findings) -> None:
         findings.keep(powers, "the size is no power of two as the others are")
     sizes = [row["bytes"] for row in findings.records]
     findings.keep([size not in sizes[:place] for place, size in enumerate(sizes)], "a size that came before")
+
+
+READER = Reader("osu", "output of OSU Micro-Benchmarks", read_osu, looks=("output of OSU Micro-Benchmarks",))

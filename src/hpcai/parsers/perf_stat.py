@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.parsers.findings import NUMBER, Findings, in_order, read_whole_lines, to_number
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "output of perf stat -x"
@@ -160,3 +161,6 @@ def _explain(findings: Findings) -> None:
         findings.note(f"{', '.join(shared)}: counters were shared, values are scaled from a part of the time")
     if int(findings.facts.get("runs") or 0) > 1:
         findings.note(f"{findings.facts['runs']} runs in one file: do not add them")
+
+
+READER = Reader("perf-stat", "output of `perf stat`", read_perf_stat, looks=("output of perf stat",))

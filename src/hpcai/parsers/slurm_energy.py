@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hpcai.parsers.findings import Findings, half_unit, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import rows_of
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "a table of sacct"
@@ -183,3 +184,6 @@ def _stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+READER = Reader("sacct", "energy of jobs from sacct", read_slurm_energy, looks=("a table of sacct",))

@@ -5,8 +5,8 @@ from dataclasses import fields
 
 import pandas as pd
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
-from hpcai.config.runs import ProfileKind
 from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
 
@@ -22,17 +22,8 @@ VIEWS: dict[str, tuple[str, ...]] = {
         *("io", "io_workers", "power", "work", "ceilings", "links", "link_fits", "characterisation"),
         *("inconsistencies", "advice"),
     )
-}
-"""Columns of each view, as the catalogue of tables has them; an empty cell was not measured."""
-
-PROFILE_VIEWS: dict[ProfileKind, tuple[str, ...]] = {
-    "timeline": ("captures", "phases", "communication", "messages", "lanes"),
-    "kernels": ("captures", "kernels", "kernel_names", "lanes", "overlap"),
-    "counters": ("captures", "counters"),
-    "io": ("captures", "io", "io_workers"),
-    "power": ("captures", "power"),
-}
-"""What each kind of profile tells, and whether it was captured at all."""
+} | {name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()}
+"""Columns of each view, as the catalogue of tables or the kind of profile has them; an empty cell was not measured."""
 
 
 def as_view(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> pd.DataFrame:

@@ -33,12 +33,12 @@ def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
         rank, size, local_rank, node, nodes = (int(environment[name]) for name in names)
         host = environment["SLURMD_NODENAME"]
     except KeyError as error:
-        raise LaunchError(f"join_step: found no {error.args[0]}, expected a task that srun has started") from error
+        raise LaunchError(f"join_step: found no {error.args[0]}, expected a task of a step of Slurm") from error
     local_size = size // nodes
     if size % nodes or rank != node * local_size + local_rank:
         raise LaunchError(
             f"join_step: found task {rank} of {size} as number {local_rank} of node {node} of {nodes}, expected blocks "
-            "of equally many tasks on each node; correct the options of srun"
+            "of equally many tasks on each node; correct the layout of the step"
         )
     return {
         "HOROVOD_HOSTNAME": host,

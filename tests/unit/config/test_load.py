@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_campaign, load_study_file, read_plan, write_plan
-from hpcai.config.runs import PROFILES
 from hpcai.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 
 from hpcai.data.stage_folder import MARKER, own_stage
-from hpcai.measure import launcher, nodes
-from hpcai.measure.launcher import Ranks
+from hpcai.launchers.ranks import Ranks
+from hpcai.measure import nodes
 from hpcai.measure.nodes import NodeFacts, clean_nodes, prepare_nodes
 from hpcai.measure.watch import ATTEMPT_VARIABLE
 from hpcai.records.weak import NodeShare
@@ -41,7 +41,7 @@ def step(tmp_path, monkeypatch):
     program = tmp_path / "srun"
     program.write_text(f"#!{sys.executable}\n{STEP}")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
 
 
 def write_data(folder: Path) -> list[Path]:
@@ -91,19 +91,19 @@ def test_a_node_that_does_not_answer_is_reported_and_the_others_count(tmp_path, 
     report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
     assert [facts.node for facts in report.nodes] == ["n1"]
     assert report.page_cache == "kept"
-    assert report.problem == "no answer from gone: srun ended with status 1: srun: error: Node failure on gone"
+    assert report.problem == "no answer from gone: the step ended with status 1: srun: error: Node failure on gone"
 
 
 def test_a_step_that_hangs_is_ended(tmp_path, monkeypatch):
     program = tmp_path / "srun"
     program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
     monkeypatch.setattr(nodes, "PREPARE_LIMIT_S", 0.3)
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", [])
     assert report.nodes == ()
-    assert report.problem == "no answer from n1, n2: srun was ended after 0.3 s: no output"
+    assert report.problem == "no answer from n1, n2: the step was ended after 0.3 s: no output"
 
 
 def test_without_slurm_other_nodes_are_not_reached(tmp_path):
@@ -150,7 +150,7 @@ def test_a_step_that_reaches_not_even_this_node_accuses_none_but_those_that_slur
     program = tmp_path / "srun"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     monkeypatch.setattr(nodes, "down_nodes", lambda names: down if names == "n1,n2" else None)

@@ -44,7 +44,7 @@ def test_tasks_that_are_laid_out_otherwise(numbers: tuple[int, ...]) -> None:
 
 
 def test_what_is_no_task() -> None:
-    with pytest.raises(LaunchError, match="found no SLURM_NTASKS, expected a task that srun has started"):
+    with pytest.raises(LaunchError, match="found no SLURM_NTASKS"):
         horovod_variables({"SLURM_PROCID": "0"})
 
 
