@@ -183,11 +183,6 @@ def shown_in(section: str) -> list[tuple[str, Shown]]:
     return [(name, shown) for name, one in tables().items() for shown in one.shown if shown.section == section]
 
 
-def shown_columns(table: str) -> tuple[Column, ...]:
-    """Return the columns that the report shows of a table, of its first part where there are several."""
-    return tables()[table].shown[0].columns
-
-
 def all_shown() -> list[tuple[str, str]]:
     """Return every table and column that the report shows."""
     pairs = ((name, column.key) for name, one in tables().items() for shown in one.shown for column in shown.columns)
