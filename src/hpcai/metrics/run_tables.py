@@ -11,6 +11,7 @@ import pandas as pd
 
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
+from hpcai.catalogue.tables import tables as known_tables
 from hpcai.core.errors import RecordError, TableError
 from hpcai.core.sealed import sealed_json
 from hpcai.core.table_files import read_parquet, write_parquet
@@ -184,17 +185,20 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
     Raises
     ------
     TableError
-        If a table has not exactly the columns that the catalogue says.
+        If a table has not exactly the columns that the catalogue says; then none is written.
     """
-    for name, frame in tables.items():
-        _check(name, frame)
+    complete = {name: _complete(name, frame) for name, frame in tables.items()}
+    for name, frame in complete.items():
         write_table(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
 
 
-def _check(name: str, frame: pd.DataFrame) -> None:
-    if any(name in kind.columns for kind in PROFILES.values()):
-        return  # a kind of profile declares its own tables, and views have no other columns
+def _complete(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the columns that are declared; one without rows may lack some."""
+    if name not in known_tables() and any(name in kind.columns for kind in PROFILES.values()):
+        return frame  # a kind of profile declares its own tables, and views have no other columns
     found, expected = list(frame.columns), list(columns_of(name))
+    if frame.empty and set(found) < set(expected):
+        return frame.reindex(columns=expected)
     if found != expected:
         wrong = {"unknown": set(found) - set(expected), "missing": set(expected) - set(found)}
         said = "; ".join(f"{word}: {', '.join(sorted(map(str, names)))}" for word, names in wrong.items() if names)
@@ -202,6 +206,7 @@ def _check(name: str, frame: pd.DataFrame) -> None:
             f"table {name}: {said or 'columns in another order'}; expected those of src/hpcai/catalogue/tables/*.yaml "
             "in their order: change what makes the table, or its declaration"
         )
+    return frame
 
 
 def rows_as_json(files: Iterable[Path]) -> bytes:

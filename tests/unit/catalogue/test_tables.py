@@ -173,13 +173,15 @@ def test_every_table_of_the_workflow_is_declared_and_the_other_way_round() -> No
 
 
 def test_a_table_with_other_columns_is_not_written(tmp_path: Path) -> None:
-    advice = pd.DataFrame(columns=list(columns_of("advice")))
+    advice = pd.DataFrame([dict.fromkeys(columns_of("advice"), "")])
     for wrong in (advice.assign(new_s=1.0), advice.drop(columns="topic"), advice[[*advice.columns[::-1]]]):
         with pytest.raises(TableError, match="table advice: "):
             write_tables({"advice": wrong}, tmp_path)
     assert not list(tmp_path.iterdir())
     write_tables({"advice": advice}, tmp_path)
     assert (tmp_path / "advice.csv").exists()
+    write_tables({"scales": pd.DataFrame(columns=["benchmark"])}, tmp_path)
+    assert tuple(pd.read_parquet(tmp_path / "scales.parquet")) == columns_of("scales")
 
 
 def test_columns_by_what_they_hold_and_in_common() -> None:
