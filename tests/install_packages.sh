@@ -21,8 +21,8 @@ install_all() {
 programs="mpirun mpicc"
 packages="openmpi-bin libopenmpi-dev"
 if [ "${1:-}" != mpi ]; then
-    programs="slurmctld slurmd munged $programs ip hpcc chromium"
-    packages="$packages slurm-wlm munge iproute2 environment-modules hpcc libopenblas0-pthread chromium fonts-dejavu-core"
+    programs="slurmctld slurmd slurmdbd mariadbd munged $programs ip hpcc chromium"
+    packages="$packages slurm-wlm slurmdbd mariadb-server munge iproute2 environment-modules hpcc libopenblas0-pthread chromium fonts-dejavu-core"
 fi
 
 PATH=$PATH:/usr/sbin:/sbin

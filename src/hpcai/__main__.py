@@ -18,6 +18,7 @@ from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
 from hpcai.mlperf_hpc.submission import command as submit_command
+from hpcai.report import rounds_command
 
 NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
 
@@ -79,6 +80,14 @@ def _parser() -> argparse.ArgumentParser:
         "--profile", metavar="NAME", help="ask Slurm whether it would take each kind of job that this profile submits"
     )
     check.set_defaults(run=_check)
+
+    init = commands.add_parser("init", help="write a study with its machine, run table and profile into a new folder")
+    init.add_argument("folder", type=Path, help="a new or empty folder")
+    init.add_argument("--here", action="store_true", help="look around first: Slurm, nodes, accelerators, disks, MPI")
+    init.add_argument("--partition", default="", metavar="NAME", help="of Slurm, with --here; default: Slurm's")
+    init.add_argument("--account", default="", metavar="NAME", help="of Slurm, with --here; default: yours there")
+    init.add_argument("--machine", default="", metavar="NAME", help="name of the machine file")
+    init.set_defaults(run=_init)
 
     rules = commands.add_parser("rules", help="print the rules of the suites, or what a study can be valid for")
     rules.add_argument("study", type=Path, nargs="?", help="a study file; without it the rules are printed")
@@ -231,6 +240,7 @@ def _add_mlperf(commands: "argparse._SubParsersAction[_Parser]") -> None:
     names = mlperf.add_subparsers(required=True, metavar="COMMAND")
     for name, words, command, run in (
         ("import", "import published rounds as a results folder like that of a study", import_command, _import_rounds),
+        ("page", "write the page on imported rounds: all of them compared", rounds_command, None),
         ("check", "judge a log, a package or a repository; exit status 2: does not comply", check_command, None),
         ("predict", "predict the time to solution of a scale and batch that nobody ran", prediction_command, None),
         ("submit", "write own runs as a submission, and check it", submit_command, None),
@@ -261,14 +271,27 @@ def _schema(_: argparse.Namespace) -> None:
     print(json.dumps(json_schema(), indent=1))
 
 
+def _init(arguments: argparse.Namespace) -> None:
+    from hpcai.setup.command import init
+
+    asked = {"partition": arguments.partition, "account": arguments.account, "machine": arguments.machine}
+    print(init(arguments.folder, here=arguments.here, **asked))
+
+
 def _check(arguments: argparse.Namespace) -> None:
     from hpcai.config.load import load_study_file
+    from hpcai.setup.files import machine_file, open_gaps
 
     campaign = load_study_file(arguments.study)
     print(f"{arguments.study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    files = [machine_file(campaign, arguments.study)]
     if arguments.profile:
-        from hpcai.campaign.sbatch_trial import try_profile
+        from hpcai.campaign.sbatch_trial import find_profile, try_profile
 
+        files.append(find_profile(arguments.profile))
+    for gap in open_gaps(files):
+        print(gap)
+    if arguments.profile:
         print(try_profile(campaign, arguments.study, arguments.profile))
 
 
@@ -280,24 +303,26 @@ def _rules(arguments: argparse.Namespace) -> None:
 
 
 def _measure(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.supervise import Inputs, measure
+    from hpcai.measure.inputs import Inputs
+    from hpcai.measure.supervise import measure
 
-    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    inputs = Inputs((arguments.plan,), arguments.manifest, arguments.pack)
     measure(inputs, arguments.folder, arguments.launcher)
 
 
 def _capture(arguments: argparse.Namespace) -> None:
     from hpcai.measure.capture import capture
-    from hpcai.measure.supervise import Inputs
+    from hpcai.measure.inputs import Inputs
 
-    inputs = Inputs(arguments.plan, arguments.manifest, arguments.pack)
+    inputs = Inputs((arguments.plan,), arguments.manifest, arguments.pack)
     capture(inputs, arguments.folder, arguments.launcher)
 
 
 def _measure_weak(arguments: argparse.Namespace) -> None:
-    from hpcai.measure.weak import GroupInputs, measure_weak
+    from hpcai.measure.inputs import Inputs
+    from hpcai.measure.weak import measure_weak
 
-    inputs = GroupInputs(tuple(arguments.plans), arguments.manifest, arguments.pack)
+    inputs = Inputs(tuple(arguments.plans), arguments.manifest, arguments.pack)
     measure_weak(inputs, arguments.folder, arguments.launcher)
 
 

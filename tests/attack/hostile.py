@@ -1,6 +1,5 @@
 """Hostile files given to everything that reads files from outside, each call in a process of its own."""
 
-import importlib
 import os
 import random
 import resource
@@ -65,8 +64,6 @@ def attack(folder: Path, random_numbers: random.Random, count: int) -> Tally:
         So many readers of tools for each file.
     """
     tally = Tally("hostile files")
-    # Its import takes longer than all else that a reader of a file does; forks have it then.
-    importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2")
     for name, path in make(folder, random_numbers):
         chosen = random_numbers.sample(sorted(set(MODULE_OF) - {"tensorflow-profile"}), min(count, len(MODULE_OF) - 1))
         for group, readers in readers_of(chosen).items():

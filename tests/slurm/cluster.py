@@ -23,6 +23,7 @@ PROGRAMS = ("slurmctld", "slurmd", "srun", "munged", "ip", "unshare", "nsenter",
 UNSHARE = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc")
 # munged, slurmstepd and Open MPI put sockets below the folder; their paths are limited to 107 characters.
 LONGEST_FOLDER = 55
+ACCOUNTING_PROGRAMS = ("slurmdbd", "mariadbd", "mariadb-install-db")
 LINK_PREFIX = "hpcai"
 
 
@@ -30,11 +31,13 @@ class ClusterError(Exception):
     """The cluster does not start or does not reach a state in time."""
 
 
-def find_missing() -> str:
+def find_missing(*, has_accounting: bool = False) -> str:
     """Return what this machine lacks for a cluster, or an empty text."""
     if os.geteuid() != 0:
         return "a Slurm cluster needs root: it makes network namespaces"
-    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+    if missing := [
+        name for name in (*PROGRAMS, *(ACCOUNTING_PROGRAMS if has_accounting else ())) if shutil.which(name) is None
+    ]:
         return f"a Slurm cluster needs {', '.join(missing)}: see tests/install_packages.sh"
     trial = "mount -t tmpfs tmpfs /run && ip link add bridge type bridge && ip link add one type veth peer name two"
     done = subprocess.run([*UNSHARE, "sh", "-c", trial], check=False, capture_output=True, text=True)
@@ -42,18 +45,22 @@ def find_missing() -> str:
 
 
 class Cluster:
-    """Nodes n1 to n3; n3 has two pretended GPUs. Partitions: cpu (default), short (one minute), gpu.
+    """Nodes n1 to n3; n3 has two pretended GPUs. Partitions: cpu (default), short (one minute), gpu,
+    project (one node, 45 minutes, half of the memory).
 
     Parameters
     ----------
     folder
         Short path of the cluster's own new folder; also where one looks for its logs.
+    has_accounting
+        With slurmdbd: the user has the accounts bench (jobs of 30 minutes, 5 at a time) and, by default, teaching;
+        partition project is for bench alone.
     """
 
     nodes = NODES
 
-    def __init__(self, folder: Path):
-        self.folder = folder.resolve()
+    def __init__(self, folder: Path, *, has_accounting: bool = False):
+        self.folder, self.has_accounting = folder.resolve(), has_accounting
         self.scratch = self.folder / "scratch"  # another folder on each node
         self._head: subprocess.Popen | None = None
         self._nodes: dict[str, subprocess.Popen] = {}
@@ -79,7 +86,7 @@ class Cluster:
         (self.folder / "log").mkdir(parents=True)
         try:
             self._start_head()
-            write_settings(self.folder, self._network)
+            write_settings(self.folder, self._network, has_accounting=self.has_accounting)
             self._head.stdin.write(f"{self._network}\n".encode())
             self._head.stdin.flush()
             self.wait_for(self._controller_answers, 60, "slurmctld to answer")

@@ -16,5 +16,8 @@ ip link set uplink master bridge up
 ip link set bridge up
 munged --force --key-file "$folder/munge/key" --socket "$folder/munge/munge.socket" \
     --pid-file "$folder/munge/munged.pid" --log-file "$folder/log/munged.log" --seed-file "$folder/munge/seed"
+if [ -e "$folder/etc/slurmdbd.conf" ]; then
+    "$(dirname "$0")/accounting.sh" "$folder" &> "$folder/log/accounting.log"
+fi
 slurmctld -D -f "$folder/etc/slurm.conf" &
 read -r _ || true

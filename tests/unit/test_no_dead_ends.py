@@ -48,7 +48,7 @@ def module_of(path: str) -> str:
 
 def texts_of(*folders: str) -> dict[str, str]:
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in SUFFIXES]
-    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*files, ROOT / "Snakefile"]}
+    return {path.relative_to(ROOT).as_posix(): path.read_text() for path in [*files, ROOT / "workflow/Snakefile"]}
 
 
 def test_every_function_and_class_is_used():

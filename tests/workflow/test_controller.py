@@ -80,7 +80,7 @@ def test_jobs_that_ended_together_are_looked_at_together(ended, looks):
 
 
 def test_the_workflow_calls_it_at_its_start():
-    onstart = re.search(r"^onstart:\n((?:    .*\n)+)", (ROOT / "Snakefile").read_text(), re.MULTILINE)
+    onstart = re.search(r"^onstart:\n((?:    .*\n)+)", (ROOT / "workflow/Snakefile").read_text(), re.MULTILINE)
     assert "look_again_only_if_held_back()" in onstart[1]
 
 

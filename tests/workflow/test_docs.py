@@ -20,6 +20,7 @@ SITE_BUILDER = ROOT / ".venv-docs/bin/sphinx-build"
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "config/README.md",
     *(page for page in sorted(DOCS.rglob("*.md")) if not {GENERATED, DOCS / "_build"} & set(page.parents)),
 ]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")

@@ -1,6 +1,7 @@
 """What tells others who made this, and under which terms: one version, one licence, in every file that names them."""
 
 import json
+import re
 import subprocess
 import tomllib
 from importlib import metadata
@@ -35,3 +36,26 @@ def test_hooks_run_what_lint_runs():
     lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
     assert {hook["id"].partition("-")[0] for hook in hooks} == {"ruff", "mypy", "snakefmt", "lint", "codespell"}
     assert all(hook["id"].replace("ruff-", "ruff ") in lint for hook in hooks)
+
+
+def test_the_workflow_catalogue_finds_what_it_asks_for():
+    """Its page on adding workflows, and the keys that its generator reads (snakemake/snakemake-workflow-catalog)."""
+    usage = yaml.safe_load((ROOT / ".snakemake-workflow-catalog.yml").read_text())["usage"]
+    assert usage.keys() == {"mandatory-flags", "software-stack-deployment", "report"}
+    assert usage["mandatory-flags"].keys() == {"desc", "flags"}
+    assert isinstance(usage["mandatory-flags"]["flags"], list)
+    ways = usage["software-stack-deployment"]
+    assert ways.keys() == {"conda", "apptainer", "apptainer+conda"}
+    assert all(isinstance(way, bool) for way in (*ways.values(), usage["report"]))
+    assert any(ways.values())
+    assert (ROOT / "workflow/Snakefile").is_file()
+    assert list((ROOT / "workflow/rules").glob("*.smk"))
+    assert {"snakemake", "workflow"} <= set(re.findall(r"[a-z]+", (ROOT / "README.md").read_text().lower()))
+
+
+def test_the_page_on_the_configuration_names_every_kind_of_file():
+    """The catalogue shows it beside the workflow."""
+    page = (ROOT / "config/README.md").read_text()
+    files = [path.relative_to(ROOT / "config") for path in (ROOT / "config").rglob("*.*") if path.name != "README.md"]
+    assert files
+    assert [file for file in files if f"`{file if len(file.parts) == 1 else file.parent}" not in page] == []

@@ -89,7 +89,7 @@ def test_rules_that_compute_load_the_modules_of_the_machine(rule, file):
 
 def test_no_rule_runs_in_an_image_of_its_own():
     # A launcher inside an image finds no Slurm: only the ranks are put into one, by hpcai.measure.container.
-    for file in [ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]:
+    for file in [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]:
         assert not re.search(r"^ *(container|containerized|singularity):", file.read_text(), flags=re.MULTILINE), file
 
 
@@ -137,7 +137,7 @@ def test_what_was_loaded_before_is_unloaded(modules, monkeypatch):
 
 
 def test_snakemake_runs_the_command_without_a_missing_module(modules):
-    # Why `hpcai measure` looks for itself (hpcai.measure.modules); once this fails, it need not any more.
+    # Why `hpcai measure` looks for itself (hpcai.measure.container); once this fails, it need not any more.
     declare(modules, modules=["site_mpi/4.1", "not_there/1"])
     done = train(modules, "--sdm", "env-modules")
     assert done.returncode == 0, done.stdout

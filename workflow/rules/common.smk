@@ -8,17 +8,43 @@ from snakemake.exceptions import WorkflowError
 from hpcai.campaign.library_digest import library_digest
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.profiles.views import VIEWS
-from hpcai.config.load import load_campaign, refuse_loose_files
+from hpcai.config.load import load_campaign, read_settings, refuse_loose_files
 from hpcai.core.errors import ConfigError
+from hpcai.measure.provenance import source_root
 from hpcai.measure.publish import refuse_changed
 from hpcai.core.sealed import KEY
 
-ROOT = Path(workflow.basedir)
+
+def checked(check, *arguments):
+    """What a check returns; an error of the configuration stops Snakemake with its own words."""
+    try:
+        return check(*arguments)
+    except ConfigError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def checkout():
+    """The folder that holds this workflow and its library, also where another workflow uses this one as a module."""
+    rules = Path(str(workflow.current_basedir.get_path_or_uri(secret_free=True)))
+    root = rules.parents[1] if rules.is_dir() else source_root()
+    if root is None:
+        raise WorkflowError(
+            "HPC-AI Bench as a module: found neither its files on this machine nor a checkout that its library runs "
+            "from; clone it, call `make env` there, and name its workflow/Snakefile in `module ...: snakefile:`"
+        )
+    return root
+
+
+ROOT = checkout()
+DEFAULT_STUDY = str(ROOT / "config/study.yaml")
 
 # The default study only if none was given: Snakemake would fill the gaps of another study with its settings.
 if "name" not in config:
 
-    configfile: workflow.source_path("../../config/study.yaml")
+    configfile: DEFAULT_STUDY
+
+    # For a module that is given its settings Snakemake reads no such file.
+    config.update({**checked(read_settings, DEFAULT_STUDY), **config})
 
 
 wildcard_constraints:
@@ -31,14 +57,6 @@ wildcard_constraints:
     profile="|".join(PROFILES),
     round=r"[A-Za-z0-9][A-Za-z0-9_.-]*",
     place="results|results/rounds_page",
-
-
-def checked(check, *arguments):
-    """What a check returns; an error of the configuration stops Snakemake with its own words."""
-    try:
-        return check(*arguments)
-    except ConfigError as error:
-        raise WorkflowError(str(error)) from None
 
 
 # Snakemake has read these files already, but takes what `hpcai check` refuses, such as a key that stands twice.

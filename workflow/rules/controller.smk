@@ -33,3 +33,19 @@ def look_again_only_if_held_back():
             timer.start()
 
     scheduler._schedule_reevalutation = look_again
+
+
+def call_in_modules(handler):
+    """Call what is to be done at the start also where another workflow uses this one as a module.
+
+    Snakemake calls the handlers of the main file alone. A main file whose own `onstart` stands behind the module calls
+    `MODULE.onstart()` there.
+    """
+    if not workflow.modifier.is_main_snakefile():
+        own = workflow._onstart
+
+        def both(log):
+            own(log)
+            handler()
+
+        workflow._onstart = both

@@ -5,19 +5,12 @@ from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
 
-from hpcai.config.rounds import find_round, name_round
+from hpcai.config.rounds import SOURCE_TABLES, find_round, name_round
 
 ROUNDS = {name_round(source): find_round(source) for source in CAMPAIGN.study.rounds}
 IMPORTED_ROUNDS = [f"results/rounds/{name}" for name in ROUNDS]
-# What each published round is imported as: a results folder like that of a study, and tables for the analysis of rounds.
+# What each published round is imported as: a results folder like that of a study, beside the tables for the analysis.
 IMPORTED_TABLES = ["runs", "epochs", "run_scores", "scores"]
-SOURCE_TABLES = [
-    "mlperf_runs",
-    "mlperf_weak",
-    "mlperf_verdicts",
-    "mlperf_repairs",
-    "mlperf_systems",
-]
 # Tables of all rounds and our own runs together.
 ROUND_TABLES = [
     *SOURCE_TABLES,

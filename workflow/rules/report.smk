@@ -68,7 +68,7 @@ rule workflow_report:
     conda:
         "../../envs/hpcai.yaml"
     params:
-        snakefile=workflow.main_snakefile,
+        snakefile=str(ROOT / "workflow/Snakefile"),
     shell:
         """
         exec &>{log:q}

@@ -59,4 +59,7 @@ ON_NODES = {
     # Without measured kernels it writes empty tables, which is no work for a node.
     *(["fit_kernels"] if OF_MACHINE["kernel_times"] else []),
 }
-workflow.localrules(*[one.name for one in workflow.rules if one.name not in ON_NODES])
+# Of a workflow that uses this one as a module only the rules that come from here.
+ON_NODES = {workflow.modifier.modify_rulename(name) for name in ON_NODES}
+HERE = {one.name for one in workflow.modifier.rules} - ON_NODES
+workflow.localrules(*sorted(HERE))

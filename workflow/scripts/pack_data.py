@@ -9,7 +9,7 @@ from hpcai.core.logs import log_to
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import pack_dataset
 from hpcai.data.registry import data_module
-from hpcai.measure.make_once import make_once
+from hpcai.measure.claim import make_once
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

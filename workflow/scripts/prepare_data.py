@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hpcai.core.logs import log_to
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
-from hpcai.measure.make_once import make_once
+from hpcai.measure.claim import make_once
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

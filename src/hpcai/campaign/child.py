@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from hpcai.core.errors import ConfigError
+from hpcai.core.extras import missing_extra
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_S = 2.0
@@ -105,11 +105,11 @@ def snakemake_program() -> str:
 
     Raises
     ------
-    ConfigError
+    MissingExtraError
         If there is none.
     """
     own = Path(sys.executable).with_name("snakemake")
     found = str(own) if own.exists() else shutil.which("snakemake")
     if found is None:
-        raise ConfigError("snakemake: not found beside this Python, nor on PATH; set up the environment: make env")
+        raise missing_extra("snakemake")
     return found

@@ -16,8 +16,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
-from hpcai.measure.places import ATTEMPTS
-from hpcai.measure.publish import INTERRUPTED
+from hpcai.measure.publish import ATTEMPTS, INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores.of_run import time_parts, time_shares
 from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record

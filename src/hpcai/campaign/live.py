@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.run_folders import present_folders
-from hpcai.measure.claim import CLAIM, Holder, live_holder
+from hpcai.measure.claim import CLAIM, live_holder
+from hpcai.measure.claim_holder import Holder
 from hpcai.slurm.queue import QueuedJob, queued_jobs
 
 POLL_S = 5.0

@@ -42,6 +42,8 @@ def run(words: list[str]) -> int:
     ------
     ConfigError
         If an option lacks its value, or a file of settings is none.
+    MissingExtraError
+        If there is no Snakemake.
     """
     if words in (["-h"], ["--help"]):
         print(HELP)
@@ -50,6 +52,7 @@ def run(words: list[str]) -> int:
     refuse_loose_files(study_files(words))
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
+    snakemake_program()  # what is missing is told before anything is written
     start = Start(words)
     with start.child.listening():
         status = reported = start.make(calls_of(words))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.campaign.durations import say_duration
-from hpcai.measure.places import ATTEMPTS
+from hpcai.measure.publish import ATTEMPTS
 
 
 @dataclass(frozen=True)

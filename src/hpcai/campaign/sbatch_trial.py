@@ -28,6 +28,8 @@ from hpcai.slurm.sbatch_request import (
 ANSWER_LIMIT_S = 60.0
 TAIL = 15
 """So many lines of what Snakemake printed are shown if it fails."""
+SNAKEFILES = ("Snakefile", "workflow/Snakefile")
+"""Where Snakemake looks for a workflow by itself."""
 _FILE = re.compile(r"(?:profile|config)(?:\.v(?P<version>\d+)\+)?\.yaml")
 
 
@@ -102,7 +104,8 @@ def _read_profile(file: Path) -> dict[str, Any]:
 def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, Any]]:
     """Return what Snakemake would do with the study, finished or not: the events of its journal."""
     root = source_root()
-    there = [] if Path("Snakefile").exists() or root is None else ["--snakefile", str(root / "Snakefile")]
+    own = any(map(os.path.exists, SNAKEFILES))
+    there = [] if own or root is None else ["--snakefile", str(root / "Snakefile")]
     measured = campaign.study.predict.measured_files(campaign.machine.name)
     targets = ["all", *(["predict"] if any(measured.values()) else [])]
     command = [snakemake_program(), *targets, "--profile", profile, "--configfile", str(study), *there]

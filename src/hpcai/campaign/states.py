@@ -22,8 +22,7 @@ from hpcai.campaign.run_folders import RunFolder
 from hpcai.core.errors import RecordError
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
-from hpcai.measure.places import ATTEMPTS
-from hpcai.measure.publish import CAPTURE, INTERRUPTED
+from hpcai.measure.publish import ATTEMPTS, CAPTURE, INTERRUPTED
 from hpcai.records.run import FINISHED, RAW, RECORD
 from hpcai.records.weak import GROUP
 

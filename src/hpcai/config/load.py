@@ -86,12 +86,23 @@ def load_study_file(path: Path) -> Campaign:
     ConfigError
         With every error of every file.
     """
+    return load_campaign(read_settings(path), path.parent, str(path))
+
+
+def read_settings(path: str | Path) -> dict[str, object]:
+    """Read the keys of a study file, unchecked.
+
+    Raises
+    ------
+    ConfigError
+        If it holds none, or one that stands twice.
+    """
     problems = Problems()
-    data = read_yaml(path, problems)
+    data = read_yaml(Path(path), problems)
     problems.raise_if_any()
     if not isinstance(data, dict):
         raise ConfigError(f"{path}: found {shorten(data)}; allowed: the keys of a study, see config/study.yaml")
-    return load_campaign(data, path.parent, str(path))
+    return data
 
 
 def refuse_loose_files(paths: Iterable[str | Path]) -> None:

@@ -10,6 +10,8 @@ from hpcai.core.files import real_path
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 """Ends of archives that can be imported."""
+SOURCE_TABLES = ("mlperf_runs", "mlperf_weak", "mlperf_verdicts", "mlperf_repairs", "mlperf_systems")
+"""What is imported of a round for the analysis of all rounds together."""
 PREFIXES = ("mlperf_hpc_", "hpc_results_", "training_results_hpc_")
 """How published result repositories begin; the round's name is what follows."""
 ALLOWED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")

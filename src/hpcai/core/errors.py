@@ -17,6 +17,10 @@ class ConfigError(HpcaiError):
     """A study, machine, benchmark or run table that is not valid."""
 
 
+class MissingExtraError(HpcaiError):
+    """A package that only some users need, and that is not installed here."""
+
+
 class DatasetError(HpcaiError):
     """A dataset that is missing, damaged, incomplete or of another schema."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 
 from hpcai.core.errors import HpcaiError
+from hpcai.core.extras import explain
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -14,7 +15,8 @@ def log_to(path: str | Path) -> None:
     """Send all log messages and the traceback of an uncaught error to the file ``path``.
 
     The terminal shows the library's own messages as well: they tell the progress of long work. An
-    :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback.
+    :class:`HpcaiError` is a message for the user: the terminal shows it without a traceback, and so it is with a
+    package of an extra that is not installed.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     # Messages that a full disk does not take are no errors of their own.
@@ -29,7 +31,8 @@ def log_to(path: str | Path) -> None:
 
 def _report(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     logging.critical("stopped", exc_info=(kind, error, trace))
-    if issubclass(kind, HpcaiError):
-        print(f"error: {error}", file=sys.stderr)
+    told = explain(error) if isinstance(error, ModuleNotFoundError) else error
+    if isinstance(told, HpcaiError):
+        print(f"error: {told}", file=sys.stderr)
     else:
         sys.__excepthook__(kind, error, trace)

@@ -20,9 +20,9 @@ from hpcai.core.errors import RecordError, RunRefusedError
 from hpcai.core.files import sync
 from hpcai.measure.claim_holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
-from hpcai.measure.places import ATTEMPTS
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import (
+    ATTEMPTS,
     CAPTURE,
     DIGEST,
     INSTANCE,

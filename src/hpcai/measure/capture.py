@@ -6,10 +6,12 @@ from pathlib import Path
 from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.errors import ConfigError
+from hpcai.measure.claim import results_written
+from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, TOOL, published
-from hpcai.measure.supervise import Inputs, measure, results_written
+from hpcai.measure.supervise import measure
 from hpcai.profiles.instrument import NO_INSTRUMENT, Missing
 from hpcai.profiles.kind import find_instrument
 from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
@@ -33,7 +35,7 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
     LaunchError
         If the launcher does not exist.
     """
-    plan = read_plan(inputs.plan)
+    (plan,) = map(read_plan, inputs.plans)
     _profile(plan)
     with ended_by_signals(plan.run_id), results_written(folder):
         # What was captured once stays captured, also where the tool is no longer found.

@@ -13,10 +13,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpcai.core.errors import RunRefusedError
+from hpcai.core.errors import ResultsError, RunRefusedError
 from hpcai.measure.claim_holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
-
-__all__ = ["CLAIM", "REFRESH_S", "STALE_S", "Claim", "Holder", "claimed", "holder_of", "live_holder"]
+from hpcai.measure.interruption import Signals, ended_by_signals
 
 CLAIM = "claim.json"
 REFRESH_S = 10.0
@@ -126,6 +125,69 @@ def claimed(folder: Path, say: Callable[[str], object] = logger.info) -> Iterato
     _take(claim, say)
     with claim.refreshed():
         yield claim
+
+
+@dataclass(frozen=True)
+class Guard:
+    """What may end a measurement from outside: another process that takes it over, and signals."""
+
+    claim: Claim
+    signals: Signals
+
+
+@contextmanager
+def at_work(name: str, folder: Path, say: Callable[[str], object]) -> Iterator[Guard]:
+    """Hold a folder of results while the block works on it; signals and a full file system end it in one sentence.
+
+    Parameters
+    ----------
+    name
+        Of the run or group, for the message of an interruption.
+    folder
+        Of the run or group.
+    say
+        Is told what is waited for.
+    """
+    with ended_by_signals(name) as signals, results_written(folder), claimed(folder, say) as claim:
+        yield Guard(claim, signals)
+
+
+@contextmanager
+def results_written(folder: Path) -> Iterator[None]:
+    """Say in one sentence that a results folder cannot be written.
+
+    Raises
+    ------
+    ResultsError
+        If the system refuses to read or write something in the block.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise ResultsError(
+            f"{error.filename or folder}: {error.strerror or error}, so that {folder} could not be completed; make "
+            "room or repair the file system, then start the workflow again"
+        ) from error
+
+
+def make_once(output: Path, make: Callable[[], object]) -> None:
+    """Make what only one process may make at a time, such as a dataset; the second waits, and takes what is there.
+
+    A job that a lost controller left behind may still be at it.
+
+    Parameters
+    ----------
+    output
+        File that is written last, when all that belongs to it in its folder is complete.
+    make
+        Writes it.
+    """
+    with claimed(output.parent, logger.info) as claim:
+        if output.exists():
+            logger.info("%s: was made by another process in the meantime", output)
+            return
+        make()
+        claim.confirm()
 
 
 def holder_of(folder: Path) -> Holder | None:

@@ -1,9 +1,12 @@
-"""Runs the ranks inside a container image; the supervisor and the launcher stay outside.
+"""Software of the machine file: environment modules that have to be loaded, and the image that the ranks run in.
 
-A launcher called inside an image would look there for Slurm's commands and configuration, so only what it starts is put
-into the image. For the same reason no rule of the workflow has a ``container:`` of its own. The image brings Python
-and its packages; the library comes from the checkout that measures, so that the commit in the record is the code that
-ran. `hpcai.def` builds such an image.
+Snakemake joins `module load` and a job's command with a semicolon (9.27: deployment/env_modules.py): the command also
+runs where a module is missing, or the `module` command itself, and would be measured with other software.
+
+The supervisor and the launcher stay outside of the image: a launcher called inside would look there for Slurm's
+commands and configuration, so only what it starts is put into the image. For the same reason no rule of the workflow
+has a ``container:`` of its own. The image brings Python and its packages; the library comes from the checkout that
+measures, so that the commit in the record is the code that ran. `hpcai.def` builds such an image.
 """
 
 import json
@@ -16,15 +19,35 @@ from pathlib import Path
 from uuid import UUID
 
 from hpcai.config.machine import Software
+from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
+from hpcai.core.extras import require
 from hpcai.measure.provenance import software_facts, source_root
 
+LOADED = "LOADEDMODULES"
+"""Names with versions, joined by colons, kept by Environment Modules and by Lmod."""
 PYTHON = "python"
 """The image's own Python, by its PATH."""
 START_LIMIT_S = 300
 """An image of some GB may have to be read from slow shared storage."""
 SIF_HEAD_BYTES, SIF_MAGIC, SIF_UUID = 64, slice(32, 41), slice(48, 64)
 """Places in the head of a .sif file (sylabs/sif, pkg/sif/sif.go, "type header")."""
+
+
+def require_modules(modules: Sequence[str], environment: Mapping[str, str] = os.environ) -> None:
+    """Raise LaunchError unless all these modules are loaded; a name without a version stands for any version."""
+    loaded = environment.get(LOADED, "").split(":")
+    missing = [module for module in modules if not any(_is(module, name) for name in loaded)]
+    if missing:
+        there = ", ".join(filter(None, loaded)) or "none"
+        raise LaunchError(
+            f"software.modules: {', '.join(missing)} not loaded in this job (loaded: {there}); "
+            "give the profile `software-deployment-method: env-modules`, and name modules as `module list` shows them"
+        )
+
+
+def _is(module: str, loaded: str) -> bool:
+    return loaded == module or loaded.startswith(f"{module}/")
 
 
 def contained(program: Sequence[str], software: Software | None, folders: Sequence[Path] = ()) -> list[str]:
@@ -65,6 +88,22 @@ def contained_python(software: Mapping[str, object] | None) -> list[str]:
         If the image or the program that runs it is not there.
     """
     return contained([sys.executable], Software.model_validate(software) if software else None)
+
+
+def require_training(plan: RunPlan, launcher: str) -> None:
+    """Refuse to start ranks where what trains is not installed; an image brings its own, but for the launcher.
+
+    Raises
+    ------
+    MissingExtraError
+        If a package of the extra `train` is missing.
+    """
+    software = plan.machine.software
+    is_here = software is None or software.container is None
+    if is_here:
+        require("tensorflow", "keras")
+    if launcher == "horovodrun" or (is_here and plan.point.engine == "horovod"):
+        require("horovod")
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

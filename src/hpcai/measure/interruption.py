@@ -5,12 +5,15 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 from hpcai.core.errors import RunInterruptedError
+from hpcai.measure.failure_reasons import lost_node
+from hpcai.measure.watch import Ending
 from hpcai.slurm.job import SlurmJob, down_nodes, own_job, own_job_id, state_of
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -83,6 +86,33 @@ class Signals:
         if not self._noted:
             self._noted = True
             self._unwind(reason, signal.SIGTERM)
+
+    def require_job(self, endings: Mapping[Path, Ending]) -> None:
+        """Interrupt what was interrupted: ranks that Slurm ended with their job, or lost, are no result.
+
+        Parameters
+        ----------
+        endings
+            How launchers ended, by the folders of their attempts.
+        """
+        for ending in endings.values():
+            if ending.verdict == "stood_still":
+                words = f"the supervisor stood still for {ending.stood_still_s:.0f} s"
+                self.give_up(f"{words}: the times of this run mean nothing")
+        bad = [attempt for attempt, ending in endings.items() if ending.is_bad]
+        lost = next(filter(None, (lost_node(attempt / "output.log") for attempt in bad)), "")
+        if lost:
+            # Slurm may know more, but this is enough.
+            self.interrupt_if_job_ends(ASK_S)
+            self.give_up(f"a node of the run was lost ({lost})")
+        elif bad:
+            self.interrupt_if_job_ends()
+
+    def require_nodes(self, endings: Iterable[Ending], silent: Sequence[str]) -> None:
+        """Interrupt what ended badly and left nodes behind that do not answer: Slurm may not have noticed yet."""
+        if silent and any(ending.is_bad for ending in endings):
+            names, do = " and ".join(dict.fromkeys(silent)), "do" if len({*silent}) > 1 else "does"
+            self.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more")
 
     def _unwind(self, reason: str, number: int) -> NoReturn:
         self._first(reason)

@@ -29,6 +29,8 @@ from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.job import down_nodes
 from hpcai.slurm.step import step_command
 
+PageCache = Literal["dropped", "not_permitted", "kept"]
+"""What became of the data in the memory of the nodes; kept: a node was not reached, or nobody asked."""
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
@@ -70,7 +72,7 @@ class NodesReport(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    page_cache: Literal["dropped", "not_permitted", "kept"] = Field(
+    page_cache: PageCache = Field(
         description="dropped: every node forgot all of the data; kept: a node was not reached."
     )
     nodes: tuple[NodeFacts, ...] = Field(description="Those that answered, by name.")

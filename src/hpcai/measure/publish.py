@@ -31,10 +31,16 @@ from hpcai.records.run import (
 )
 from hpcai.records.weak import GROUP
 
+ATTEMPTS = "attempts"
+"""Below the folder of a run: its attempts, under way, broken down or interrupted."""
 CAPTURE = "capture.json"
 INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
 TOOL = "instrument.json"
+SHARE = "instance.json"
+"""In each attempt at an instance of a group: what it has of the machine."""
+NODES = "nodes.json"
+"""In each attempt at a run that starts alone: what its nodes said before the ranks started."""
 REPETITION = re.compile(r"[ri]\d+")
 INSTANCE = re.compile(r"i\d+")
 DISCARDED = "discarded"

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,7 +12,12 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Disturbance, disturbance_of
 from hpcai.core.errors import RecordError
 from hpcai.core.files import why_full
+from hpcai.data.manifest import Manifest
+from hpcai.data.pack import PackManifest
+from hpcai.measure import provenance
+from hpcai.measure.container import computing_software
 from hpcai.measure.failure_reasons import why
+from hpcai.measure.nodes import PageCache
 from hpcai.measure.progress import read_epochs
 from hpcai.measure.publish import give_back_reserve
 from hpcai.measure.rank_files import RANKS, gather_rank_files, read_rank_reports
@@ -33,6 +38,25 @@ from hpcai.rules.judge import judge
 LATE_S = 60.0
 """How long a network file system may hide what another node has written (nfs(5): acdirmax and acregmax)."""
 LOOK_S = 0.5
+
+
+def collect_provenance(
+    plan: RunPlan, manifest: Manifest, pack: PackManifest | None, page_cache: PageCache
+) -> Provenance:
+    """Return where the numbers of an attempt come from, but for its command, which each instance of a group has."""
+    commit, dirty, lock = provenance.code_facts()
+    return Provenance(
+        commit=commit,
+        dirty=dirty,
+        lock_sha256=lock,
+        command=(),
+        environment=provenance.environment_facts(),
+        software=computing_software(plan.machine.software),
+        machine_facts=provenance.machine_facts(),
+        data_digest=manifest.digest,
+        pack_digest=provenance.digest_pack(pack) if pack else None,
+        page_cache=page_cache,
+    )
 
 
 def record_attempt(
@@ -102,6 +126,16 @@ def disturbance_while_timed(
     nodes = {use.node for use in uses if use}
     beside = (rank.quietness.use for rank in companions if rank.quietness)
     return disturbance_of([*uses, *(use for use in beside if use and use.node in nodes)])
+
+
+def without_companions(records: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+    """Return the records of runs that trained together, with what others than all of them took of their nodes."""
+    alone = []
+    for record in records:
+        companions = [rank for other in records if other is not record for rank in other.ranks]
+        found = disturbance_while_timed(record.ranks, companions)
+        alone.append(record.model_copy(update={"disturbance": found}))
+    return tuple(alone)
 
 
 def _reports(plan: RunPlan, attempt: Path, wait_s: float) -> tuple[TrainingReport | None, tuple[RankReport, ...], str]:

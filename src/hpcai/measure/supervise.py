@@ -1,113 +1,49 @@
-"""Measures one run: claim, attempt, launch, watch, record, publish."""
+"""Measures a run, or all instances of a weak-scaling group together; to be read from top to bottom.
+
+:func:`measure` is what happens to one run: it is claimed, published again if it was measured before, else measured
+until nothing outside disturbs it. :mod:`hpcai.measure.weak` does so with a group and :mod:`hpcai.measure.capture` with
+a tool around the ranks; all make their attempts by :class:`Measurement`, which goes through these stages:
+
+``open``
+    Before anything: folders for the attempts, with their plans and what the batch system gave.
+``prepare``
+    Before the ranks: nodes cleaned and asked, data dropped from memory, room for staging, command lines (``Ready``).
+``run_ranks``
+    The ranks: started and watched to their end (``Ended``).
+``conclude``
+    After the ranks: records, judged by the rules; published, or set aside where others disturbed the nodes.
+"""
 
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Literal
 
 from hpcai.config.load import read_plan
 from hpcai.config.machine import scratch_path
 from hpcai.config.runs import RunPlan
-from hpcai.core.errors import ResultsError, RunRefusedError
 from hpcai.core.machine_lock import machine_to_itself
-from hpcai.data.manifest import Manifest, read_manifest
-from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
 from hpcai.data.stage_folder import every_stage
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
-from hpcai.measure import provenance, publish
+from hpcai.measure import attempts, publish
 from hpcai.measure.allocation_use import write_allocation
-from hpcai.measure.attempts import (
-    adopt_finished,
-    attempt_folder,
-    attempt_name,
-    earlier_attempts,
-    kept,
-    open_attempt,
-    set_aside,
-    why_repeat,
-)
-from hpcai.measure.claim import Claim, claimed
-from hpcai.measure.container import computing_software, contained
-from hpcai.measure.failure_reasons import lost_node
-from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
-from hpcai.measure.modules import require_modules
-from hpcai.measure.nodes import NodesReport, clean_nodes, prepare_nodes
+from hpcai.measure.claim import Guard, at_work
+from hpcai.measure.container import contained, require_modules, require_training
+from hpcai.measure.inputs import Inputs, RunData, read_data, refuse_other_data
+from hpcai.measure.nodes import NodesReport, PageCache, clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
-from hpcai.measure.recording import record_attempt
+from hpcai.measure.recording import collect_provenance, record_attempt, without_companions
 from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
-from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, StepProfiler
-from hpcai.records.run import Provenance, RunRecord, write_json
-
-PageCache = Literal["dropped", "not_permitted", "kept"]
-NODES = "nodes.json"
-"""In each attempt: what its nodes said before the ranks started."""
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """The files that a run starts from."""
-
-    plan: Path
-    manifest: Path
-    pack: Path | None
-
-
-@dataclass(frozen=True)
-class Start:
-    """How the ranks are started, and which tool looks into them."""
-
-    launcher: str
-    instrument: Instrument
-
-
-@dataclass(frozen=True)
-class Guard:
-    """What may end a measurement from outside."""
-
-    claim: Claim
-    signals: Signals
-
-    def around(self, progress: Callable[[], None]) -> Callable[[], None]:
-        """Return what is called a few times per second while ranks run."""
-
-        def look() -> None:
-            self.claim.require()
-            progress()
-
-        return look
-
-    def require_job(self, endings: Mapping[Path, Ending]) -> None:
-        """Interrupt what was interrupted: ranks that Slurm ended with their job, or lost, are no result.
-
-        Parameters
-        ----------
-        endings
-            How launchers ended, by the folders of their attempts.
-        """
-        for ending in endings.values():
-            if ending.verdict == "stood_still":
-                words = f"the supervisor stood still for {ending.stood_still_s:.0f} s"
-                self.signals.give_up(f"{words}: the times of this run mean nothing")
-        bad = [attempt for attempt, ending in endings.items() if ending.is_bad]
-        lost = next(filter(None, (lost_node(attempt / "output.log") for attempt in bad)), "")
-        if lost:
-            # Slurm may know more, but this is enough.
-            self.signals.interrupt_if_job_ends(ASK_S)
-            self.signals.give_up(f"a node of the run was lost ({lost})")
-        elif bad:
-            self.signals.interrupt_if_job_ends()
-
-    def require_nodes(self, endings: Iterable[Ending], silent: Sequence[str]) -> None:
-        """Interrupt what ended badly and left nodes behind that do not answer: Slurm may not have noticed yet."""
-        if silent and any(ending.is_bad for ending in endings):
-            names, do = " and ".join(dict.fromkeys(silent)), "do" if len({*silent}) > 1 else "does"
-            self.signals.give_up(f"node{'s' * (do == 'do')} {names} {do} not answer any more")
+from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument
+from hpcai.records.run import Attempt, RunRecord, write_json
+from hpcai.records.weak import InstanceShare
 
 
 def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument = NO_INSTRUMENT) -> RunRecord:
@@ -132,144 +68,71 @@ def measure(inputs: Inputs, folder: Path, launcher: str, instrument: Instrument 
         If its data or shards are missing or damaged, or its nodes lack room for them: no attempt of it counts, and no
         record is published.
     """
-    plan = read_plan(inputs.plan)
+    (plan,) = map(read_plan, inputs.plans)
     require_modules(plan.machine.modules)
-    with (
-        ended_by_signals(plan.run_id) as signals,
-        results_written(folder),
-        claimed(folder, partial(say, plan)) as claim,
-    ):
-        adopt_finished(folder, plan)
-        record = publish.published(folder, plan)
-        if record is not None:
-            refuse_other_data(record, inputs.manifest, folder)
-            say(plan, f"already measured ({record.outcome}, attempt {record.attempt}): published again, not repeated")
+    require_training(plan, launcher)
+    with at_work(plan.run_id, folder, partial(say, plan)) as guard:
+        attempts.adopt_finished(folder, plan)
+        published = publish.published(folder, plan)
+        if published is not None:
+            refuse_other_data(published, inputs.manifest, folder)
+            words = f"{published.outcome}, attempt {published.attempt}"
+            say(plan, f"already measured ({words}): published again, not repeated")
             publish.republish(folder)
-            return record
-        start, guard = Start(launcher, instrument), Guard(claim, signals)
-        while record is None:
-            record = _measure_once(plan, inputs, folder, start, guard)
-    say(plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
-    return record
+            return published
+        records = None
+        while records is None:
+            run = Run(plan, folder, attempts.attempt_name())
+            records = Measurement((run,), run.ranks, run.scratch, inputs, Start(launcher, instrument), guard).make()
+    return records[0]
 
 
-def _measure_once(plan: RunPlan, inputs: Inputs, folder: Path, start: Start, guard: Guard) -> RunRecord | None:
-    """Make an attempt and publish it; None if it was disturbed, and is to be repeated."""
-    name = attempt_name()
-    with kept([attempt_folder(folder, name)], guard.signals):
-        attempt, seeded = open_attempt(folder, plan, name)
-        record = _attempt(seeded, inputs, attempt, start, guard)
-        record = record.model_copy(update={"earlier_attempts": earlier_attempts(folder)})
-        guard.claim.confirm()
-        # The processes of a tool around the ranks are others as well, each time.
-        reason = "" if start.instrument.wraps else why_repeat([record], folder)
-        if not reason:
-            publish.publish(attempt, folder, record)
-            return record
-        set_aside(attempt, record, reason)
-    say(plan, f"measured again: {reason}")
-    guard.signals.go_on()
-    return None
+@dataclass(frozen=True)
+class Start:
+    """How the ranks are started, and which tool looks into them."""
+
+    launcher: str
+    instrument: Instrument = NO_INSTRUMENT
 
 
-@contextmanager
-def results_written(folder: Path) -> Iterator[None]:
-    """Say in one sentence that a results folder cannot be written.
+@dataclass(frozen=True)
+class Run:
+    """One run of a measurement: alone on its nodes, or as an instance of a group on its share of them.
 
-    Raises
-    ------
-    ResultsError
-        If the system refuses to read or write something in the block.
+    Attributes
+    ----------
+    plan
+        With the seed, once the attempt is open.
+    folder
+        Of its results.
+    name
+        Of the attempt.
+    share
+        What an instance has of the machine; None for a run that starts alone.
+    earlier
+        Attempts before this one, known once it is open.
     """
-    try:
-        yield
-    except OSError as error:
-        raise ResultsError(
-            f"{error.filename or folder}: {error.strerror or error}, so that {folder} could not be completed; make "
-            "room or repair the file system, then start the workflow again"
-        ) from error
 
+    plan: RunPlan
+    folder: Path
+    name: str
+    share: InstanceShare | None = None
+    earlier: tuple[Attempt, ...] = ()
 
-def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
-    """Raise RunRefusedError if a run was measured on other data than a manifest describes."""
-    found, measured = read_manifest(manifest).digest, record.provenance.data_digest
-    if found != measured:
-        raise RunRefusedError(
-            f"{manifest}: the data are no longer those that {folder} was measured on (digest {found[:12]}, measured "
-            f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder}`"
-        )
+    @property
+    def attempt(self) -> Path:
+        """Folder of the attempt, until it is published."""
+        return attempts.attempt_folder(self.folder, self.name)
 
+    @property
+    def scratch(self) -> Path:
+        """Node-local folder of its own: instances stage their data side by side."""
+        return scratch_folder(self.plan, self.name)
 
-def read_data(manifest_file: Path, pack_file: Path | None) -> tuple[Manifest, PackManifest | None]:
-    """Read what a run starts from, and check that its shards are there before any rank waits for them.
-
-    Raises
-    ------
-    DatasetError
-        If the manifests are missing or damaged or describe different data, or a shard is missing or of another length.
-    """
-    manifest = read_manifest(manifest_file)
-    if pack_file is None:
-        return manifest, None
-    pack = read_pack(pack_file)
-    require_same(pack, manifest, pack_file)
-    require_shards(pack, pack_file)
-    return manifest, pack
-
-
-def _attempt(plan: RunPlan, inputs: Inputs, attempt: Path, start: Start, guard: Guard) -> RunRecord:
-    manifest, pack = read_data(inputs.manifest, inputs.pack)
-    write_allocation(attempt)
-    ranks, scratch = Ranks.of(plan), scratch_folder(plan, attempt.name)
-    folders = data_folders(inputs, manifest, pack)
-    look = guard.around(Progress(plan, attempt / "epochs.jsonl"))
-    try:
-        with machine_to_itself(partial(say, plan)):
-            # Dropped only now: a run that was waited for may have read the same files.
-            nodes = prepare_nodes(start.launcher, ranks, scratch, data_files(inputs, manifest, pack))
-            page_cache = page_cache_of(plan, pack, nodes.page_cache)
-            write_json(nodes, attempt / NODES)
-            require_room(plan, pack, [ranks], nodes, scratch.parent)
-            instrument = start.instrument
-            if plan.kind == "profiled":
-                write_json(instrument.facts, attempt / publish.TOOL)
-            instrument.before(attempt, [*folders, every_stage(scratch)])
-            program = rank_program(inputs, attempt, scratch, page_cache, instrument.step_profiler)
-            program += shared_scratch(nodes)
-            inside = contained(instrument.wrap(program, attempt), plan.machine.software, [*folders, scratch.parent])
-            command = launch_command(start.launcher, ranks, inside)
-            environment = {ATTEMPT_VARIABLE: attempt.name, **instrument.variables(attempt)}
-            say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks; output in {attempt / 'output.log'}")
-            started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            with instrument.beside(attempt):
-                ending = watch(command, attempt, plan.limits, environment, look)
-            guard.require_job({attempt: ending})
-            instrument.finish(attempt)
-    finally:
-        guard.signals.hold_back()
-        silent = clean_nodes(start.launcher, ranks, scratch, attempt.name)
-    guard.require_nodes([ending], silent)
-    origin = collect_provenance(plan, command, manifest, pack, page_cache)
-    return record_attempt(plan, attempt, ending, origin, {"data_source": manifest.source, "started_utc": started_utc})
-
-
-def collect_provenance(
-    plan: RunPlan, command: Sequence[str], manifest: Manifest, pack: PackManifest | None, page_cache: PageCache
-) -> Provenance:
-    """Return where the numbers of an attempt come from."""
-    commit, dirty, lock = provenance.code_facts()
-    return Provenance(
-        commit=commit,
-        dirty=dirty,
-        lock_sha256=lock,
-        command=tuple(command),
-        environment=provenance.environment_facts(),
-        software=computing_software(plan.machine.software),
-        machine_facts=provenance.machine_facts(),
-        data_digest=manifest.digest,
-        pack_digest=provenance.digest_pack(pack) if pack else None,
-        page_cache=page_cache,
-    )
+    @property
+    def ranks(self) -> Ranks:
+        """Its ranks, of an instance on its own part of the machine."""
+        return Ranks.of(self.plan, self.share.nodes if self.share else ())
 
 
 def scratch_folder(plan: RunPlan, attempt: str) -> Path:
@@ -277,34 +140,224 @@ def scratch_folder(plan: RunPlan, attempt: str) -> Path:
     return Path(scratch_path(plan.machine.storage.node_local)) / attempt
 
 
-def data_files(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:
-    """Return the files that the run reads from shared storage."""
-    if pack is not None and inputs.pack is not None:
-        return [inputs.pack.parent / shard.file for shard in pack.shards]
-    return [manifest.root(inputs.manifest) / entry.path for entries in manifest.splits.values() for entry in entries]
+@dataclass(frozen=True)
+class Ready:
+    """What is known when the ranks can start: the opened runs, and a command line for each."""
+
+    runs: tuple[Run, ...]
+    page_cache: PageCache
+    commands: tuple[list[str], ...]
 
 
-def data_folders(inputs: Inputs, manifest: Manifest, pack: PackManifest | None) -> list[Path]:
-    """Return the folders below which the run's files on shared storage lie."""
-    return [inputs.pack.parent] if pack is not None and inputs.pack is not None else [manifest.root(inputs.manifest)]
+@dataclass(frozen=True)
+class Ended:
+    """What is known when all ranks have ended: when they were started, and how each launcher ended."""
+
+    ready: Ready
+    started_utc: str
+    endings: tuple[Ending, ...]
 
 
-def page_cache_of(plan: RunPlan, pack: PackManifest | None, dropped: PageCache) -> PageCache:
-    """Return what dropping the data means for a run: what is staged before the clock starts is warm."""
-    return "kept" if pack and not plan.time_staging else dropped
+@dataclass(frozen=True)
+class Measurement:
+    """One attempt at a run, or at all instances of a group at the same time.
+
+    Attributes
+    ----------
+    runs
+        What starts together.
+    ranks
+        All ranks together, on all nodes of the measurement.
+    scratch
+        Node-local folder of the whole.
+    inputs, start, guard
+        The data, how ranks are started, and what may end it.
+    """
+
+    runs: tuple[Run, ...]
+    ranks: Ranks
+    scratch: Path
+    inputs: Inputs
+    start: Start
+    guard: Guard
+
+    @property
+    def plan(self) -> RunPlan:
+        """Of the run, or of the first instance: those of a group differ in number and seed alone."""
+        return self.runs[0].plan
+
+    @cached_property
+    def data(self) -> RunData:
+        """What the ranks read; read once, and refused if it is not whole."""
+        return read_data(self.inputs)
+
+    def make(self) -> tuple[RunRecord, ...] | None:
+        """Go through all stages and publish the records; None if it was disturbed, and is to be repeated.
+
+        What ends it before its end gives the attempts a verdict; whatever ends it, nothing of it is left on its nodes.
+        """
+        with attempts.kept([run.attempt for run in self.runs], self.guard.signals):
+            runs = self.open()
+            with self._cleaned(runs) as silent, machine_to_itself(partial(say, self.plan)):
+                ready = self.prepare(runs)
+                ended = self.run_ranks(ready)
+            self.guard.signals.require_nodes(ended.endings, silent)
+            records, reason = self.conclude(ended)
+        if not reason:
+            return records
+        say(self.plan, f"measured again: {reason}")
+        self.guard.signals.go_on()
+        return None
+
+    # Before the ranks.
+
+    def open(self) -> tuple[Run, ...]:
+        """Open the attempts, look at the data, and write down what the batch system gave; nothing is started yet."""
+        runs = []
+        for run in self.runs:
+            _, seeded = attempts.open_attempt(run.folder, run.plan, run.name)
+            runs.append(replace(run, plan=seeded, earlier=attempts.earlier_attempts(run.folder)))
+        _ = self.data
+        for run in runs:
+            write_allocation(run.attempt)
+        return tuple(runs)
+
+    def prepare(self, runs: tuple[Run, ...]) -> Ready:
+        """Make the nodes ready, and say how the ranks are started; nothing else is timed on this node by now."""
+        data, pack = self.data, self.data.pack
+        # Dropped only now: a run that was waited for may have read the same files.
+        nodes = prepare_nodes(self.start.launcher, self.ranks, self.scratch, data.files)
+        # What is staged before the clock starts is warm.
+        page_cache: PageCache = "kept" if pack and not self.plan.time_staging else nodes.page_cache
+        for run in runs:
+            if run.share is None:
+                write_json(nodes, run.attempt / publish.NODES)
+        require_room(self.plan, pack, [run.ranks for run in runs], nodes, self.scratch.parent)
+        commands = tuple(self._command(run, nodes, page_cache) for run in runs)
+        return Ready(runs, page_cache, commands)
+
+    def _command(self, run: Run, nodes: NodesReport, page_cache: PageCache) -> list[str]:
+        """Return the command line that starts the ranks of a run, and write down what is around them."""
+        instrument, folders = self.start.instrument, self.data.folders
+        if run.share is not None:
+            write_json(run.share, run.attempt / publish.SHARE)
+        if run.plan.kind == "profiled":
+            write_json(instrument.facts, run.attempt / publish.TOOL)
+        instrument.before(run.attempt, [*folders, every_stage(run.scratch)])
+        program = rank_program(run, self.inputs, page_cache, instrument)
+        # The ranks of one node alone could not find out.
+        program += ["--shared-scratch"] if nodes.share_scratch > 1 else []
+        inside = contained(
+            instrument.wrap(program, run.attempt), run.plan.machine.software, [*folders, run.scratch.parent]
+        )
+        return launch_command(self.start.launcher, run.ranks, inside)
+
+    # The ranks.
+
+    def run_ranks(self, ready: Ready) -> Ended:
+        """Start the ranks of all runs and watch them to their end; refuse what was ended from outside."""
+        instrument = self.start.instrument
+        started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        with ExitStack() as beside:
+            for run in ready.runs:
+                beside.enter_context(instrument.beside(run.attempt))
+            endings = self._watch_all(ready)
+        of_attempts = {run.attempt: ending for run, ending in zip(ready.runs, endings, strict=True)}
+        self.guard.signals.require_job(of_attempts)
+        for run in ready.runs:
+            instrument.finish(run.attempt)
+        return Ended(ready, started_utc, endings)
+
+    def _watch_all(self, ready: Ready) -> tuple[Ending, ...]:
+        """Watch a run alone in this thread, several in a thread for each: what ends one holds up no other."""
+        interrupted = threading.Event()
+        if len(ready.runs) == 1:
+            return (self._watch(ready.runs[0], ready.commands[0], interrupted),)
+        with ThreadPoolExecutor(len(ready.runs)) as pool:
+            futures = [
+                pool.submit(self._watch, run, command, interrupted)
+                for run, command in zip(ready.runs, ready.commands, strict=True)
+            ]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                # Also when this process is interrupted: no launcher may go on without its supervisor.
+                interrupted.set()
+        for future in done:
+            future.result()
+        return tuple(future.result() for future in futures)
+
+    def _watch(self, run: Run, command: list[str], interrupted: threading.Event) -> Ending:
+        plan, attempt = run.plan, run.attempt
+        progress = Progress(plan, attempt / "epochs.jsonl")
+
+        def look() -> None:
+            self.guard.claim.require()
+            if interrupted.is_set():
+                raise InterruptedError(f"{plan.run_id}: ended, because its group was interrupted")
+            progress()
+
+        on = f" of {_where(run.share)}" if run.share else ""
+        say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks{on}; output in {attempt / 'output.log'}")
+        variables = {ATTEMPT_VARIABLE: attempt.name, **self.start.instrument.variables(attempt)}
+        return watch(command, attempt, plan.limits, variables, look)
+
+    # After the ranks.
+
+    @contextmanager
+    def _cleaned(self, runs: tuple[Run, ...]) -> Iterator[list[str]]:
+        """Clean all nodes after the block, however it ends; give the list that takes those that do not answer then."""
+        silent: list[str] = []
+
+        def clean(run: Run) -> None:
+            whole = [] if self.scratch == run.scratch else [self.scratch]
+            silent.extend(clean_nodes(self.start.launcher, run.ranks, run.scratch, run.name, *whole))
+
+        with ExitStack() as cleaning:
+            for run in runs:
+                cleaning.callback(clean, run)
+            # Called first: what is left takes seconds.
+            cleaning.callback(self.guard.signals.hold_back)
+            yield silent
+
+    def conclude(self, ended: Ended) -> tuple[tuple[RunRecord, ...], str]:
+        """Publish the records, or set the attempts aside; return the records and why they are set aside, if they are.
+
+        Only now: what digests and compares files would disturb instances that still train.
+        """
+        records = self._records(ended)
+        self.guard.claim.confirm()
+        runs = ended.ready.runs
+        # The processes of a tool around the ranks are others as well, each time.
+        reason = "" if self.start.instrument.wraps else attempts.why_repeat(records, runs[0].folder)
+        for run, record in zip(runs, records, strict=True):
+            if reason:
+                attempts.set_aside(run.attempt, record, reason)
+            else:
+                publish.publish(run.attempt, run.folder, record)
+                say(run.plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
+        return records, reason
+
+    def _records(self, ended: Ended) -> tuple[RunRecord, ...]:
+        data, ready = self.data, ended.ready
+        facts = {"data_source": data.manifest.source, "started_utc": ended.started_utc}
+        shared = collect_provenance(self.plan, data.manifest, data.pack, ready.page_cache)
+        records = []
+        for run, command, ending in zip(ready.runs, ready.commands, ended.endings, strict=True):
+            origin = shared.model_copy(update={"command": tuple(command)})
+            record = record_attempt(run.plan, run.attempt, ending, origin, facts)
+            records.append(record.model_copy(update={"earlier_attempts": run.earlier}))
+        return without_companions(records)
 
 
-def shared_scratch(nodes: NodesReport) -> list[str]:
-    """Return what ranks are told of scratch that nodes share; the ranks of one node alone could not find out."""
-    return ["--shared-scratch"] if nodes.share_scratch > 1 else []
+def _where(share: InstanceShare) -> str:
+    return ", ".join(f"{node.host} (cores {','.join(map(str, node.cores)) or 'of Slurm'})" for node in share.nodes)
 
 
-def rank_program(
-    inputs: Inputs, attempt: Path, scratch: Path, page_cache: PageCache, step_profiler: StepProfiler
-) -> list[str]:
+def rank_program(run: Run, inputs: Inputs, page_cache: PageCache, instrument: Instrument) -> list[str]:
     """Return the command line of one rank."""
-    plan = ["--plan", str(attempt / "plan.json"), "--raw", str(attempt), "--scratch", str(scratch)]
+    plan = ["--plan", str(run.attempt / "plan.json"), "--raw", str(run.attempt), "--scratch", str(run.scratch)]
     pack = ["--pack", str(inputs.pack)] if inputs.pack else []
     data = ["--manifest", str(inputs.manifest), *pack, "--page-cache", page_cache]
-    profiler = [] if step_profiler == "none" else ["--step-profiler", step_profiler]
+    profiler = [] if instrument.step_profiler == "none" else ["--step-profiler", instrument.step_profiler]
     return [sys.executable, "-m", "hpcai.training", *plan, *data, *profiler]

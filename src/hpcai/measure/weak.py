@@ -1,92 +1,35 @@
-"""Measures a weak-scaling group: M instances of one plan at the same time, each watched as any other run is."""
+"""Measures a weak-scaling group: M instances of one plan at the same time, each watched as any other run is.
 
-import threading
-import time
+The walk is that of :mod:`hpcai.measure.supervise`; here is what a group has of its own: its instances share the machine
+before any of them starts, and its record (:mod:`hpcai.measure.weak_group`) is made from theirs.
+"""
+
+import os
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from hpcai.config.load import read_plan
+from hpcai.config.machine import Machine, this_node
 from hpcai.config.runs import RunPlan
-from hpcai.core.errors import ConfigError
-from hpcai.core.machine_lock import machine_to_itself
+from hpcai.config.sharing import Sharing
+from hpcai.core.errors import ConfigError, LaunchError
 from hpcai.launchers.ranks import Ranks
-from hpcai.launchers.registry import launch_command
+from hpcai.launchers.registry import find_launcher
 from hpcai.measure import publish
-from hpcai.measure.allocation_use import write_allocation
-from hpcai.measure.attempts import (
-    attempt_folder,
-    attempt_name,
-    earlier_attempts,
-    kept,
-    open_attempt,
-    set_aside,
-    why_repeat,
-)
-from hpcai.measure.claim import claimed
-from hpcai.measure.container import contained
-from hpcai.measure.interruption import ended_by_signals
-from hpcai.measure.modules import require_modules
-from hpcai.measure.nodes import clean_nodes, prepare_nodes
-from hpcai.measure.progress import Progress, say
-from hpcai.measure.recording import disturbance_while_timed, record_attempt
-from hpcai.measure.room import require_room
-from hpcai.measure.supervise import (
-    Guard,
-    Inputs,
-    PageCache,
-    collect_provenance,
-    data_files,
-    data_folders,
-    page_cache_of,
-    rank_program,
-    read_data,
-    refuse_other_data,
-    results_written,
-    scratch_folder,
-    shared_scratch,
-)
-from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
-from hpcai.measure.weak_group import SHARE, describe_group
-from hpcai.measure.weak_shares import share_machine, sharing_of
-from hpcai.records.run import Attempt, RunRecord, write_json, write_sealed
-from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
+from hpcai.measure.attempts import attempt_name
+from hpcai.measure.claim import Guard, at_work
+from hpcai.measure.container import require_modules, require_training
+from hpcai.measure.inputs import Inputs, refuse_other_data
+from hpcai.measure.progress import say
+from hpcai.measure.supervise import Measurement, Run, Start, scratch_folder
+from hpcai.measure.weak_group import describe_group
+from hpcai.records.run import write_sealed
+from hpcai.records.weak import GROUP, InstanceShare, NodeShare, WeakGroup
+from hpcai.slurm.allocation import find_allocation
 
 
-@dataclass(frozen=True)
-class GroupInputs:
-    """The files that a group starts from: the plans of all instances, and the data that they share."""
-
-    plans: tuple[Path, ...]
-    manifest: Path
-    pack: Path | None
-
-
-@dataclass(frozen=True)
-class _Instance:
-    """One instance that is about to start."""
-
-    plan: RunPlan
-    folder: Path
-    attempt: Path
-    share: InstanceShare
-    earlier: tuple[Attempt, ...]
-
-    @property
-    def scratch(self) -> Path:
-        """Node-local folder of its own: instances stage their data side by side."""
-        return scratch_folder(self.plan, self.attempt.name)
-
-    @property
-    def ranks(self) -> Ranks:
-        """Its ranks, on its own part of the machine."""
-        return Ranks.of(self.plan, self.share.nodes)
-
-
-def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
+def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
     """Measure a weak-scaling group and publish its instances and its record in ``folder``.
 
     An instance that breaks down is a result; the others go on. A whole group is only published again. One in which an
@@ -109,12 +52,12 @@ def measure_weak(inputs: GroupInputs, folder: Path, launcher: str) -> WeakGroup:
     plans = _plans_of_group(inputs.plans)
     first = plans[0]
     require_modules(first.machine.modules)
-    name = first.run_id.rsplit("/", 1)[0]
-    with ended_by_signals(name) as signals, results_written(folder), claimed(folder, partial(say, first)) as claim:
-        records, guard = publish.published_group(folder, plans), Guard(claim, signals)
+    require_training(first, launcher)
+    with at_work(_group_of(first), folder, partial(say, first)) as guard:
+        records = publish.published_group(folder, plans)
         if records is None:
             while records is None:
-                records = _measure_together(plans, inputs, folder, launcher, guard)
+                records = _measurement(plans, inputs, folder, Start(launcher), guard).make()
         else:
             say(first, f"group of {len(plans)} already measured: published again, not repeated")
             for record in records:
@@ -136,129 +79,102 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
     return plans
 
 
-def _measure_together(
-    plans: list[RunPlan], inputs: GroupInputs, folder: Path, launcher: str, guard: Guard
-) -> tuple[RunRecord, ...] | None:
-    """Measure all instances once and publish them; None if they were disturbed, and are to be repeated."""
-    first, data = plans[0], Inputs(inputs.plans[0], inputs.manifest, inputs.pack)
-    group = first.run_id.rsplit("/", 1)[0]
-    manifest, pack = read_data(inputs.manifest, inputs.pack)
-    shares = share_machine(first, launcher)
-    name = attempt_name()
-    scratch = scratch_folder(first, name)
-    with kept([_attempt_of(plan, folder, name) for plan in plans], guard.signals):
-        instances = [_open(plan, share, folder, name) for plan, share in zip(plans, shares, strict=True)]
-        silent: list[str] = []
-        with ExitStack() as cleaning:
-            for instance in instances:
-                write_allocation(instance.attempt)
-                cleaning.callback(_clean, launcher, instance, scratch, silent)
-            cleaning.callback(guard.signals.hold_back)
-            with machine_to_itself(partial(say, first)):
-                together = Ranks(group, sharing_of(first).nodes_needed, 1, 1)
-                nodes = prepare_nodes(launcher, together, scratch, data_files(data, manifest, pack))
-                require_room(first, pack, [instance.ranks for instance in instances], nodes, scratch.parent)
-                page_cache = page_cache_of(first, pack, nodes.page_cache)
-                folders = data_folders(data, manifest, pack)
-                told = shared_scratch(nodes)
-                commands = [_command(instance, data, launcher, page_cache, folders, told) for instance in instances]
-                started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-                endings = _watch_together(instances, commands, guard)
-        guard.require_nodes(endings, silent)
-        # Only now: what digests and compares files would disturb the instances that still train.
-        facts = {"data_source": manifest.source, "started_utc": started_utc}
-        shared = collect_provenance(first, [], manifest, pack, page_cache)
-        origins = [shared.model_copy(update={"command": tuple(command)}) for command in commands]
-        records = [
-            record_attempt(instance.plan, instance.attempt, ending, origin, facts)
-            for instance, ending, origin in zip(instances, endings, origins, strict=True)
-        ]
-        guard.claim.confirm()
-        pairs = list(zip(instances, _without_companions(records), strict=True))
-        reason = why_repeat([record for _, record in pairs], instances[0].folder)
-        if not reason:
-            return tuple(_publish(instance, record) for instance, record in pairs)
-        for instance, record in pairs:
-            set_aside(instance.attempt, record, reason)
-    say(first, f"measured again: {reason}")
-    guard.signals.go_on()
-    return None
+def _measurement(plans: Sequence[RunPlan], inputs: Inputs, folder: Path, start: Start, guard: Guard) -> Measurement:
+    """Return one measurement of all instances; where their data or resources are not there, nothing is opened."""
+    first, name = plans[0], attempt_name()
+    # The attempts of a group have names with one beginning.
+    runs = tuple(
+        Run(plan, folder / f"i{plan.repetition}", f"{name}-i{plan.repetition}", share)
+        for plan, share in zip(plans, share_machine(first, start.launcher), strict=True)
+    )
+    ranks = Ranks(_group_of(first), sharing_of(first).nodes_needed, 1, 1)
+    measurement = Measurement(runs, ranks, scratch_folder(first, name), inputs, start, guard)
+    _ = measurement.data
+    return measurement
 
 
-def _without_companions(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """Return the records with what others took of their nodes: other instances of the group are no others."""
-    alone = []
-    for record in records:
-        companions = [rank for other in records if other is not record for rank in other.ranks]
-        found = disturbance_while_timed(record.ranks, companions)
-        alone.append(record.model_copy(update={"disturbance": found}))
-    return alone
+def _group_of(plan: RunPlan) -> str:
+    return plan.run_id.rsplit("/", 1)[0]
 
 
-def _clean(launcher: str, instance: _Instance, group: Path, silent: list[str]) -> None:
-    """Clean the nodes of an instance, also of what its group made there, and add those that do not answer."""
-    silent += clean_nodes(launcher, instance.ranks, instance.scratch, instance.attempt.name, group)
+def sharing_of(plan: RunPlan) -> Sharing:
+    """Return how the group of an instance shares the machine."""
+    point = plan.point
+    return Sharing.of(plan.machine, point.nodes, point.ranks_per_node, plan.instances or 1)
 
 
-def _attempt_of(plan: RunPlan, folder: Path, name: str) -> Path:
-    """Return the folder of an instance's attempt; all of a group have names with one beginning."""
-    return attempt_folder(folder / f"i{plan.repetition}", f"{name}-i{plan.repetition}")
+def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
+    """Return what each instance of a group has for itself.
+
+    On several nodes all are taken to be like this one: the cores and accelerators that may be used here stand for
+    theirs. Where a batch system makes a job for each instance, it chooses their cores; they stay empty.
+
+    Parameters
+    ----------
+    plan
+        Of any instance: all of a group differ in number and seed alone.
+    launcher
+        How the ranks are started.
+
+    Raises
+    ------
+    LaunchError
+        If there are fewer nodes, cores or accelerators than the instances need.
+    """
+    group, sharing = _group_of(plan), sharing_of(plan)
+    hosts = _hosts(group, launcher, sharing.nodes_needed)
+    slurm_chooses = find_launcher(launcher).of_batch_system and find_allocation() is None
+    cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
+    if not slurm_chooses and len(cores) < sharing.cores_needed:
+        raise LaunchError(
+            f"{group}: found {len(cores)} usable cores on this node, expected {sharing.cores_needed} for instances "
+            f"with cores of their own (cores_per_rank {plan.machine.cores_per_rank}); give the job more cores, or "
+            "lower the instances of the table or cores_per_rank of the machine file"
+        )
+    accelerators = _accelerators(group, plan.machine, sharing)
+    return tuple(
+        InstanceShare(
+            instance=number,
+            nodes=tuple(
+                NodeShare(
+                    host=host,
+                    cores=sharing.cores_of(number, cores),
+                    accelerators=sharing.accelerators_of(number, accelerators),
+                )
+                for host in sharing.hosts_of(number, hosts)
+            ),
+        )
+        for number in range(1, sharing.instances + 1)
+    )
 
 
-def _command(
-    instance: _Instance, data: Inputs, launcher: str, page_cache: PageCache, folders: Sequence[Path], told: list[str]
-) -> list[str]:
-    """Return the command line of an instance, and write down what it has of the machine."""
-    write_json(instance.share, instance.attempt / SHARE)
-    program = [*rank_program(data, instance.attempt, instance.scratch, page_cache, "none"), *told]
-    inside = contained(program, instance.plan.machine.software, [*folders, instance.scratch.parent])
-    return launch_command(launcher, instance.ranks, inside)
+def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
+    """Return the names of the nodes that the group uses: this one, or the first of Slurm's job."""
+    allocation = find_allocation()
+    if allocation is None and nodes == 1:
+        return (this_node(),)
+    if allocation is None:
+        raise LaunchError(
+            f"{group}: the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; "
+            "start the group there"
+        )
+    if len(allocation.nodes) < nodes:
+        raise LaunchError(
+            f"{group}: found {len(allocation.nodes)} nodes in the job, expected {nodes}; ask Slurm for more nodes"
+        )
+    return allocation.nodes[:nodes]
 
 
-def _publish(instance: _Instance, record: RunRecord) -> RunRecord:
-    whole = record.model_copy(update={"earlier_attempts": instance.earlier})
-    publish.publish(instance.attempt, instance.folder, whole)
-    say(instance.plan, f"{record.outcome.replace('_', ' ')} after {record.wall_s:.1f} s: {record.reason}")
-    return whole
-
-
-def _open(plan: RunPlan, share: InstanceShare, folder: Path, name: str) -> _Instance:
-    """Open the attempt of one instance."""
-    own = folder / f"i{plan.repetition}"
-    attempt, seeded = open_attempt(own, plan, _attempt_of(plan, folder, name).name)
-    return _Instance(seeded, own, attempt, share, earlier_attempts(own))
-
-
-def _watch_together(instances: Sequence[_Instance], commands: Sequence[list[str]], guard: Guard) -> list[Ending]:
-    """Start all instances at once and watch each in a thread of its own: what ends one holds up no other."""
-    interrupted = threading.Event()
-    with ThreadPoolExecutor(len(instances)) as pool:
-        futures = [
-            pool.submit(_watch_one, instance, command, guard, interrupted)
-            for instance, command in zip(instances, commands, strict=True)
-        ]
-        try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            # Also when this process is interrupted: no launcher may go on without its supervisor.
-            interrupted.set()
-    for future in done:
-        future.result()
-    endings = [future.result() for future in futures]
-    attempts = [instance.attempt for instance in instances]
-    guard.require_job(dict(zip(attempts, endings, strict=True)))
-    return endings
-
-
-def _watch_one(instance: _Instance, command: list[str], guard: Guard, interrupted: threading.Event) -> Ending:
-    plan, attempt, nodes = instance.plan, instance.attempt, instance.share.nodes
-    progress = Progress(plan, attempt / "epochs.jsonl")
-
-    def poll() -> None:
-        if interrupted.is_set():
-            raise InterruptedError(f"{plan.run_id}: ended, because its group was interrupted")
-        progress()
-
-    where = ", ".join(f"{node.host} (cores {','.join(map(str, node.cores)) or 'of Slurm'})" for node in nodes)
-    say(plan, f"starts with seed {plan.seed} on {plan.point.ranks} ranks of {where}; output: {attempt / 'output.log'}")
-    return watch(command, attempt, plan.limits, {ATTEMPT_VARIABLE: attempt.name}, guard.around(poll))
+def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:
+    """Return the accelerators that may be used on a node, as CUDA_VISIBLE_DEVICES names them."""
+    if machine.device.kind == "cpu":
+        return []
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    found = list(map(str, range(machine.accelerators_per_node))) if visible is None else visible.split(",")
+    needed = min(sharing.instances, sharing.per_block) * sharing.ranks_per_node
+    if len(found) < needed:
+        raise LaunchError(
+            f"{group}: found the accelerators {', '.join(found)} on this node, expected {needed} for instances with "
+            "accelerators of their own; correct CUDA_VISIBLE_DEVICES or the job's request"
+        )
+    return found

@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcai.core.errors import LaunchError, ParseError
-from hpcai.measure.publish import group_attempt
+from hpcai.measure.publish import SHARE, group_attempt
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records.run import FINISHED, RAW, RunRecord, read_part
 from hpcai.records.weak import Extent, Instance, InstanceShare, NodeShare, Pruned, WeakGroup, shared_resources
-
-SHARE = "instance.json"
-"""In the raw folder of each instance: what it had of the machine."""
 
 
 def describe_group(folder: Path, records: Sequence[RunRecord]) -> WeakGroup:

@@ -16,6 +16,7 @@ from hpcai.core.files import read_regular
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
+from hpcai.parsers.xspace import xspace_class
 
 TOOL = "TensorFlow profiler"
 OPERATION = re.compile(r"^_?[A-Z][A-Za-z0-9_]*$")
@@ -52,9 +53,8 @@ def _read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no st
     if not path.is_file() or not path.stat().st_size:
         raise nothing_read(path, TOOL, looks_like(path), "profile the steps again")
     from google.protobuf.message import DecodeError
-    from tensorflow.tsl.profiler.protobuf.xplane_pb2 import XSpace
 
-    space = XSpace()
+    space = xspace_class()()
     try:
         space.ParseFromString(read_regular(path))
     except (DecodeError, OSError) as error:
@@ -68,7 +68,7 @@ def _read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no st
 def _window(space: Any, path: Path) -> tuple[int, int]:  # noqa: ANN401
     """Return begin and end of the profile in nanoseconds since the epoch."""
     for plane in space.planes:
-        names = {number: meta.name for number, meta in plane.stat_metadata.items()}
+        names = {entry.key: entry.value.name for entry in plane.stat_metadata}
         found = {names.get(stat.metadata_id): stat.uint64_value or stat.int64_value for stat in plane.stats}
         if {"profile_start_time", "profile_stop_time"} <= set(found):
             return int(found["profile_start_time"]), int(found["profile_stop_time"])
@@ -76,7 +76,7 @@ def _window(space: Any, path: Path) -> tuple[int, int]:  # noqa: ANN401
 
 
 def _rows(plane: Any) -> Iterator[tuple[object, ...]]:  # noqa: ANN401
-    types = {number: found for number, meta in plane.event_metadata.items() if (found := _type(meta))}
+    types = {entry.key: found for entry in plane.event_metadata if (found := _type(entry.value))}
     for line in plane.lines:
         events = sorted(
             (event for event in line.events if event.metadata_id in types),

@@ -7,6 +7,7 @@ from pkgutil import iter_modules
 from types import MappingProxyType
 from typing import Any
 
+from hpcai.core.extras import extras_named
 from hpcai.workloads.declaration import Declaration
 
 
@@ -30,10 +31,17 @@ def load_part(pattern: str, workload: str) -> Any:  # noqa: ANN401  a class or f
         it is used, because the digest of a rule (`hpcai.campaign.library_digest`) finds there what may be loaded.
     workload
         One of `WORKLOADS`, which has this part.
+
+    Raises
+    ------
+    MissingExtraError
+        If the part needs a package that is not installed.
     """
     part = pattern.rpartition(".")[2]
     module, attribute = getattr(WORKLOADS[workload], part).split(":")
-    return getattr(import_module(f"{pattern.removesuffix(part).replace('*', workload)}{module}"), attribute)
+    with extras_named():
+        loaded = import_module(f"{pattern.removesuffix(part).replace('*', workload)}{module}")
+    return getattr(loaded, attribute)
 
 
 def read_beside(workload: str, name: str) -> str:

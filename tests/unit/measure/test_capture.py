@@ -11,7 +11,7 @@ from hpcai.core.sealed import unseal
 from hpcai.measure import capture as module
 from hpcai.measure import publish
 from hpcai.measure.capture import capture
-from hpcai.measure.supervise import Inputs
+from hpcai.measure.inputs import Inputs
 from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.records.run import Artefact, Capture, read_part, write_json
 
@@ -23,7 +23,7 @@ def inputs(tmp_path):
     plan = make_plan(2)
     plan = type(plan).model_validate({**plan.model_dump(mode="json"), "kind": "profiled", "profile": "timeline"})
     write_plan(plan, tmp_path / "plan.json")
-    return Inputs(tmp_path / "plan.json", tmp_path / "manifest.json", None)
+    return Inputs((tmp_path / "plan.json",), tmp_path / "manifest.json", None)
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_what_was_captured_stays_when_the_tool_is_gone(captured):
 def test_a_timed_run_is_not_captured(tmp_path):
     write_plan(make_plan(1), tmp_path / "plan.json")
     with pytest.raises(ConfigError, match="found the plan of a timed run"):
-        capture(Inputs(tmp_path / "plan.json", tmp_path / "manifest.json", None), tmp_path, "horovodrun")
+        capture(Inputs((tmp_path / "plan.json",), tmp_path / "manifest.json", None), tmp_path, "horovodrun")
 
 
 def test_a_capture_tells_one_story():

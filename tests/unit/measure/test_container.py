@@ -7,12 +7,15 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from unit.training.training_plans import make_plan
 
 from hpcai.config.machine import Software
-from hpcai.core.errors import LaunchError
+from hpcai.config.runs import RunPlan
+from hpcai.core import extras
+from hpcai.core.errors import LaunchError, MissingExtraError
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
-from hpcai.measure.container import computing_software, contained
+from hpcai.measure.container import computing_software, contained, require_training
 
 SOURCES = Path(__file__).parents[3] / "src"
 APPTAINER = """\
@@ -146,3 +149,28 @@ def test_without_an_image_the_versions_are_those_of_this_environment():
 def test_what_is_not_there_is_named(site, software, words):
     with pytest.raises(LaunchError, match=words):
         contained(RANK, software)
+
+
+def with_software(software: Software | None, **point: object) -> RunPlan:
+    plan = make_plan(2, point=point)
+    return plan.model_copy(update={"machine": plan.machine.model_copy(update={"software": software})})
+
+
+@pytest.mark.parametrize(("software", "launcher"), [(None, "srun"), (Software(), "mpirun"), (SOFTWARE, "horovodrun")])
+def test_what_trains_has_to_be_here(monkeypatch, software, launcher):
+    require_training(with_software(software), launcher)
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtraError, match="`train`"):
+        require_training(with_software(software), launcher)
+
+
+def test_what_trains_may_be_in_the_image_alone(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    require_training(with_software(SOFTWARE), "srun")
+
+
+def test_the_engine_tensorflow_does_without_horovod(monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda module: None if module == "horovod" else module)
+    require_training(with_software(None, engine="tensorflow"), "spawn")
+    with pytest.raises(MissingExtraError):
+        require_training(with_software(None), "spawn")

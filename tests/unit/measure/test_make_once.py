@@ -2,7 +2,7 @@ import multiprocessing
 import time
 
 from hpcai.measure import claim
-from hpcai.measure.make_once import make_once
+from hpcai.measure.claim import make_once
 
 
 def test_what_is_not_there_is_made(tmp_path):

@@ -22,8 +22,9 @@ from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.measure import claim, supervise
 from hpcai.measure.attempts import earlier_attempts
-from hpcai.measure.interruption import Interruption
-from hpcai.measure.supervise import Inputs, measure
+from hpcai.measure.inputs import Inputs
+from hpcai.measure.interruption import Interruption, Signals
+from hpcai.measure.supervise import measure
 from hpcai.records.run import read_record, write_json
 
 RANK = """
@@ -52,7 +53,7 @@ class Run:
         manifest = Manifest(**what, sample_shape=(1,), splits={})
         write_manifest(manifest, folder / "manifest.json")
         write_plan(self.plan, folder / "plan.json")
-        self.inputs = Inputs(folder / "plan.json", folder / "manifest.json", None)
+        self.inputs = Inputs((folder / "plan.json",), folder / "manifest.json", None)
         self._report()
         origin = make_provenance(data_digest=manifest.digest)
         monkeypatch.setattr(supervise, "collect_provenance", lambda *_: origin)
@@ -135,7 +136,7 @@ def outcomes(run):
 
 def test_a_disturbed_run_is_repeated_as_often_as_the_study_says(run):
     run.plan = run.plan.model_copy(update={"limits": Limits(disturbance=Tolerance(others_ratio=0.1, repeats=2))})
-    write_plan(run.plan, run.inputs.plan)
+    write_plan(run.plan, run.inputs.plans[0])
     run.is_disturbed(by_s=4.0)
     record = run.measure()
     assert record.is_disturbed
@@ -237,7 +238,7 @@ def test_a_rank_that_slurm_ended_with_its_job_is_no_result(run, monkeypatch):
         self._first(words)
         raise Interruption(words, signal.SIGTERM)
 
-    monkeypatch.setattr(supervise.Signals, "interrupt_if_job_ends", interrupt)
+    monkeypatch.setattr(Signals, "interrupt_if_job_ends", interrupt)
     with pytest.raises(RunInterruptedError, match="scancel"):
         run.measure()
     assert is_left(run) == set()

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.core.errors import LaunchError
-from hpcai.measure.modules import LOADED, require_modules
+from hpcai.measure.container import LOADED, require_modules
 
 JOB = {LOADED: "gcc/12.2.0:openmpi/4.1.6"}
 

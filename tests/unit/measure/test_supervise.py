@@ -7,8 +7,8 @@ from unit.record_factory import make_provenance, make_record
 from hpcai.data.manifest import Manifest
 from hpcai.data.pack import PackManifest
 from hpcai.measure.progress import read_epochs
-from hpcai.measure.recording import record_attempt
-from hpcai.measure.supervise import collect_provenance, scratch_folder
+from hpcai.measure.recording import collect_provenance, record_attempt
+from hpcai.measure.supervise import scratch_folder
 from hpcai.measure.watch import Ending
 
 PLAN = make_record().plan
@@ -69,10 +69,10 @@ def test_equal_data_packed_twice_have_one_digest():
     )
     other = make_pack().shards[0].model_copy(update={"crc32c": "b" * 8})
     packs = [make_pack(), make_pack(pack_s=2.5), make_pack(shards=(other,)), make_pack(level=9)]
-    digests = [collect_provenance(make_record().plan, ["true"], manifest, pack, "kept").pack_digest for pack in packs]
+    digests = [collect_provenance(make_record().plan, manifest, pack, "kept").pack_digest for pack in packs]
     assert digests[0] == digests[1]
     assert len({*digests}) == 3
-    assert collect_provenance(make_record().plan, ["true"], manifest, None, "kept").pack_digest is None
+    assert collect_provenance(make_record().plan, manifest, None, "kept").pack_digest is None
 
 
 def test_scratch_belongs_to_the_user_and_the_plan_to_all(monkeypatch, tmp_path):

@@ -13,13 +13,15 @@ from unit.record_factory import make_plan, make_provenance, make_record
 from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import Limits
+from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
 from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
-from hpcai.measure import publish, recording, weak
-from hpcai.measure.weak import GroupInputs, measure_weak
-from hpcai.records.run import Attempt, read_part, read_record, write_json
+from hpcai.measure import publish, recording, supervise
+from hpcai.measure.inputs import Inputs
+from hpcai.measure.weak import measure_weak
+from hpcai.records.run import Attempt, RankReport, read_part, read_record, write_json
 from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
 
 INSTANCES = 3
@@ -53,9 +55,9 @@ class Group:
         manifest = Manifest(**what, sample_shape=(1,), splits={})
         write_manifest(manifest, folder / "manifest.json")
         origin = make_provenance(data_digest=manifest.digest)
-        monkeypatch.setattr(weak, "collect_provenance", lambda *_: origin)
+        monkeypatch.setattr(supervise, "collect_provenance", lambda *_: origin)
         paths = tuple(folder / f"plan{plan.repetition}.json" for plan in plans)
-        self.inputs = GroupInputs(paths, folder / "manifest.json", None)
+        self.inputs = Inputs(paths, folder / "manifest.json", None)
         for plan, path in zip(plans, self.inputs.plans, strict=True):
             write_plan(plan, path)
             self.report(plan, "converged")
@@ -146,6 +148,23 @@ def test_an_instance_that_fails_is_a_result_and_the_group_is_repeated_as_a_whole
         assert (group.folder / f"i{first.number}/attempts/{first.attempt}/record.json").exists()
 
 
+def test_a_disturbed_group_is_repeated_as_a_whole(tmp_path, monkeypatch):
+    limits = Limits(run_s=20, stall_s=20, disturbance=Tolerance(others_ratio=0.1, repeats=1))
+    group = Group(tmp_path, monkeypatch, plans_of(2, limits=limits))
+    file = group.templates / "i2/ranks/rank0.json"
+    use = CoreUse(node="box", cores=2, wall_s=10.0, own_s=10.0, busy_s=14.0, steal_s=0.0)
+    quietness = Quietness(use=use, probe_before_flop_per_s=1e9, probe_after_flop_per_s=1e9)
+    write_json(read_part(RankReport, file).model_copy(update={"quietness": quietness}), file)
+    made = group.measure()
+    assert made.counted == 2
+    assert [record.is_disturbed for record in group.records()] == [False, True]
+    for number, record in enumerate(group.records(), 1):
+        assert [earlier.outcome for earlier in record.earlier_attempts] == ["disturbed"]
+        (aside,) = (group.folder / f"i{number}/attempts").iterdir()
+        assert {"record.json", "interrupted.json", "instance.json"} <= {path.name for path in aside.iterdir()}
+        assert not (aside / "nodes.json").exists()
+
+
 def test_instances_of_different_attempts_are_no_group(group):
     made = group.measure()
     # As if the supervisor had been killed between two publications.
@@ -195,7 +214,7 @@ def test_each_instance_has_its_own_limit(tmp_path, monkeypatch):
 def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
     monkeypatch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", "import time; time.sleep(60)"]))
     ended = []
-    real = weak.watch
+    real = supervise.watch
 
     def watched(*arguments):
         try:
@@ -207,8 +226,8 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(weak, "watch", watched)
-    monkeypatch.setattr(weak, "wait", interrupted)
+    monkeypatch.setattr(supervise, "watch", watched)
+    monkeypatch.setattr(supervise, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         group.measure()
     assert len(ended) == INSTANCES
@@ -223,18 +242,18 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
 def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group, monkeypatch):
     real = LAUNCHERS["fake"]
     monkeypatch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", "import time; time.sleep(60)"]))
-    wait = weak.wait
+    wait = supervise.wait
 
     def terminated(*arguments, **options):
         os.kill(os.getpid(), signal.SIGTERM)
         return wait(*arguments, **options)
 
-    monkeypatch.setattr(weak, "wait", terminated)
+    monkeypatch.setattr(supervise, "wait", terminated)
     with pytest.raises(RunInterruptedError, match=r"n1x1: ended from outside by SIGTERM; nothing is") as error:
         group.measure()
     assert error.value.status == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    monkeypatch.setattr(weak, "wait", wait)
+    monkeypatch.setattr(supervise, "wait", wait)
     monkeypatch.setitem(LAUNCHERS, "fake", real)
     assert group.measure().counted == INSTANCES
     for record in group.records():
@@ -244,8 +263,8 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
 
 def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatch):
     group.fail(2)
-    real = weak.clean_nodes
-    monkeypatch.setattr(weak, "clean_nodes", lambda *arguments: real(*arguments) or ("n2",))
+    real = supervise.clean_nodes
+    monkeypatch.setattr(supervise, "clean_nodes", lambda *arguments: real(*arguments) or ("n2",))
     with pytest.raises(RunInterruptedError, match="node n2 does not answer any more"):
         group.measure()
     verdicts = [read_part(Attempt, path) for path in group.folder.glob("i*/attempts/*/interrupted.json")]
@@ -254,7 +273,7 @@ def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatc
 
 
 def test_plans_of_another_group_or_of_too_few_instances_are_named(group):
-    inputs = GroupInputs(group.inputs.plans[:2], group.inputs.manifest, None)
+    inputs = Inputs(group.inputs.plans[:2], group.inputs.manifest, None)
     with pytest.raises(ConfigError, match=r"i1 of 3, .*i2 of 3; expected the plans of all instances"):
         measure_weak(inputs, group.folder, "fake")
 

@@ -7,7 +7,7 @@ from unit.record_factory import make_machine, make_plan
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
-from hpcai.measure.weak_shares import share_machine
+from hpcai.measure.weak import share_machine
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 GPUS = {"device": {"kind": "gpu"}, "accelerators_per_node": 4}

@@ -35,7 +35,7 @@ def test_no_module_names_a_benchmark() -> None:
 
 
 def test_no_rule_of_the_workflow_names_one() -> None:
-    files = [ROOT / "Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
+    files = [ROOT / "Snakefile", ROOT / "workflow/Snakefile", *(ROOT / "workflow/rules").glob("*.smk")]
     assert len(files) > 5
     assert [path.name for path in files if NAMES.search(path.read_text())] == []
 

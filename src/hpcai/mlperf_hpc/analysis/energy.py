@@ -11,12 +11,11 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.analysis.counted_runs import keep_runs
 from hpcai.mlperf_hpc.analysis.result_quantities import counts_officially
-from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.pairing import number_in
 from hpcai.mlperf_hpc.rounds.source import read_files
-from hpcai.mlperf_hpc.rounds.tree import POWER
+from hpcai.mlperf_hpc.rounds.tree import POWER, is_power_log
 from hpcai.parsers.mllog import Mllog, MllogEvent, parse_mllog
 
 ENERGY_COLUMNS = columns_of("mlperf_energy")
@@ -71,14 +70,15 @@ def read_energies(rounds: Iterable[Round], repairs: list[Repair]) -> dict[RunKey
     Parameters
     ----------
     rounds
-        Their folders or archives are looked at again.
+        Of their folders those of power are read, and archives once more, if they hold logs of power.
     repairs
         Takes what could not be read.
     """
     found: dict[RunKey, Energy] = {}
     for part in rounds:
         runs = [run for submission in part.submissions for run in (*submission.runs, *submission.pruned)]
-        logs = _read_power_logs(Path(part.source), {PurePosixPath(run.source).parent for run in runs}, repairs)
+        places = _places(part, {PurePosixPath(run.source).parent for run in runs})
+        logs = _read_power_logs(Path(part.source), places, repairs)
         for run in runs:
             beside = PurePosixPath(run.source).parent / POWER / PurePosixPath(run.source).stem
             if beside.parent in {folder.parent for folder, _ in logs} and run.run is not None:
@@ -88,13 +88,13 @@ def read_energies(rounds: Iterable[Round], repairs: list[Repair]) -> dict[RunKey
 
 
 def _read_power_logs(
-    root: Path, folders: Iterable[PurePosixPath], repairs: list[Repair]
+    root: Path, places: Iterable[PurePosixPath], repairs: list[Repair]
 ) -> dict[tuple[PurePosixPath, str], list[Mllog]]:
     """Return the power logs by their folder, ``FOLDER/power/result_N``, and the kind of what they measure."""
     logs: dict[tuple[PurePosixPath, str], list[Mllog]] = {}
     budget = Budget(root)
-    for folder in _places(root, folders):
-        wanted = _is_power_log if folder.name != POWER else _is_text
+    for folder in places:
+        wanted = is_power_log if folder.name != POWER else _is_text
         for name, content in read_files(root / folder, wanted, repairs, budget):
             path = folder / name
             kind = "node" if path.name.startswith("node_") else "sw"
@@ -102,19 +102,16 @@ def _read_power_logs(
     return logs
 
 
-def _places(root: Path, folders: Iterable[PurePosixPath]) -> list[PurePosixPath]:
-    """Return where power logs may be: folders that are there, or the whole of an archive."""
+def _places(part: Round, folders: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    """Return where power logs are: folders that are there, or the whole of an archive that holds some."""
+    root = Path(part.source)
     if root.is_dir():
         return [folder / POWER for folder in sorted(folders) if (root / folder / POWER).is_dir()]
-    return [PurePosixPath()] if is_archive(root) else []
+    return [PurePosixPath()] if part.power_logs else []
 
 
 def _is_text(path: str) -> bool:
     return path.endswith(".txt")
-
-
-def _is_power_log(path: str) -> bool:
-    return _is_text(path) and POWER in PurePosixPath(path).parts[:-2]
 
 
 def energy_table(runs: pd.DataFrame, energies: Mapping[RunKey, Energy]) -> pd.DataFrame:

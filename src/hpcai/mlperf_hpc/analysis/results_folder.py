@@ -144,7 +144,7 @@ def digest_source(imported: Round) -> str:
     submissions = imported.submissions
     logs = {run.source for submission in submissions for run in (*submission.runs, *submission.pruned)}
     names = sorted(logs | {system.source for system in imported.systems})
-    lines = [f"{file_sha256(source / name)}  {name}\n" for name in names]
+    lines = [f"{imported.sha256[name]}  {name}\n" for name in names]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

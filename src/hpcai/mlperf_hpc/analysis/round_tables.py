@@ -231,7 +231,7 @@ def is_comparable(one: Row, other: Row) -> bool:
 def source_tables(
     checked: Sequence[CheckedRound], energies: Mapping[RunKey, Energy] = MappingProxyType({})
 ) -> dict[str, pd.DataFrame]:
-    """Return by name what the analysis of rounds needs to know of each log, system and file.
+    """Return `hpcai.config.rounds.SOURCE_TABLES`: what the analysis needs to know of each log, system and file.
 
     Parameters
     ----------

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from hpcai.core.errors import ConfigError
-from hpcai.mlperf_hpc.compliance.choose import Choice, choose_by_date, choose_by_name, choose_rule_set
+from hpcai.mlperf_hpc.compliance.choose import Choice, choose_by_name, choose_rule_set, foresee_rule_set
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import RULE_SETS, LogVerdict
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.model import Round
-from hpcai.mlperf_hpc.rounds.reading import Look, visit_round
+from hpcai.mlperf_hpc.rounds.reading import Logs, Look, visit_logs
 from hpcai.mlperf_hpc.rounds.tree import name_of_round
 from hpcai.parsers.mllog import Mllog
 
@@ -34,24 +35,26 @@ class CheckedRound:
 
 
 def read_checked_round(source: Path, *, name: str | None = None, rule_set: str | None = None) -> CheckedRound:
-    """Read a round and check all its logs; see :func:`visit_checked_round`."""
-    return visit_checked_round(source, lambda _path, _log: None, name=name, rule_set=rule_set)[0]
+    """Read a round and check all its logs; see :func:`check_round`."""
+    return check_round(SourceIndex(source), lambda _path, _log: None, name=name, rule_set=rule_set)[0]
 
 
-def visit_checked_round(
-    source: Path, look: Look[T], *, name: str | None = None, rule_set: str | None = None
+def check_round(
+    index: SourceIndex, look: Look[T], *, name: str | None = None, rule_set: str | None = None
 ) -> tuple[CheckedRound, dict[str, T]]:
-    """Read a round, check all its logs, and let others look at them.
+    """Read the logs of a source, check each, and let others look at it; the source is read once.
 
-    The rule set is foreseen by the name of the source or the first log, so that each log is parsed once; only where
-    the whole round tells another one, the source is read again.
+    A log can only be checked when the rule set is known. Where neither the caller nor the name of the source tells it,
+    the logs are held until all are read: the name, the README and the beginnings of all logs tell then. Each log is
+    parsed once; only those of a round whose logs deny what its folders say are parsed again.
 
     Parameters
     ----------
-    source
-        What :func:`hpcai.mlperf_hpc.rounds.reading.visit_round` reads.
+    index
+        Of the source, whose logs were not read yet.
     look
-        As there; what it returns comes back by the paths of the logs.
+        Called with path and parsed log (:func:`hpcai.mlperf_hpc.rounds.reading.visit_logs`); what it returns comes back
+        by the paths of the logs.
     name
         Name of the round; by default what the source says.
     rule_set
@@ -64,16 +67,19 @@ def visit_checked_round(
     ParseError
         If the source cannot be read or holds no log.
     """
-    if rule_set is not None:
-        asked = Choice(known_rule_set(rule_set), "it was asked for")
-        found, verdicts, seen = _read(source, name, asked, look)
-        return CheckedRound(found, asked, verdicts), seen
-    foreseen = choose_by_name(name or name_of_round(source, (), ""))
-    found, verdicts, seen = _read(source, name, foreseen, look)
+    asked = None if rule_set is None else Choice(known_rule_set(rule_set), "it was asked for")
+    foreseen = asked or choose_by_name(name or name_of_round(index.source, (), ""))
+    if foreseen is not None:
+        found, seen = _check(index, index.logs(), look, name, foreseen)
+        return _checked(found, asked or choose_rule_set(found), seen)
+    logs = list(index.logs())
+    tops = (place.top for place, _ in logs)
+    foreseen = foresee_rule_set(name or name_of_round(index.source, tops, index.readme), logs)
+    found, seen = _check(index, logs, look, name, foreseen)
     choice = choose_rule_set(found)
-    if any(verdict.rule_set != choice.rule_set for verdict in verdicts.values()):
-        found, verdicts, seen = _read(source, name, choice, look)
-    return CheckedRound(found, choice, verdicts), seen
+    if choice.rule_set != foreseen.rule_set:
+        found, seen = _check(index, logs, look, name, choice)
+    return _checked(found, choice, seen)
 
 
 def known_rule_set(name: str) -> str:
@@ -91,22 +97,19 @@ def known_rule_set(name: str) -> str:
     raise ConfigError(f"rule set: found {name}, expected one of {', '.join(RULE_SETS)}")
 
 
-def _read(
-    source: Path, name: str | None, choice: Choice | None, look: Look[T]
-) -> tuple[Round, dict[str, LogVerdict], dict[str, T]]:
-    """Read a source and check its logs by one rule set, without a choice by that of the first log's date."""
-    used = choice
-
+def _check(
+    index: SourceIndex, logs: Logs, look: Look[T], name: str | None, choice: Choice
+) -> tuple[Round, dict[str, tuple[LogVerdict, T]]]:
     def check(path: str, log: Mllog) -> tuple[LogVerdict, T]:
-        nonlocal used
-        if used is None:
-            used = choose_by_date(log.events[0].time_ms if log.events else None)
-        return check_log(log, used.rule_set if used else RULE_SETS[-1], source=path), look(path, log)
+        return check_log(log, choice.rule_set, source=path), look(path, log)
 
     with _without_collector():
-        found, seen = visit_round(source, check, name=name)
+        return visit_logs(index, logs, check, name=name)
+
+
+def _checked(found: Round, choice: Choice, seen: dict[str, tuple[LogVerdict, T]]) -> tuple[CheckedRound, dict[str, T]]:
     verdicts = {path: verdict for path, (verdict, _) in seen.items()}
-    return found, verdicts, {path: other for path, (_, other) in seen.items()}
+    return CheckedRound(found, choice, verdicts), {path: other for path, (_, other) in seen.items()}
 
 
 @contextmanager

@@ -2,10 +2,14 @@
 
 import datetime
 import re
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from hpcai.mlperf_hpc.compliance.model import RULE_SETS
 from hpcai.mlperf_hpc.rounds.model import Round
+from hpcai.mlperf_hpc.rounds.times import is_time
+from hpcai.mlperf_hpc.rounds.tree import Place
+from hpcai.parsers.mllog import TOKEN, parse_mllog
 
 ROUNDS = {"0.7": "1.0.0", "1.0": "1.0.0", "2.0": "2.0.0", "3.0": "3.0.0"}
 """Rule set by the version of a round; the package has none for v0.7."""
@@ -30,18 +34,44 @@ def choose_rule_set(found: Round) -> Choice:
     rule set has, the year of the newest log, the tree of v0.7. Runs of our own studies come with their study's.
     """
     runs = [run for submission in found.submissions for run in (*submission.runs, *submission.pruned)]
-    by_name = choose_by_name(found.name)
+    benchmarks = {submission.benchmark for submission in found.submissions}
+    is_first = found.layout == "flat" and any(submission.system_name for submission in found.submissions)
+    return _choose(found.name, benchmarks, [run.logged_ms for run in runs], is_first=is_first)
+
+
+def foresee_rule_set(name: str, logs: Sequence[tuple[Place, bytes]]) -> Choice:
+    """Return the rule set that a round was made for, as far as its name, paths and the first lines of its logs tell."""
+    places = [place for place, _ in logs]
+    is_first = not any(place.scaling for place in places) and any(place.system for place in places)
+    benchmarks = {place.benchmark for place in places}
+    return _choose(name, benchmarks, (first_time_ms(content) for _, content in logs), is_first=is_first)
+
+
+def _choose(name: str, benchmarks: Set[str], logged_ms: Iterable[float | None], *, is_first: bool) -> Choice:
+    by_name = choose_by_name(name)
     if by_name is not None:
         return by_name
-    dates = [run.logged_ms for run in runs if run.logged_ms is not None]
-    if "openfold" in {submission.benchmark for submission in found.submissions}:
+    if "openfold" in benchmarks:
         return Choice("3.0.0", "only these rules have the benchmark openfold")
-    by_date = choose_by_date(max(dates, default=None))
+    by_date = choose_by_date(max((time_ms for time_ms in logged_ms if time_ms is not None), default=None))
     if by_date is not None:
         return by_date
-    if found.layout == "flat" and len({submission.system_name for submission in found.submissions} - {""}) > 0:
+    if is_first:
         return Choice("1.0.0", f"the tree has no folders strong and weak, as that of v0.7; {NO_RULES}")
     return Choice(RULE_SETS[-1], "nothing tells the round; these are the newest rules")
+
+
+def first_time_ms(content: bytes) -> float | None:
+    """Return the first time in a log that can be one, of which no more is parsed than that takes."""
+    start = content.find(TOKEN.encode())
+    while start >= 0:
+        end = content.find(b"\n", start)
+        line = content[start:] if end < 0 else content[start:end]
+        times = (event.time_ms for event in parse_mllog(line, "").events if is_time(event.time_ms))
+        if (found := next(times, None)) is not None:
+            return found
+        start = content.find(TOKEN.encode(), start + len(line))
+    return None
 
 
 def choose_by_name(name: str) -> Choice | None:

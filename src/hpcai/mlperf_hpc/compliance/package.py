@@ -8,12 +8,11 @@ from typing import Any
 from mlperf_logging.benchmark_meta import get_allowed_benchmarks
 from mlperf_logging.package_checker.power_checker import PowerChecker
 
-from hpcai.mlperf_hpc.compliance.evidence import Evidence
-from hpcai.mlperf_hpc.compliance.listing import PARAMETERS, Listing
 from hpcai.mlperf_hpc.compliance.model import Finding
-from hpcai.mlperf_hpc.compliance.submission_check import RULE, Facts, SubmissionVerdict, judge_submission
+from hpcai.mlperf_hpc.compliance.submission_check import RULE, Evidence, Facts, SubmissionVerdict, judge_submission
 from hpcai.mlperf_hpc.compliance.systems_check import check_system, read_fields
-from hpcai.mlperf_hpc.rounds.tree import PRUNED, RESULT, SCALING_FILE, SCALINGS
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
+from hpcai.mlperf_hpc.rounds.tree import PARAMETERS, PRUNED, RESULT, SCALING_FILE, SCALINGS
 
 SEEDS_BYPASS, CONVERGENCE_BYPASS = "seed-checker-bypass", "rcp-bypass"
 EXPECTED = (PARAMETERS, SCALING_FILE)
@@ -29,7 +28,7 @@ class OrganisationVerdict:
 
 
 def judge_organisation(
-    top: str, name: str, listing: Listing, logs: Mapping[str, Evidence], factors: Mapping[str, float], rule_set: str
+    top: str, name: str, index: SourceIndex, logs: Mapping[str, Evidence], factors: Mapping[str, float], rule_set: str
 ) -> OrganisationVerdict:
     """Judge the folder of one organisation.
 
@@ -37,8 +36,8 @@ def judge_organisation(
     ----------
     top, name
         The folder, "." for the source itself, and the organisation's name.
-    listing
-        Files of the source.
+    index
+        Of the source.
     logs
         Evidence of all logs by path.
     factors
@@ -46,10 +45,10 @@ def judge_organisation(
     rule_set
         Such as "3.0.0".
     """
-    package = _Package(top, name, listing, logs, factors, rule_set)
+    package = _Package(top, name, index, logs, factors, rule_set)
     findings = package.check_systems()
     submissions: list[SubmissionVerdict] = []
-    for system in listing.folders_in(package.path("results")):
+    for system in index.folders_in(package.path("results")):
         for folder, scaling in package.result_folders(system):
             verdict, found = package.judge(system, folder, scaling)
             findings += found
@@ -63,7 +62,7 @@ class _Package:
 
     top: str
     name: str
-    listing: Listing
+    index: SourceIndex
     logs: Mapping[str, Evidence]
     factors: Mapping[str, float]
     rule_set: str
@@ -75,20 +74,20 @@ class _Package:
     def check_systems(self) -> list[Finding]:
         """Check all system files."""
         findings: list[Finding] = []
-        for name in self.listing.names_in(self.path("systems")):
+        for name in self.index.names_in(self.path("systems")):
             path = self.path("systems", name)
-            if path in self.listing.contents:
-                findings += check_system(path, self.listing.contents[path])
+            if path in self.index.contents:
+                findings += check_system(path, self.index.contents[path])
         return findings
 
     def result_folders(self, system: str) -> list[tuple[str, str]]:
         """Return the folders of logs of a system: those that the package looks at, or those of the tree of v0.7."""
         base = self.path("results", system)
         found: list[tuple[str, str]] = []
-        for scaling in self.listing.folders_in(base):
+        for scaling in self.index.folders_in(base):
             folder = f"{base}/{scaling}"
-            found += [(f"{folder}/{name}", scaling) for name in self.listing.folders_in(folder)]
-            if scaling not in SCALINGS and any(map(RESULT.fullmatch, self.listing.names_in(folder))):
+            found += [(f"{folder}/{name}", scaling) for name in self.index.folders_in(folder)]
+            if scaling not in SCALINGS and any(map(RESULT.fullmatch, self.index.names_in(folder))):
                 found.append((folder, ""))
         return found
 
@@ -136,7 +135,7 @@ class _Package:
     def system_of(self, system: str) -> tuple[Mapping[str, Any] | None, list[Finding]]:
         """Return the fields of the system file that the package opens for a folder of results."""
         path = self.path("systems", f"{system}.json")
-        content = self.listing.contents.get(path)
+        content = self.index.contents.get(path)
         if content is None:
             message = f"no system file {path}, expected one for results/{system}; the package stops here"
             return None, [Finding(path, None, "system", f"{RULE}: system file", message, stops=True)]
@@ -148,23 +147,23 @@ class _Package:
 
     def evidence_in(self, folder: str) -> list[Evidence]:
         """Return the logs of a folder in the order of their names, as text."""
-        paths = [f"{folder}/{name}" for name in self.listing.names_in(folder) if RESULT.fullmatch(name)]
+        paths = [f"{folder}/{name}" for name in self.index.names_in(folder) if RESULT.fullmatch(name)]
         return [self.logs[path] for path in paths if path in self.logs]
 
     def other_files(self, folder: str) -> list[Finding]:
         """Warn of files in a folder of logs that are neither logs nor anything that belongs there."""
         return [
             Finding(f"{folder}/{name}", None, "name", f"{RULE}: file names", f"{name} is no result_N.txt", "warning")
-            for name in self.listing.names_in(folder)
+            for name in self.index.names_in(folder)
             if not RESULT.fullmatch(name) and name not in EXPECTED and not name.startswith(".")
         ]
 
     def unreadable_logs(self, folder: str) -> list[Finding]:
         """Return what has the name of a log and is none: a folder, or a link that leads nowhere."""
-        below = {path for path in self.listing.folders if PurePosixPath(path).parent == PurePosixPath(folder)}
+        below = {path for path in self.index.folders if PurePosixPath(path).parent == PurePosixPath(folder)}
         named = {path for path in below if RESULT.fullmatch(PurePosixPath(path).name)}
-        root = self.listing.root
-        links = [f"{folder}/{name}" for name in self.listing.names_in(folder) if RESULT.fullmatch(name)]
+        root = self.index.root
+        links = [f"{folder}/{name}" for name in self.index.names_in(folder) if RESULT.fullmatch(name)]
         named |= {path for path in links if root is not None and not (root / path).exists()}
         message = "no file that can be read has this name of a log; the package stops here"
         return [Finding(path, None, "name", f"{RULE}: file names", message, stops=True) for path in sorted(named)]
@@ -175,7 +174,7 @@ class _Package:
         The package compares lines with their ends: only a last line without newline is understood.
         """
         for place in (system, folder):
-            words = self.listing.contents.get(f"{place}/{PARAMETERS}", b"").decode("utf-8", "replace")
+            words = self.index.contents.get(f"{place}/{PARAMETERS}", b"").decode("utf-8", "replace")
             if word in words.splitlines(keepends=True):
                 return True
             if word in words.splitlines():
@@ -187,10 +186,10 @@ class _Package:
 
     def power_errors(self, folder: str, findings: list[Finding]) -> frozenset[str]:
         """Return the names of logs whose power files do not fit, by the package's own check of a folder ``power``."""
-        power = self.listing.root / folder / "power" if self.listing.root else Path()
-        if self.listing.root is None or not power.is_dir():
+        power = self.index.root / folder / "power" if self.index.root else Path()
+        if self.index.root is None or not power.is_dir():
             return frozenset()
-        logs = [str(self.listing.root / log.verdict.source) for log in self.evidence_in(folder)]
+        logs = [str(self.index.root / log.verdict.source) for log in self.evidence_in(folder)]
         try:
             _, errors = PowerChecker(self.rule_set).check_power(str(power), logs)
         except Exception as error:

@@ -7,15 +7,54 @@ from pathlib import PurePosixPath
 from mlperf_logging.benchmark_meta import get_result_file_counts
 
 from hpcai.mlperf_hpc.compliance.convergence import RULE as CONVERGENCE_RULE
-from hpcai.mlperf_hpc.compliance.convergence import ConvergenceResult, judge_convergence
-from hpcai.mlperf_hpc.compliance.evidence import Evidence
-from hpcai.mlperf_hpc.compliance.hyper_parameters import check_settings
+from hpcai.mlperf_hpc.compliance.convergence import (
+    Convergence,
+    ConvergenceResult,
+    judge_convergence,
+    read_convergence,
+)
+from hpcai.mlperf_hpc.compliance.hyper_parameters import check_settings, read_settings
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
-from hpcai.mlperf_hpc.compliance.seeds import check_seeds
+from hpcai.mlperf_hpc.compliance.seeds import LoggedSeeds, check_seeds, read_seeds
+from hpcai.parsers.mllog import Mllog, MllogEvent
 
 RULE = "package_checker"
 FAILURES_ALLOWED = 1
 """One log may fail: under olympic scoring it is dropped (package_checker, check_training_result_files)."""
+
+
+@dataclass(frozen=True)
+class Remains:
+    """What is left of a log besides its verdict: seeds, convergence, first lines of settings, logged division."""
+
+    seeds: LoggedSeeds
+    convergence: Convergence
+    settings: Mapping[str, MllogEvent]
+    division: str
+    benchmark: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Verdict and remains of one log."""
+
+    verdict: LogVerdict
+    remains: Remains
+
+
+def read_remains(source: str, log: Mllog) -> Remains:
+    """Return what a package check keeps of a log."""
+    return Remains(
+        read_seeds(log, source),
+        read_convergence(log, source),
+        read_settings(log),
+        _first(log, "submission_division"),
+        _first(log, "submission_benchmark"),
+    )
+
+
+def _first(log: Mllog, key: str) -> str:
+    return next((str(event.value) for event in log.by_key.get(key, ())), "")
 
 
 @dataclass(frozen=True)

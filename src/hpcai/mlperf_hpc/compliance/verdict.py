@@ -2,28 +2,28 @@
 
 import dataclasses
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from hpcai.core.files import real_path
-from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
-from hpcai.mlperf_hpc.compliance.evidence import Evidence, read_remains
-from hpcai.mlperf_hpc.compliance.listing import Listing, is_unnumbered, list_source
+from hpcai.mlperf_hpc.compliance.checked_round import check_round
 from hpcai.mlperf_hpc.compliance.log_check import check_log
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.compliance.package import OrganisationVerdict, judge_organisation
 from hpcai.mlperf_hpc.compliance.rule_files import package_version
 from hpcai.mlperf_hpc.compliance.submission_check import (
+    Evidence,
     Facts,
     SubmissionVerdict,
     judge_submission,
+    read_remains,
     runs_by_rule,
 )
-from hpcai.mlperf_hpc.rounds.archives import is_archive
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.model import Round, Submission
+from hpcai.mlperf_hpc.rounds.selection import Entry
 from hpcai.mlperf_hpc.rounds.texts import printable
 from hpcai.parsers.mllog import parse_mllog
 
@@ -31,7 +31,7 @@ RULE = "repo_checker"
 LARGEST_BYTES = 50 * 1024 * 1024
 
 
-def check_hygiene(root: Path) -> list[Finding]:
+def check_hygiene(entries: Iterable[Entry]) -> list[Finding]:
     """Look at all names, sizes and links below a folder.
 
     Returns
@@ -40,25 +40,21 @@ def check_hygiene(root: Path) -> list[Finding]:
         Warnings, because the package checker looks at none of these.
     """
     return [
-        Finding(printable(path.relative_to(root).as_posix()), None, name, f"{RULE}: {rule}", message, "warning")
-        for path, name, rule, message in _look(root)
+        Finding(printable(entry.path), None, name, f"{RULE}: {rule}", message, "warning")
+        for entry in entries
+        for name, rule, message in _look(entry)
     ]
 
 
-def _look(root: Path) -> Iterator[tuple[Path, str, str, str]]:
-    for folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if name != ".git")
-        for name in (*folders, *sorted(files)):
-            path = Path(folder, name)
-            if name.startswith(".") or " " in name:
-                yield path, "name", "names", f"{name!r} has a blank or begins with a dot"
-            if path.is_symlink():
-                if not path.exists():
-                    target = printable(str(path.readlink()))
-                    yield path, "link", "links", f"the link leads to {target}, where nothing is"
-            elif path.is_file() and path.stat().st_size > LARGEST_BYTES:
-                size_mib = path.stat().st_size / 1024**2
-                yield path, "size", "sizes", f"the file has {size_mib:.0f} MiB, expected at most 50 MiB"
+def _look(entry: Entry) -> Iterator[tuple[str, str, str]]:
+    name = PurePosixPath(entry.path).name
+    if name.startswith(".") or " " in name:
+        yield "name", "names", f"{name!r} has a blank or begins with a dot"
+    if entry.leads_to:
+        yield "link", "links", f"the link leads to {printable(entry.leads_to)}, where nothing is"
+    elif entry.size_bytes > LARGEST_BYTES:
+        size_mib = entry.size_bytes / 1024**2
+        yield "size", "sizes", f"the file has {size_mib:.0f} MiB, expected at most 50 MiB"
 
 
 PackageAnswer = Literal["no errors", "errors", "stops", "no logs"]
@@ -136,20 +132,24 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
     ParseError
         If the source cannot be read or holds no log.
     """
-    checked, remains = visit_checked_round(source, lambda path, log: read_remains(log, path), rule_set=rule_set)
+    index = SourceIndex(source, entries=[])
+    checked, remains = check_round(index, read_remains, rule_set=rule_set)
     rules = checked.choice.rule_set
     logs = {path: Evidence(checked.verdicts[path], remains[path]) for path in remains}
-    listing = _list(source, logs, rules)
-    tops = listing.organisations()
+    # The package counts them, a round does not.
+    for path in index.unnumbered:
+        log = parse_mllog(index.contents[path], path)
+        logs[path] = Evidence(check_log(log, rules, source=path), read_remains(path, log))
+    tops = index.organisations()
     names = _names(checked.round, tops, source)
     factors = {one.folder: one.scaling_factor for one in checked.round.submissions if one.scaling_factor is not None}
-    parts = [judge_organisation(top, names[top], listing, logs, factors, rules) for top in tops]
-    loose = [] if tops or _is_log(source) else [_judge_loose(one, logs, rules) for one in checked.round.submissions]
+    parts = [judge_organisation(top, names[top], index, logs, factors, rules) for top in tops]
+    loose = [] if tops or index.is_log else [_judge_loose(one, logs, rules) for one in checked.round.submissions]
     submissions = [submission for part in parts for submission in part.submissions] + [one for one in loose if one]
     judged = {log.source for submission in submissions for log in (*submission.logs, *submission.pruned)}
     rest = tuple(log.verdict for path, log in sorted(logs.items()) if path not in judged)
     found = [finding for part in parts for finding in part.findings]
-    hygiene = check_hygiene(source) if source.is_dir() else []
+    hygiene = check_hygiene(index.entries or [])
     failed = any(finding.failed for finding in found) or not all(one.accepted for one in submissions)
     return PackageVerdict(
         source=str(source),
@@ -162,24 +162,8 @@ def judge(source: Path, rule_set: str | None = None) -> PackageVerdict:
         submissions=tuple(submissions),
         logs=rest,
         findings=(*found, *hygiene),
-        not_checked=_not_checked(source, tops),
+        not_checked=_not_checked(index, tops),
     )
-
-
-def _list(source: Path, logs: dict[str, Evidence], rule_set: str) -> Listing:
-    """List a source, and take the logs whose names have no number: the package counts them."""
-    if _is_log(source):
-        return Listing(None, frozenset(), {})
-    listing = list_source(source)
-    for path, content in listing.contents.items():
-        if is_unnumbered(PurePosixPath(path).name):
-            log = parse_mllog(content, path)
-            logs[path] = Evidence(check_log(log, rule_set, source=path), read_remains(log, path))
-    return listing
-
-
-def _is_log(source: Path) -> bool:
-    return source.is_file() and not is_archive(source)
 
 
 def _names(found: Round, tops: list[str], source: Path) -> dict[str, str]:
@@ -223,11 +207,11 @@ def _answer(part: OrganisationVerdict) -> PackageAnswer:
     return "errors" if failed else "no errors"
 
 
-def _not_checked(source: Path, tops: list[str]) -> tuple[str, ...]:
+def _not_checked(index: SourceIndex, tops: list[str]) -> tuple[str, ...]:
     reasons = []
     if not tops:
         reasons.append("structure of the package and system files: the source is no organisation's folder")
-    if not source.is_dir():
+    if index.root is None:
         reasons.append("names, sizes and links of the repository: the source is no folder")
     return tuple(reasons)
 

@@ -5,7 +5,7 @@ irregular and what was made of it is a :class:`Repair`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 Scaling = Literal["strong", "weak", "weak_pruned"]
@@ -271,6 +271,10 @@ class Round:
         All system files, also those without results.
     repairs
         Those of the tree; each run has its own.
+    sha256
+        Of each log and system file of a folder, as it was read.
+    power_logs
+        Paths of the logs of power that an archive holds.
     """
 
     name: str
@@ -279,3 +283,5 @@ class Round:
     submissions: tuple[Submission, ...]
     systems: tuple[System, ...]
     repairs: tuple[Repair, ...]
+    sha256: Mapping[str, str] = field(default_factory=dict, repr=False)
+    power_logs: tuple[str, ...] = ()

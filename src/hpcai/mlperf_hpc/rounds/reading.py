@@ -1,35 +1,22 @@
 """A published result repository, a part of one, or an archive, as a round of submissions."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Generic, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from hpcai.core.errors import ParseError
-from hpcai.core.files import real_path
-from hpcai.mlperf_hpc.rounds.archives import is_archive
-from hpcai.mlperf_hpc.rounds.limits import Budget
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
-from hpcai.mlperf_hpc.rounds.pairing import number_in
 from hpcai.mlperf_hpc.rounds.runs import read_run
-from hpcai.mlperf_hpc.rounds.selection import Files, admit, fits
 from hpcai.mlperf_hpc.rounds.sharing import read_logs
-from hpcai.mlperf_hpc.rounds.source import read_files, read_start, require_text
-from hpcai.mlperf_hpc.rounds.systems import is_placeholder, join_systems, read_system, whole_number
+from hpcai.mlperf_hpc.rounds.systems import is_placeholder, join_systems, whole_number
 from hpcai.mlperf_hpc.rounds.texts import is_text, printable
-from hpcai.mlperf_hpc.rounds.tree import (
-    SCALING_FILE,
-    Place,
-    is_readme,
-    is_system_file,
-    is_wanted,
-    name_of_round,
-    place_of,
-)
+from hpcai.mlperf_hpc.rounds.tree import Place, name_of_round
 from hpcai.parsers.identify import describe
-from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
+from hpcai.parsers.mllog import Mllog, parse_mllog
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
@@ -133,66 +120,10 @@ def _usual(values: Iterable[str]) -> str:
     return said.most_common(1)[0][0] if said else ""
 
 
-LARGEST_FACTOR = 100.0
-"""Of scaling.json: the largest published penalty is 1.023."""
 T = TypeVar("T")
 Look = Callable[[str, Mllog], T]
 """Called with the path of a log below the source, and the log."""
-
-
-@dataclass
-class _Found(Generic[T]):
-    """What was read so far, in any order."""
-
-    around: Sequence[str]
-    look: Look[T]
-    runs: list[tuple[Place, LoggedRun]] = field(default_factory=list)
-    seen: dict[str, T] = field(default_factory=dict)
-    systems: list[System] = field(default_factory=list)
-    factors: dict[str, float] = field(default_factory=dict)
-    readme: str = ""
-    repairs: list[Repair] = field(default_factory=list)
-
-    def take(self, files: Files) -> Iterator[tuple[Place, bytes]]:
-        """Take files for what their paths say, and yield the logs among them."""
-        for path, content in files:
-            if is_system_file(path):
-                system = read_system(path, content, self.repairs)
-                self.systems += [system] if system else []
-            elif is_readme(path):
-                self.readme = self.readme or content[:4096].decode("utf-8", "replace")
-            elif PurePosixPath(path).name == SCALING_FILE:
-                self._take_factor(path, content)
-            elif place := place_of(path, self.around, self.repairs):
-                yield place, content
-
-    def take_logs(self, logs: Iterable[tuple[Place, bytes]]) -> None:
-        for place, (run, seen) in read_logs(self._read_log, logs):
-            self.runs.append((place, run))
-            self.seen[place.path] = seen
-
-    def _read_log(self, place: Place, content: bytes) -> tuple[LoggedRun, T]:
-        """Read a log; this happens in other processes as well and must not change anything here."""
-        log = parse_mllog(content, place.path)
-        seen = self.look(place.path, log)
-        run = read_run(log, place.path, place.number)
-        if not log.events:  # the log's content, which read_run does not have, says more
-            found = f"{describe(content[:65536])}, no event"
-            repairs = tuple(replace(one, found=found) if one.kind == "no_events" else one for one in run.repairs)
-            run = replace(run, repairs=repairs)
-        return run, seen
-
-    def _take_factor(self, path: str, content: bytes) -> None:
-        try:
-            fields = json.loads(content)
-            factor = number_in(fields["scaling_factor"])
-        except (ValueError, KeyError, TypeError, RecursionError):
-            factor = None
-        if factor is None or not 1 <= factor <= LARGEST_FACTOR:
-            found = f"no scaling_factor from 1 to {LARGEST_FACTOR:g} in {content[:60]!r}"
-            self.repairs.append(Repair(path, "scaling_factor", "scaling_unreadable", found, "no factor is applied"))
-        else:
-            self.factors[PurePosixPath(path).parent.as_posix()] = factor
+Logs = Iterable[tuple[Place, bytes]]
 
 
 def read_round(source: Path, *, name: str | None = None) -> Round:
@@ -209,12 +140,8 @@ def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tupl
         A result repository of any round, one organisation's folder, an ``ORG/results`` tree, a folder of
         ``result_N.txt``, a single log, or a tar (plain, gz, xz, bz2) or zip archive of one of them. An archive is read
         once, in its own order, and is not extracted. Links that lead out of it are not followed.
-    look
-        Called with the path below the source and the parsed log of every log. It returns what can be pickled, and
-        changes nothing elsewhere: large sources are read by several processes
-        (:func:`hpcai.mlperf_hpc.rounds.sharing.read_logs`).
-    name
-        Name of the round; by default what folders, archive or README say ("v0.7"), else the source's base name.
+    look, name
+        See :func:`visit_logs`.
 
     Returns
     -------
@@ -227,73 +154,76 @@ def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tupl
         If there is no such source, no log in it, more than one round, an archive that is damaged or cut off, a source
         larger than :mod:`hpcai.mlperf_hpc.rounds.limits` admit, or a name of it that is no text.
     """
-    require_text(source)
+    index = SourceIndex(source)
+    return visit_logs(index, index.logs(), look, name=name)
+
+
+def visit_logs(index: SourceIndex, logs: Logs, look: Look[T], *, name: str | None = None) -> tuple[Round, dict[str, T]]:
+    """Make a round of an index and its logs, and let others look at these.
+
+    Parameters
+    ----------
+    index
+        Of the source.
+    logs
+        Those of the index; as they come by, or held until now.
+    look
+        Called with the path below the source and the parsed log of every log. It returns what can be pickled, and
+        changes nothing elsewhere: large sources are read by several processes
+        (:func:`hpcai.mlperf_hpc.rounds.sharing.read_logs`).
+    name
+        Name of the round; by default what folders, archive or README say ("v0.7"), else the source's base name.
+
+    Raises
+    ------
+    ParseError
+        As :func:`visit_round`.
+    """
     if name is not None and not is_text(name):
         raise ParseError(f"found the name {printable(name)!r} for a round, expected text that tables can hold")
-    found = _read_source(source, look)
-    if not found.runs and (source / "runs").is_dir():
-        raise ParseError(
-            f"{source}: found the results of a study, expected published logs; `hpcai mlperf submit {source} --output "
-            "DIR` writes them as a submission and checks it, and the study's own report analyses them"
-        )
-    if not found.runs:
-        raise ParseError(
-            f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "
-            "name a result repository, a folder of one, a log, or an archive" + _said(found.repairs)
-        )
-    places = name_places(found.runs, found.repairs)
-    title = name or name_of_round(source, (place.top for place in places), found.readme)
-    submissions = _submissions(title, source, places, [run for _, run in found.runs], found)
+    found = [(place, run, seen) for place, (run, seen) in read_logs(partial(_read_log, look), logs)]
+    source, repairs = index.source, [*index.repairs]
+    if not found:
+        raise _no_log(source, repairs)
+    places = name_places([(place, run) for place, run, _ in found], repairs)
+    title = name or name_of_round(source, (place.top for place in places), index.readme)
+    submissions = _submissions(title, list(zip(places, (run for _, run, _ in found), strict=True)), index, repairs)
     scaled = any(place.scaling for place in places)
     if scaled and not all(place.scaling for place in places):
         flat = sum(not place.scaling for place in places)
         words = f"{flat} of {len(places)} logs are neither below strong nor below weak"
-        found.repairs.append(Repair(".", "tree", "layout_mixed", words, "taken as strong"))
+        repairs.append(Repair(".", "tree", "layout_mixed", words, "taken as strong"))
     for submission in submissions:
-        found.repairs += check_submission(submission)
+        repairs += check_submission(submission)
     layout: Literal["flat", "scaled"] = "scaled" if scaled else "flat"
-    systems = tuple(sorted(found.systems, key=lambda system: system.source))
-    return Round(title, str(source), layout, submissions, systems, tuple(found.repairs)), found.seen
+    systems = tuple(sorted(index.systems, key=lambda system: system.source))
+    power = () if index.root else index.power_logs
+    made = Round(title, str(source), layout, submissions, systems, tuple(repairs), index.sha256, power)
+    return made, {place.path: seen for place, _, seen in found}
 
 
-def _read_source(source: Path, look: Look[T]) -> _Found[T]:
-    try:
-        single = source.is_file() and not is_archive(source)
-    except OSError as error:
-        raise ParseError(f"{source}: {error.strerror}, expected a result repository, a log or an archive") from error
-    if not source.exists():
-        raise ParseError(f"{source}: no such file or folder, expected a result repository, a log or an archive")
-    if not (single or source.is_dir() or source.is_file()):
-        raise ParseError(f"{source}: found neither a file nor a folder, expected a result repository or an archive")
-    if single:
-        return _read_single(source, look)
-    found = _Found(real_path(source).parts if source.is_dir() else (), look)
-    found.take_logs(found.take(read_files(source, is_wanted, found.repairs)))
-    return found
+def _read_log(look: Look[T], place: Place, content: bytes) -> tuple[LoggedRun, T]:
+    """Read a log; this happens in other processes as well and must not change anything here."""
+    log = parse_mllog(content, place.path)
+    seen = look(place.path, log)
+    run = read_run(log, place.path, place.number)
+    if not log.events:  # the log's content, which read_run does not have, says more
+        found = f"{describe(content[:65536])}, no event"
+        repairs = tuple(replace(one, found=found) if one.kind == "no_events" else one for one in run.repairs)
+        run = replace(run, repairs=repairs)
+    return run, seen
 
 
-def _read_single(source: Path, look: Look[T]) -> _Found[T]:
-    """Read one log, whatever its name."""
-    found = _Found(real_path(source).parts[:-1], look)
-    unnumbered: list[Repair] = []
-    place = place_of(source.name, found.around, unnumbered)
-    if place is None:
-        found.repairs.append(Repair(source.name, "name", "result_without_number", source.name, "taken as number 1"))
-        place = Place(source.name, 1, ".", "", "", "", "", ".", False)
-    try:
-        content = read_start(source)
-    except OSError as error:
-        raise ParseError(f"{source}: {error.strerror}, expected an MLPerf log that can be read") from error
-    if TOKEN.encode() not in content:
-        raise ParseError(
-            f"{source}: found {describe(content[:65536])}, expected an MLPerf log, a result repository, or a .tar, "
-            ".tar.gz, .tar.xz, .tar.bz2 or .zip of one"
+def _no_log(source: Path, repairs: Sequence[Repair]) -> ParseError:
+    if (source / "runs").is_dir():
+        return ParseError(
+            f"{source}: found the results of a study, expected published logs; `hpcai mlperf submit {source} --output "
+            "DIR` writes them as a submission and checks it, and the study's own report analyses them"
         )
-    left_out: list[Repair] = []
-    if fits(source.name, len(content), left_out):
-        found.take_logs((place, part) for _, part in admit(source.name, content, Budget(source), left_out))
-    found.repairs += left_out
-    return found
+    return ParseError(
+        f"{source}: found no log, expected result_N.txt files below ORG/results/SYSTEM/[strong|weak/]BENCHMARK; "
+        "name a result repository, a folder of one, a log, or an archive" + _said(repairs)
+    )
 
 
 def _said(repairs: Sequence[Repair]) -> str:
@@ -302,11 +232,11 @@ def _said(repairs: Sequence[Repair]) -> str:
 
 
 def _submissions(
-    origin: str, source: Path, places: Sequence[Place], runs: Sequence[LoggedRun], found: _Found[T]
+    origin: str, logs: Sequence[tuple[Place, LoggedRun]], index: SourceIndex, repairs: list[Repair]
 ) -> tuple[Submission, ...]:
-    joined = join_systems(places, found.systems, found.repairs)
+    joined = join_systems((place for place, _ in logs), index.systems, repairs)
     groups: dict[tuple[str, str, str, str], list[tuple[Place, LoggedRun]]] = {}
-    for place, run in zip(places, runs, strict=True):
+    for place, run in logs:
         key = (place.benchmark, place.org, place.system, place.scaling)
         groups.setdefault(key, []).append((place, run))
     submissions = []
@@ -314,18 +244,21 @@ def _submissions(
         folders = sorted({place.folder for place, _ in members})
         if len(folders) > 1:
             raise ParseError(
-                f"{source}: found {'/'.join(part for part in key if part)} in {len(folders)} folders ({folders[0]}, "
-                f"{folders[1]}), expected one round; name one of the rounds or organisations that it holds"
+                f"{index.source}: found {'/'.join(part for part in key if part)} in {len(folders)} folders "
+                f"({folders[0]}, {folders[1]}), expected one round; name one of the rounds or organisations that it "
+                "holds"
             )
-        submissions.append(_submission(origin, members, joined.get((members[0][0].top, members[0][0].system)), found))
+        place = members[0][0]
+        repairs += _duplicates(members)
+        factor = index.factors.get(place.folder)
+        submissions.append(_submission(origin, members, joined.get((place.top, place.system)), factor))
     return tuple(submissions)
 
 
 def _submission(
-    origin: str, members: Sequence[tuple[Place, LoggedRun]], system: System | None, found: _Found[T]
+    origin: str, members: Sequence[tuple[Place, LoggedRun]], system: System | None, factor: float | None
 ) -> Submission:
     place = members[0][0]
-    found.repairs += _duplicates(members)
     return Submission(
         origin=origin,
         method="published",
@@ -337,7 +270,7 @@ def _submission(
         runs=_by_number(members, pruned=False),
         pruned=_by_number(members, pruned=True),
         system=system,
-        scaling_factor=found.factors.get(place.folder),
+        scaling_factor=factor,
     )
 
 

@@ -1,6 +1,7 @@
 """Which files of a source are read, and how those that are not are listed."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.model import Repair
@@ -9,6 +10,26 @@ from hpcai.mlperf_hpc.rounds.texts import is_text, printable
 Wanted = Callable[[str], bool]
 Files = Iterator[tuple[str, bytes]]
 """Path below the source, with ``/``, and content."""
+
+
+class Entry(NamedTuple):
+    """One file or folder by its name, read or not.
+
+    Attributes
+    ----------
+    path
+        Below the source, with ``/``, as the file system has it.
+    leads_to
+        Where a link leads that leads nowhere; blank for all else.
+    size_bytes
+        Of a file; 0 for all else.
+    """
+
+    path: str
+    leads_to: str
+    size_bytes: int
+
+
 NO_TEXT = "a name with control characters, or in another encoding than UTF-8"
 
 

@@ -11,6 +11,7 @@ from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import Repair
 from hpcai.mlperf_hpc.rounds.selection import (
     NO_TEXT,
+    Entry,
     Files,
     Wanted,
     admit,
@@ -22,7 +23,13 @@ from hpcai.mlperf_hpc.rounds.selection import (
 from hpcai.mlperf_hpc.rounds.texts import is_text, printable
 
 
-def read_files(source: Path, wanted: Wanted, repairs: list[Repair], budget: Budget | None = None) -> Files:
+def read_files(
+    source: Path,
+    wanted: Wanted,
+    repairs: list[Repair],
+    budget: Budget | None = None,
+    entries: list[Entry] | None = None,
+) -> Files:
     """Yield the wanted files of a folder or an archive, each as its path (with ``/``) below the source and its content.
 
     An archive is read once, from its beginning to its end. Nothing outside the folder or archive is ever read.
@@ -35,6 +42,8 @@ def read_files(source: Path, wanted: Wanted, repairs: list[Repair], budget: Budg
         Takes what was left out, and why. A file that may not be read is yielded empty.
     budget
         What was read before, where several folders are read as one source; an archive is always one of its own.
+    entries
+        Takes all files and folders of a folder, also of those that hold no results; None: these are passed over.
 
     Raises
     ------
@@ -43,7 +52,7 @@ def read_files(source: Path, wanted: Wanted, repairs: list[Repair], budget: Budg
         :mod:`hpcai.mlperf_hpc.rounds.limits` admit.
     """
     if source.is_dir():
-        yield from _read_folder(source, wanted, repairs, budget or Budget(source))
+        yield from _read_folder(source, wanted, repairs, budget or Budget(source), entries)
     else:
         yield from read_archive(source, wanted, repairs)
 
@@ -63,26 +72,49 @@ def require_text(source: Path) -> None:
         )
 
 
-def _read_folder(root: Path, wanted: Wanted, repairs: list[Repair], budget: Budget) -> Files:
+def _read_folder(
+    root: Path, wanted: Wanted, repairs: list[Repair], budget: Budget, entries: list[Entry] | None
+) -> Files:
     inside = real_path(root)
 
     def note(error: OSError) -> None:
-        path = printable(os.path.relpath(error.filename, root))
-        repairs.append(Repair(path, "folder", "unreadable_folder", str(error.strerror), "left out with all in it"))
+        path = os.path.relpath(error.filename, root)
+        if not _is_closed(Path(path)):
+            words = str(error.strerror)
+            repairs.append(Repair(printable(path), "folder", "unreadable_folder", words, "left out with all in it"))
 
     for folder, folders, files in os.walk(root, onerror=note):
         relative = Path(folder).relative_to(root)
+        is_closed = _is_closed(relative)
         below = {name: (relative / name).as_posix() for name in sorted(folders)}
-        for name, path in below.items():
+        for name, path in () if is_closed else below.items():
             if not is_text(name):
                 repairs.append(left_out(path, "name_no_text", f"{NO_TEXT}, of a folder"))
             elif wanted(path):
                 repairs.append(left_out(path, "no_file", "a folder"))
-        folders[:] = [name for name in below if is_text(name) and not is_junk(name)]
-        for name in sorted(files):
+        if entries is None:
+            folders[:] = [name for name in below if not _is_closed(Path(name))]
+        else:
+            folders[:] = [name for name in below if name != ".git"]
+            entries += [_look_at(Path(folder, name), relative / name) for name in (*folders, *sorted(files))]
+        for name in () if is_closed else sorted(files):
             path = (relative / name).as_posix()
             if is_chosen(path, wanted, repairs):
                 yield from _read_one(Path(folder, name), path, inside, repairs, budget)
+
+
+def _is_closed(folder: Path) -> bool:
+    """Tell a folder of which nothing is read: it or one above it holds no results, or has a name that is no text."""
+    return any(is_junk(part) or not is_text(part) for part in folder.parts)
+
+
+def _look_at(file: Path, path: Path) -> Entry:
+    leads_to, size_bytes = "", 0
+    if file.is_symlink() and not file.exists():
+        leads_to = str(file.readlink())
+    elif file.is_file():
+        size_bytes = file.stat().st_size
+    return Entry(path.as_posix(), leads_to, size_bytes)
 
 
 def _read_one(file: Path, path: str, inside: Path, repairs: list[Repair], budget: Budget) -> Files:

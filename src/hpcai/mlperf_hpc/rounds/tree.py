@@ -12,6 +12,7 @@ from hpcai.mlperf_hpc.rounds.selection import is_junk
 RESULT = re.compile(r"result_(?P<number>.*)\.txt")
 SCALINGS = ("strong", "weak")
 PRUNED = "pruned_results"
+PARAMETERS = "package_checker_params"
 SCALING_FILE = "scaling.json"
 POWER = "power"
 """Folder of power logs beside those of the runs."""
@@ -57,6 +58,17 @@ def is_system_file(path: str) -> bool:
     """Tell the descriptions of machines, ``systems/NAME.json``."""
     parts = PurePosixPath(path).parts
     return len(parts) > 1 and parts[-2] == "systems" and parts[-1].endswith(".json") and not parts[-1].startswith(".")
+
+
+def is_unnumbered(path: str) -> bool:
+    """Tell a log whose name has no number, such as ``result_a.txt``: the package counts it, a round does not."""
+    found = RESULT.fullmatch(PurePosixPath(path).name)
+    return found is not None and not (found["number"].isascii() and found["number"].isdigit())
+
+
+def is_power_log(path: str) -> bool:
+    """Tell a log of the power of a run, ``power/result_N/node_M.txt``, by its path below the source."""
+    return path.endswith(".txt") and POWER in PurePosixPath(path).parts[:-2]
 
 
 def is_readme(path: str) -> bool:

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from hpcai.core.extras import require
 from hpcai.predict.kernels.accuracy import KernelResult, collect_accuracy, collect_errors, summarise_errors
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.network import Arrays, NetworkTrainer, TrainedNetwork, software_versions, use_one_thread
@@ -98,10 +99,13 @@ def fit_kernels(times: pd.DataFrame, seed: int) -> tuple[dict[str, KernelRegress
     ------
     ConfigError
         If columns are missing or a kernel is unknown.
+    MissingExtraError
+        If there is something to fit, and nothing that trains.
     """
     if times.empty:
         return {}, collect_accuracy([]), collect_errors([])
     check_times(times)
+    require("tensorflow", "keras")
     use_one_thread()
     trainer_of = cache(NetworkTrainer)
     regressors, results = {}, []

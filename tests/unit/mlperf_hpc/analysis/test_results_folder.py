@@ -1,5 +1,6 @@
 """Imported rounds as results folders: what `hpcai compare`, `regress` and `history` read is there and right."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from hpcai.mlperf_hpc.analysis.results_folder import (
     read_rounds,
     write_import,
 )
+from hpcai.records.run import file_sha256
 
 NAMES = {
     "runs", "epochs", "run_scores", "scores", "mlperf_runs", "mlperf_results", "mlperf_weak", "mlperf_energy",
@@ -107,13 +109,19 @@ def test_the_folder_says_where_it_comes_from(tmp_path: Path) -> None:
 
 def test_the_digest_changes_with_the_logs_alone(tmp_path: Path) -> None:
     place = write_deepcam(tmp_path, deepcam_logs())
-    (before,) = read_rounds([tmp_path], name="v2.0")
-    digest = digest_source(before.round)
+
+    def digest() -> str:
+        return digest_source(read_rounds([tmp_path], name="v2.0")[0].round)
+
+    before = digest()
+    names = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*"))
+    listed = "".join(f"{file_sha256(tmp_path / name)}  {name}\n" for name in names)
+    assert before == hashlib.sha256(listed.encode()).hexdigest()
     (tmp_path / "notes.txt").write_text("nothing that is read")
-    assert digest_source(before.round) == digest
+    assert digest() == before
     with (place / "result_1.txt").open("a") as stream:
         stream.write("\n")
-    assert digest_source(before.round) != digest
+    assert digest() != before
 
 
 def test_several_rounds_in_one_folder_stay_apart(tmp_path: Path) -> None:

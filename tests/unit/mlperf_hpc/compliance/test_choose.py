@@ -6,8 +6,9 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.core.errors import ConfigError
-from hpcai.mlperf_hpc.compliance.checked_round import known_rule_set, read_checked_round, visit_checked_round
+from hpcai.mlperf_hpc.compliance.checked_round import check_round, known_rule_set, read_checked_round
 from hpcai.mlperf_hpc.compliance.choose import choose_by_date, choose_by_name
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
 
 
 def in_year(year: int) -> float:
@@ -89,8 +90,8 @@ def test_an_explicit_one_wins(tmp_path):
 def test_verdicts_are_of_the_chosen_rule_set_and_each_log_is_read_once(tmp_path):
     write_tree(tmp_path / "hpc_results_v1.0", logs=[log_text(), log_text()])
     seen = []
-    checked, counts = visit_checked_round(
-        tmp_path / "hpc_results_v1.0", lambda path, log: seen.append(path) or len(log.events)
+    checked, counts = check_round(
+        SourceIndex(tmp_path / "hpc_results_v1.0"), lambda path, log: seen.append(path) or len(log.events)
     )
     assert sorted(seen) == sorted(checked.verdicts)
     assert list(counts) == list(checked.verdicts)

@@ -10,10 +10,11 @@ import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.core.errors import ParseError
-from hpcai.mlperf_hpc.compliance.checked_round import visit_checked_round
-from hpcai.mlperf_hpc.compliance.evidence import read_remains
+from hpcai.mlperf_hpc.compliance.checked_round import check_round
+from hpcai.mlperf_hpc.compliance.submission_check import read_remains
 from hpcai.mlperf_hpc.compliance.verdict import judge
 from hpcai.mlperf_hpc.rounds import sharing
+from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
 from hpcai.parsers import workers
 
@@ -43,7 +44,7 @@ def share(monkeypatch):
 
 
 def everything(source):
-    checked, remains = visit_checked_round(source, lambda path, log: read_remains(log, path))
+    checked, remains = check_round(SourceIndex(source), read_remains)
     return repr(checked), repr(remains), repr(judge(source))
 
 

@@ -1,0 +1,61 @@
+"""Packages that only some users need: what needs one that is not installed says so in one sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+
+from hpcai.core.errors import MissingExtraError
+
+EXTRA_OF = {
+    "ase": "data",
+    "h5py": "data",
+    "lmdb": "data",
+    "horovod": "train",
+    "keras": "train",
+    "tensorflow": "train",
+    "snakemake": "workflow",
+}
+"""The extra of pyproject.toml that brings a module."""
+
+
+def missing_extra(module: str) -> MissingExtraError:
+    """Return the error for a module of `EXTRA_OF` that is not there."""
+    extra = EXTRA_OF[module]
+    return MissingExtraError(
+        f"{module}: not installed for this Python, expected for the extra `{extra}`; in the checkout call `make env` "
+        f"(everything, with Horovod) or `pip install '.[{extra}]'`"
+    )
+
+
+def require(*modules: str) -> None:
+    """Refuse to go on without modules of `EXTRA_OF`; nothing is imported.
+
+    Raises
+    ------
+    MissingExtraError
+        If one is not installed.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise missing_extra(module)
+
+
+def explain(error: ModuleNotFoundError) -> Exception:
+    """Return the error that names the extra of the module that was not found; the same error for any other module."""
+    module = (error.name or "").partition(".")[0]
+    return missing_extra(module) if module in EXTRA_OF else error
+
+
+@contextmanager
+def extras_named() -> Iterator[None]:
+    """Name the extra that an import in this block needs.
+
+    Raises
+    ------
+    MissingExtraError
+        If a module of `EXTRA_OF` cannot be found.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise explain(error) from error

@@ -1,0 +1,75 @@
+"""What a measurement starts from: the files that are named, and the data that they describe."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hpcai.core.errors import RunRefusedError
+from hpcai.data.manifest import Manifest, read_manifest
+from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
+from hpcai.records.run import RunRecord
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a run starts from, or all instances of a weak-scaling group, which share their data.
+
+    Attributes
+    ----------
+    plans
+        Of the run, or of each instance.
+    manifest, pack
+        Of the data; no pack where they are read as they are.
+    """
+
+    plans: tuple[Path, ...]
+    manifest: Path
+    pack: Path | None
+
+
+@dataclass(frozen=True)
+class RunData:
+    """The data of a run on shared storage.
+
+    Attributes
+    ----------
+    manifest, pack
+        What they are, and how they are packed.
+    files
+        Those that the run reads.
+    folders
+        Below which these lie.
+    """
+
+    manifest: Manifest
+    pack: PackManifest | None
+    files: tuple[Path, ...]
+    folders: tuple[Path, ...]
+
+
+def read_data(inputs: Inputs) -> RunData:
+    """Read what a run starts from, and check that its shards are there before any rank waits for them.
+
+    Raises
+    ------
+    DatasetError
+        If the manifests are missing or damaged or describe different data, or a shard is missing or of another length.
+    """
+    manifest = read_manifest(inputs.manifest)
+    if inputs.pack is None:
+        root = manifest.root(inputs.manifest)
+        files = tuple(root / entry.path for entries in manifest.splits.values() for entry in entries)
+        return RunData(manifest, None, files, (root,))
+    pack, folder = read_pack(inputs.pack), inputs.pack.parent
+    require_same(pack, manifest, inputs.pack)
+    require_shards(pack, inputs.pack)
+    return RunData(manifest, pack, tuple(folder / shard.file for shard in pack.shards), (folder,))
+
+
+def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
+    """Raise RunRefusedError if a run was measured on other data than a manifest describes."""
+    found, measured = read_manifest(manifest).digest, record.provenance.data_digest
+    if found != measured:
+        raise RunRefusedError(
+            f"{manifest}: the data are no longer those that {folder} was measured on (digest {found[:12]}, measured "
+            f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder}`"
+        )

@@ -1,0 +1,48 @@
+"""The command ``hpcai mlperf page``: the page on imported rounds, as the workflow writes it, without the workflow."""
+
+import argparse
+from pathlib import Path
+
+PLACE = "rounds_page"
+"""Folder of the page's tables and figures."""
+PAGE = "rounds.html"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("rounds", type=Path, nargs="+", metavar="FOLDER", help="what `hpcai mlperf import` wrote")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help=f"gets {PAGE} and {PLACE}/")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Analyse rounds together, draw them, and write the page; print where it is.
+
+    Raises
+    ------
+    TableError
+        If a folder is no imported round.
+    """
+    from hpcai.catalogue.figures import figures_of
+    from hpcai.config.rounds import SOURCE_TABLES
+    from hpcai.core.sealed import seal_drawing
+    from hpcai.metrics.run_tables import write_tables
+    from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files
+    from hpcai.plots import draw_figure, to_svg
+    from hpcai.report.page import write_rounds_page
+
+    sources = [folder / "tables" / f"{name}.parquet" for folder in arguments.rounds for name in SOURCE_TABLES]
+    tables = analyse_tables(join_files(sources))
+    place, page = arguments.output / PLACE, arguments.output / PAGE
+    (place / "figures").mkdir(parents=True, exist_ok=True)
+    write_tables(tables, place / "tables")
+    for name in figures_of("rounds"):
+        (place / "figures" / f"{name}.svg").write_bytes(seal_drawing(to_svg(draw_figure(name, tables))))
+    write_rounds_page(arguments.output, f"{PLACE}/", find_sources(), page)
+    print(page.resolve().as_uri())
+    return 0
+
+
+def find_sources() -> Path:
+    """Return the templates, captions and definitions of pages: those of the installed package, or the checkout's."""
+    packaged = Path(__file__).parent / "sources"  # setup.py puts them there
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "reports"

@@ -1,0 +1,137 @@
+"""The command ``hpcai init``: a new folder with a study, ready to run."""
+
+import os
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from hpcai.core.errors import ConfigError
+from hpcai.measure.provenance import source_root
+from hpcai.setup.ask import Answers, ask_here
+from hpcai.setup.files import open_gaps, study_files
+from hpcai.setup.machine_values import (
+    Where,
+    plain_name,
+    renamed,
+    values_of_any,
+    values_of_host,
+    values_of_partition,
+)
+from hpcai.setup.partition import choose_partition
+from hpcai.setup.profile_values import RUN_S, values_of_profile
+from hpcai.setup.site import Site, Value
+
+SLURM_QUESTIONS = ("sinfo", "partitions", "config", "nodes", "associations", "user", "qos", "mpi_types")
+
+
+def init(folder: Path, *, here: bool = False, partition: str = "", account: str = "", machine: str = "") -> str:
+    """Write a study into a new folder, and return what was written, what is open, and what to do next.
+
+    Parameters
+    ----------
+    folder
+        The new folder; an empty one may be there.
+    here
+        Look around first: on a login node, inside an allocation, or on a machine without Slurm.
+    partition, account
+        Of Slurm, where several are there; blank: what Slurm says is the default.
+    machine
+        Name of the machine file; blank: from the cluster's, partition's or host's.
+
+    Raises
+    ------
+    ConfigError
+        If the folder is not empty, if the library is no checkout, or if the partition cannot be used.
+    """
+    if not here and (partition or account):
+        raise ConfigError("--partition, --account: found without --here; they are asked of the Slurm at hand")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder}: found something there already, expected a new or empty folder; name another one")
+    checkout = source_root()
+    if checkout is None:
+        raise ConfigError(
+            "hpcai: found an installed package, expected a checkout with its workflow; clone it, `make env` there"
+        )
+    site = site_of(ask_here(_nearest(folder)), partition, account) if here else _any_site()
+    site = Site(renamed(site.machine, machine), site.run_s, site.profile, site.asked)
+    _write(folder, site, checkout)
+    return _said(folder, site)
+
+
+def site_of(
+    answers: Answers,
+    partition: str = "",
+    account: str = "",
+    environment: Mapping[str, str] = os.environ,
+) -> Site:
+    """Return what answers tell of a machine.
+
+    Parameters
+    ----------
+    answers
+        Of this host, or recorded ones.
+    partition, account
+        As for `init`.
+    environment
+        Of the process: inside an allocation its partition is taken.
+    """
+    in_job = "SLURM_JOB_ID" in environment
+    # In an image, for example, there is a job, but no Slurm that answers.
+    own = environment.get("SLURM_JOB_PARTITION", "") if in_job and answers["sinfo"].text else ""
+    chosen = choose_partition(answers, partition or own)
+    if chosen is None:
+        machine = values_of_host(answers, socket.gethostname().partition(".")[0])
+        return Site(machine, Value(RUN_S, "chosen"), None, _silent(answers, slurm=False))
+    where: Where = "job" if in_job else "login"
+    machine = values_of_partition(answers, chosen, where)
+    memory_mib = int(str(machine.memory_bytes.value).split(maxsplit=1)[0])
+    profile, run_s = values_of_profile(answers, chosen, account, memory_mib)
+    return Site(machine, run_s, profile, _silent(answers, slurm=True))
+
+
+def _silent(answers: Answers, *, slurm: bool) -> tuple[tuple[str, str], ...]:
+    # Without Slurm none of its programs can answer: one line says it.
+    asked = [answer for name, answer in answers.items() if slurm or name not in SLURM_QUESTIONS]
+    return tuple((answer.command, answer.silence) for answer in asked if answer.silence)
+
+
+def _any_site() -> Site:
+    return Site(values_of_any(), Value(RUN_S, "chosen"))
+
+
+def _nearest(folder: Path) -> Path:
+    """Return the folder that is there already and will hold the study."""
+    whole = folder.absolute()
+    return next(path for path in (whole, *whole.parents) if path.is_dir())
+
+
+def _write(folder: Path, site: Site, checkout: Path) -> None:
+    """Write all files beside the folder's place, then put them there at once."""
+    place_of_all = folder.resolve()
+    place_of_all.parent.mkdir(parents=True, exist_ok=True)
+    name = plain_name(place_of_all.name, "study")
+    with tempfile.TemporaryDirectory(prefix=".hpcai-init.", dir=place_of_all.parent) as place:
+        whole = Path(place) / "study"
+        for path, text in study_files(site, name, checkout):
+            file = whole / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        if not place_of_all.exists():
+            whole.rename(place_of_all)
+            return
+        # An empty folder may be the one that a shell works in: it stays the same.
+        for part in whole.iterdir():
+            part.rename(place_of_all / part.name)
+
+
+def _said(folder: Path, site: Site) -> str:
+    profile = " --profile profiles/slurm" if site.profile else ""
+    gaps = open_gaps(sorted([*folder.glob("config/machines/*.yaml"), *folder.glob("profiles/slurm/*.yaml")]))
+    return "\n".join(
+        [
+            f"{folder}: a study of machine {site.machine.name}, ready to run",
+            *gaps,
+            f"next: cd {folder} && hpcai check config/study.yaml{profile} && hpcai run{profile}",
+        ]
+    )

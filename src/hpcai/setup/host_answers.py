@@ -1,0 +1,108 @@
+"""Reads what the programs of a host print: processor, accelerators, disks, modules, network."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+SHARED = re.compile(
+    r"nfs\d?|lustre|gpfs|mmfs|beegfs|fhgfs|ceph|wekafs|panfs|pvfs2|orangefs|dvs|daos|cifs|smb\w*|afs|9p|virtiofs|fuse.*"
+)
+LOCAL = re.compile(r"ext[234]|xfs|btrfs|zfs|f2fs|bcachefs")
+MEMORY = re.compile(r"tmpfs|ramfs|rootfs")
+_MPI = re.compile(r"openmpi|ompi|mpich|mvapich2?|i_?mpi|intel-?(?:oneapi-)?mpi|cray-mpich|hpcx|psmpi|spectrum-mpi")
+_MIB = re.compile(r"(\d+)\s*MiB")
+_PORT = re.compile(r"^/sys/class/infiniband/([^/]+)/ports/(\d+)/(rate|state):(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Processor:
+    """What lscpu says of this host."""
+
+    model: str
+    sockets: int
+    cores: int
+    """All cores, with one hardware thread of each."""
+    numa_nodes: int | None
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """One accelerator, as nvidia-smi names it."""
+
+    model: str
+    memory_mib: int | None
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A folder's file system."""
+
+    kind: str
+    target: str
+    available_bytes: int
+
+    @property
+    def place(self) -> str:
+        """``shared``, ``local`` or ``memory``, by the type of the file system; blank where that does not tell."""
+        for pattern, place in ((SHARED, "shared"), (LOCAL, "local"), (MEMORY, "memory")):
+            if pattern.fullmatch(self.kind):
+                return place
+        return ""
+
+
+def read_lscpu(text: str) -> Processor | None:
+    """Return the processor; None where sockets or cores are not told."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    fields = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    sockets = _number(fields.get("socket(s)", ""))
+    cores = _number(fields.get("core(s) per socket", ""))
+    if not sockets or not cores:
+        return None
+    return Processor(fields.get("model name", ""), sockets, sockets * cores, _number(fields.get("numa node(s)", "")))
+
+
+def read_memory_mib(text: str) -> int | None:
+    """Return the memory [MiB] that ``/proc/meminfo`` gives in kB of 1024 bytes, rounded down."""
+    match = re.match(r"MemTotal:\s+(\d+) kB", text)
+    return int(match[1]) // 1024 if match else None
+
+
+def read_nvidia_smi(text: str) -> tuple[Accelerator, ...]:
+    """Return the accelerators; none from anything but lines of ``name, memory, driver``."""
+    found = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) == 3 and re.fullmatch(r"[\d.]+", fields[2]):
+            size = _MIB.fullmatch(fields[1])
+            found.append(Accelerator(fields[0], int(size[1]) if size else None))
+    return tuple(found)
+
+
+def read_df(text: str) -> tuple[Disk, ...]:
+    """Return the file systems of df's answer (source, type, size, free, place), in its order."""
+    found = []
+    for line in text.splitlines()[1:]:
+        fields = line.rsplit(maxsplit=4)
+        if len(fields) == 5 and fields[3].isdecimal():
+            found.append(Disk(fields[1], fields[4], int(fields[3])))
+    return tuple(found)
+
+
+def read_mpi_modules(text: str) -> tuple[str, ...]:
+    """Return the environment modules of an MPI, without marks such as ``(default)``."""
+    names = (re.sub(r"\([^)]*\)$", "", line.strip()).rstrip("/") for line in text.splitlines())
+    return tuple(name for name in names if any(_MPI.fullmatch(part.lower()) for part in PurePosixPath(name).parts))
+
+
+def read_ports(text: str) -> tuple[tuple[str, str], ...]:
+    """Return name and rate of each InfiniBand port that is active, such as ``200 Gb/sec (4X HDR)``."""
+    facts: dict[str, dict[str, str]] = {}
+    for device, port, key, value in _PORT.findall(text):
+        facts.setdefault(f"{device}/{port}", {})[key] = value.strip()
+    return tuple(
+        (name, port["rate"]) for name, port in facts.items() if "ACTIVE" in port.get("state", "") and "rate" in port
+    )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None

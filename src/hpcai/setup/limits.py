@@ -1,0 +1,93 @@
+"""How long a job may be, and on which account: limits of partition, association and QOS."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hpcai.setup.ask import Answers, fact_of
+from hpcai.setup.partition import Partition, allowed_accounts
+from hpcai.setup.site import Value
+from hpcai.setup.slurm_answers import Association, names_in, read_associations, read_qos_limits, read_settings
+from hpcai.slurm.text import duration_in_seconds
+
+LOOK_UP_ACCOUNTS = "sacctmgr show associations user=$USER format=account,partition,qos"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The longest job [s] and what sets this limit; None: Slurm tells of none."""
+
+    time_s: float | None
+    source: str
+
+
+def find_account(answers: Answers, partition: Partition, wanted: str) -> tuple[Value, Association | None]:
+    """Return the account for a partition, and what it may do there as far as Slurm tells."""
+    associations = fact_of(answers, "associations", read_associations)
+    allowed = allowed_accounts(associations, partition.name, partition.fields)
+    if wanted:
+        own = [one for one in allowed if one.account == wanted]
+        gap = (
+            f"no association of yours with this partition is of {wanted}: {LOOK_UP_ACCOUNTS}"
+            if allowed and not own
+            else ""
+        )
+        return Value(wanted, "--account", gap), next(iter(own), None)
+    if not associations:
+        return _without_associations(answers, partition), None
+    command = answers["associations"].command
+    names = list(dict.fromkeys(one.account for one in allowed))
+    if not names:
+        found = ", ".join(sorted({one.account for one in associations}))
+        return Value(None, gap=f"none of your accounts ({found}) may use partition {partition.name}; ask for one"), None
+    default = fact_of(answers, "user", str).strip()
+    if len(names) == 1 or default in names:
+        name = names[0] if len(names) == 1 else default
+        source = command if len(names) == 1 else f"{answers['user'].command}; you have {', '.join(names)}"
+        return Value(name, source), next(one for one in allowed if one.account == name)
+    return Value(None, gap=f"which of your accounts pays: {', '.join(names)} ({command})"), None
+
+
+def _without_associations(answers: Answers, partition: Partition) -> Value:
+    if names := names_in(partition.fields, "AllowAccounts"):
+        return Value(None, gap=f"which account (--account): the partition is for {', '.join(names)} alone")
+    settings = fact_of(answers, "config", read_settings)
+    kind, enforced = settings.get("accountingstoragetype", ""), settings.get("accountingstorageenforce", "")
+    if kind in ("", "(null)", "accounting_storage/none"):
+        return Value(None, source="scontrol show config: no accounting, no account is needed")
+    if "associations" in enforced:
+        return Value(None, gap=f"Slurm demands an account and sacctmgr names none of yours: {LOOK_UP_ACCOUNTS}")
+    return Value(None, source="sacctmgr names no account of yours, and scontrol show config demands none")
+
+
+def find_qos(answers: Answers, partition: Partition, association: Association | None) -> Value:
+    """Return the QOS that a job must name: none, where the default may use the partition."""
+    allowed = names_in(partition.fields, "AllowQos")
+    denied = names_in(partition.fields, "DenyQos") or ()
+    if association is None or not association.qos or (allowed is None and not denied):
+        asked = f"AllowQos={','.join(allowed)}: which of them is yours ({LOOK_UP_ACCOUNTS})" if allowed else ""
+        return Value(None, gap=asked)
+    names = [name for name in association.qos if (allowed is None or name in allowed) and name not in denied]
+    default = association.default_qos or ("normal" if "normal" in association.qos else "")
+    if default in names:
+        return Value(None, source=f"your default, {default}, may use the partition")
+    if len(names) == 1:
+        return Value(names[0], f"scontrol show partition: AllowQos; {answers['associations'].command}")
+    found = ", ".join(names) or "none"
+    return Value(None, gap=f"a QOS that may use partition {partition.name}; of yours: {found}")
+
+
+def find_limit(answers: Answers, partition: Partition, association: Association | None, qos: Value) -> Limit:
+    """Return the shortest of all limits of time that hold for a job."""
+    limits = [(duration_in_seconds(partition.fields.get("MaxTime", "")), "MaxTime of the partition")]
+    by_qos = fact_of(answers, "qos", read_qos_limits)
+    names = {partition.fields.get("QoS", ""): "of the partition"}
+    if association is not None:
+        limits.append((association.wall_s, "MaxWall of your association"))
+        names[str(qos.value or association.default_qos)] = "of your jobs"
+    limits += [(by_qos.get(name), f"MaxWall of QOS {name} {whose}") for name, whose in names.items()]
+    return _shortest(limits)
+
+
+def _shortest(limits: Sequence[tuple[float | None, str]]) -> Limit:
+    known = [(time_s, source) for time_s, source in limits if time_s is not None]
+    return Limit(*min(known)) if known else Limit(None, "no limit is set")

@@ -1,0 +1,100 @@
+"""The values of the profile for Slurm: partition, account, limits, and the longest run that they leave room for."""
+
+from hpcai.config.study import Limits
+from hpcai.core.errors import ConfigError
+from hpcai.setup.ask import Answers, fact_of
+from hpcai.setup.limits import Limit, find_account, find_limit, find_qos
+from hpcai.setup.partition import Partition
+from hpcai.setup.site import ProfileValues, Value
+from hpcai.setup.slurm_answers import Association, number_in, read_settings
+
+RUN_S = 900
+"""A run of the generated data is done in a few minutes."""
+BESIDES_S = 600
+"""What a job asks for besides its run (RUN_LIMIT_S in workflow/rules/resources.smk)."""
+SHORTEST_RUN_S = 60
+MACHINE_MINUTES, PACKING_MINUTES, PACKING_MIB, JOBS = 60, 240, 4000, 20
+"""What measuring the machine, and downloads and packing, ask for where nothing limits them."""
+LEAST_JOB_AGE_S = 300
+
+
+def values_of_profile(
+    answers: Answers, partition: Partition, account: str, memory_mib: int
+) -> tuple[ProfileValues, Value]:
+    """Return the profile, and the longest run [s] of the study.
+
+    Raises
+    ------
+    ConfigError
+        If the partition's limit leaves no room for a run.
+    """
+    paying, association = find_account(answers, partition, account)
+    qos = find_qos(answers, partition, association)
+    limit = find_limit(answers, partition, association, qos)
+    run = _run_s(partition, limit)
+    profile = ProfileValues(
+        partition=Value(
+            partition.name, "--partition of this call, this job's, or Slurm's default (scontrol show partition)"
+        ),
+        account=paying,
+        qos=qos,
+        constraint=_constraint(partition),
+        mem_mb=Value(
+            min(PACKING_MIB, memory_mib), "of downloads and packing; runs ask for the machine file's memory_bytes"
+        ),
+        runtime=_within(
+            PACKING_MINUTES, limit, "minutes, of downloads and packing; runs ask for the study's limits.run_s"
+        ),
+        jobs=_jobs(association),
+        status_command=_status_command(answers),
+        machine_runtime=_within(MACHINE_MINUTES, limit, ""),
+        notes=(f"other partitions that take your jobs: {', '.join(partition.others)}",) if partition.others else (),
+    )
+    return profile, run
+
+
+def _constraint(partition: Partition) -> Value:
+    if partition.constraint:
+        return Value(partition.constraint, "sinfo %f: these nodes of the partition have it, and no others")
+    return Value(None, "sinfo: all nodes of the partition are alike", partition.gap)
+
+
+def _run_s(partition: Partition, limit: Limit) -> Value:
+    times = 1 + Limits().disturbance.repeats
+    if limit.time_s is None:
+        return Value(RUN_S, "chosen; no limit of Slurm is shorter")
+    most = int((limit.time_s - BESIDES_S) // times)
+    if most < SHORTEST_RUN_S:
+        raise ConfigError(
+            f"partition {partition.name}: {limit.source} is {limit.time_s / 60:g} minutes, expected at least "
+            f"{(BESIDES_S + times * SHORTEST_RUN_S) / 60:g} for one run; name another one (--partition)"
+        )
+    if most >= RUN_S:
+        return Value(RUN_S, f"chosen; {limit.source}: {limit.time_s / 60:g} minutes")
+    return Value(most, f"{limit.source}: {limit.time_s / 60:g} minutes, less {BESIDES_S // 60}, for {times} attempts")
+
+
+def _within(minutes: int, limit: Limit, otherwise: str) -> Value:
+    if limit.time_s is None or limit.time_s >= 60 * minutes:
+        return Value(minutes if otherwise else None, otherwise)
+    return Value(int(limit.time_s // 60), f"minutes; {limit.source}")
+
+
+def _jobs(association: Association | None) -> Value:
+    if association is not None and association.most_jobs is not None and association.most_jobs < JOBS:
+        return Value(max(1, association.most_jobs), "MaxSubmit of your association")
+    return Value(JOBS, "Slurm jobs at the same time; chosen")
+
+
+def _status_command(answers: Answers) -> Value:
+    settings = fact_of(answers, "config", read_settings)
+    age = settings.get("minjobage", "").split(maxsplit=1)
+    kept_s = number_in({"age": age[0]} if age else {}, "age")
+    if kept_s is None:
+        return Value("squeue", gap="whether Slurm remembers ended jobs for 300 s: MinJobAge of `scontrol show config`")
+    if kept_s >= LEAST_JOB_AGE_S:
+        return Value("squeue", f"scontrol show config: MinJobAge={kept_s} s; it notices what somebody cancelled")
+    if "none" in settings.get("accountingstoragetype", "none"):
+        gap = f"Slurm forgets ended jobs after {kept_s} s and has no accounting: ask for MinJobAge=300"
+        return Value("squeue", gap=gap)
+    return Value("sacct", f"scontrol show config: MinJobAge={kept_s} s is too short for squeue")

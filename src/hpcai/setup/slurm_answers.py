@@ -1,0 +1,163 @@
+"""Reads what Slurm's commands print about partitions, nodes, settings and accounts: Slurm 20 to 25."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hpcai.setup.ask import ASSOCIATION_FIELDS, QOS_FIELDS, SINFO_FIELDS
+from hpcai.slurm.text import duration_in_seconds
+
+_KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z/]*)=")
+_SETTING = re.compile(r"^([A-Za-z][\w/]*)\s*=\s*(.*?)\s*$", re.MULTILINE)
+_GPU = re.compile(r"gpu:(?:(?P<type>[^:,()]+):)?(?P<count>\d+)")
+_UNUSABLE = re.compile(r"down|drain|fail|unk|inval|err|fut|maint|block", re.IGNORECASE)
+_NOTHING = {"", "(null)", "N/A", "NONE", "UNLIMITED", "INFINITE"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a node is: all nodes of one shape are alike."""
+
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    disk_mib: int
+    gpus: tuple[tuple[str, int], ...]
+    """Type (blank where the site names none) and number."""
+    features: frozenset[str]
+
+    @property
+    def cores(self) -> int:
+        """Cores of a node, with one hardware thread of each."""
+        return self.sockets * self.cores_per_socket
+
+    @property
+    def gpu_count(self) -> int:
+        """Accelerators of a node."""
+        return sum(count for _, count in self.gpus)
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """Nodes of one shape and one state in a partition."""
+
+    partition: str
+    nodes: int
+    is_usable: bool
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Association:
+    """One line of what a user may do: an account, perhaps for one partition alone."""
+
+    account: str
+    partition: str
+    qos: tuple[str, ...]
+    default_qos: str
+    wall_s: float | None
+    most_jobs: int | None
+
+
+def read_sinfo(text: str) -> tuple[NodeGroup, ...]:
+    """Return the groups of nodes from sinfo's answer in `ask.SINFO_FIELDS`; other lines are left out."""
+    groups = []
+    for line in text.splitlines():
+        fields = line.strip().split("|")
+        if len(fields) != len(SINFO_FIELDS):
+            continue
+        partition, up, nodes, state, *hardware, gres, features = fields
+        numbers = [re.match(r"\d+", number.strip()) for number in (nodes, *hardware)]
+        if None in numbers:
+            continue
+        count, sockets, cores, threads, memory, disk = (int(number[0]) for number in numbers if number)
+        shape = Shape(sockets, cores, threads, memory, disk, read_gpus(gres), frozenset(_names(features)))
+        usable = up.strip() == "up" and not _UNUSABLE.match(state) and not state.strip().endswith("*")
+        groups.append(NodeGroup(partition.strip().removesuffix("*"), count, usable, shape))
+    return tuple(groups)
+
+
+def read_gpus(gres: str) -> tuple[tuple[str, int], ...]:
+    """Return types and numbers of accelerators of a gres, such as ``gpu:a100:4(S:0-1),nvme:1``."""
+    parts = re.split(r",(?![^(]*\))", gres)
+    found = [_GPU.match(part.strip()) for part in parts]
+    return tuple(sorted((match["type"] or "", int(match["count"])) for match in found if match))
+
+
+def read_records(text: str, key: str) -> dict[str, dict[str, str]]:
+    """Return the records of ``scontrol show ... --oneliner`` by their names.
+
+    Values may hold blanks (OS, Reason). The first of a name counts: what follows Reason may be anything.
+    """
+    records = {}
+    for line in text.splitlines():
+        places = [*_KEY.finditer(line)]
+        ends = [*(place.start() for place in places[1:]), len(line)][: len(places)]
+        fields: dict[str, str] = {}
+        for place, end in zip(places, ends, strict=True):
+            fields.setdefault(place[1], line[place.end() : end].strip())
+        if fields.get(key):
+            records[fields[key]] = fields
+    return records
+
+
+def read_partitions(text: str) -> dict[str, dict[str, str]]:
+    """Return the fields of all partitions by their names."""
+    return read_records(text, "PartitionName")
+
+
+def read_nodes(text: str) -> dict[str, dict[str, str]]:
+    """Return the fields of all nodes by their names."""
+    return read_records(text, "NodeName")
+
+
+def read_settings(text: str) -> dict[str, str]:
+    """Return what ``scontrol show config`` says; keys have other cases in other versions, so they are lower-case."""
+    return {name.lower(): value for name, value in _SETTING.findall(text)}
+
+
+def read_associations(text: str) -> tuple[Association, ...]:
+    """Return a user's associations from sacctmgr's answer in `ask.ASSOCIATION_FIELDS`; other lines are left out."""
+    found = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split("|")][: len(ASSOCIATION_FIELDS)]
+        if len(fields) != len(ASSOCIATION_FIELDS) or not fields[0]:
+            continue
+        account, partition, qos, default, wall, most = fields
+        jobs = int(most) if most.isdecimal() else None
+        found.append(Association(account, partition, _names(qos), default, duration_in_seconds(wall), jobs))
+    return tuple(found)
+
+
+def read_qos_limits(text: str) -> dict[str, float]:
+    """Return the longest time [s] of each QOS that has one."""
+    limits = {}
+    for line in text.splitlines():
+        fields = line.strip().split("|")
+        limit = duration_in_seconds(fields[1]) if len(fields) >= len(QOS_FIELDS) else None
+        if limit is not None:
+            limits[fields[0]] = limit
+    return limits
+
+
+def read_mpi_types(text: str) -> tuple[str, ...]:
+    """Return the ways in which srun starts ranks of MPI (``srun --mpi=list``)."""
+    words = re.findall(r"\b(?:pmix(?:_v\d)?|pmi2|cray_shasta|openmpi|none)\b", text)
+    return tuple(dict.fromkeys(words))
+
+
+def names_in(fields: Mapping[str, str], key: str) -> tuple[str, ...] | None:
+    """Return the names of a list such as AllowAccounts; None for no list at all (``ALL``)."""
+    value = fields.get(key, "ALL")
+    return None if value in _NOTHING | {"ALL"} else _names(value)
+
+
+def number_in(fields: Mapping[str, str], key: str) -> int | None:
+    """Return a limit of a record; None where there is none."""
+    value = fields.get(key, "")
+    return int(value) if value.isdecimal() else None
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return () if text.strip() in _NOTHING else tuple(part.strip() for part in text.split(",") if part.strip())
