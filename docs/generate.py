@@ -61,26 +61,23 @@ def configuration() -> Iterator[str]:
 
 
 def tables() -> Iterator[str]:
-    """Yield every table of the report with the definitions of its columns, as its page looks them up."""
-    from hpcai.report import columns
-    from hpcai.report.definitions import read_definitions
+    """Yield every table of the catalogue: what a row is, where the report shows it, and its columns."""
+    from hpcai.catalogue import tables as catalogue
     from hpcai.report.sections import SECTIONS
-    from hpcai.report.tables import TableSpec
 
-    definitions = read_definitions(ROOT / "reports")
-    shown: dict[str, list[str]] = {}
-    specs = [part for section in SECTIONS for part in section.parts if isinstance(part, TableSpec)]
-    own = {name.lower(): getattr(columns, name) for name in ("ANSWER", "RUNS", "FAILURES", "CAPTURES")}
-    for name, listed in [*own.items(), *((spec.name, spec.columns) for spec in specs)]:
-        shown.setdefault(name, []).extend(column.key for column in listed)
-    yield from ("# Tables and columns", "", "Every column that the report shows, from `reports/definitions.yaml`.")
-    yield from ("The files are `results/tables/NAME.csv` and `NAME.parquet`; units end the column names.", "")
-    for name, keys in sorted(shown.items()):
-        yield from (f"## {name}", "", *heading("column", "unit", "meaning"))
-        for key in dict.fromkeys(keys):
-            entry = definitions.find(name, key)[1]
+    titles = {section.anchor: section.title for section in SECTIONS}
+    yield from ("# Tables and columns", "", "Every table and column, from `src/hpcai/catalogue/`; units end the names.")
+    yield from ("The files are `results/tables/NAME.csv` and `NAME.parquet`, with the columns in this order.", "")
+    for name, table in sorted(catalogue.tables().items()):
+        sections = dict.fromkeys(titles[one.section] for one in table.shown if one.section)
+        yield from (f"## {name}", "", f"A row: {escaped(table.rows[0].lower() + table.rows[1:])}", "")
+        yield from (f"The report shows it in: {', '.join(sections)}.", "") if sections else ()
+        yield from heading("column", "type", "unit", "meaning")
+        for column in table.columns:
+            entry = catalogue.definitions().find(name, column)[1]
             besides = [f"*{word}:* {escaped(getattr(entry, word))}" for word in BESIDES if getattr(entry, word)]
-            yield row(f"`{key}`", escaped(entry.unit), "<br>".join([escaped(entry.definition), *besides]))
+            meaning = "<br>".join([escaped(entry.definition), *besides])
+            yield row(f"`{column}`", entry.type, escaped(entry.unit), meaning)
         yield ""
 
 

@@ -147,7 +147,7 @@ def test_reference_holds_what_the_code_declares(reference: Path, helps: dict[str
     for suite in ("hpc_ai500", "mlperf_hpc"):
         rules = yaml.safe_load((ROOT / f"src/hpcai/rules/{suite}.yaml").read_text())["rules"]
         assert all(f"| `{rule['id']}` |" in texts["rules"] for rule in rules)
-    assert "| `valid_rate_flop_per_s` | FLOP/s |" in texts["tables"]
+    assert "| `vflops_flop_per_s` | number | FLOP/s |" in texts["tables"]
     nested = {f"mlperf {name}" for name in commands_of("mlperf")}
     assert helps.keys() == (commands_of() - {"mlperf"}) | nested
     packages = {file.parent.name for file in (ROOT / "src/hpcai").glob("*/__init__.py")}

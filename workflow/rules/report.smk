@@ -40,7 +40,6 @@ rule report:
         predictions=predictions,
         study="results/study.json",
         sources=REPORT_SOURCES,
-        definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:
         html="results/report.html",
         captions=expand("results/captions/{name}.rst", name=CAPTIONS),
@@ -50,6 +49,7 @@ rule report:
         "../../envs/hpcai.yaml"
     params:
         library=library_of("workflow/scripts/write_report.py"),
+        sources=str(ROOT / "reports"),
     script:
         "../scripts/write_report.py"
 

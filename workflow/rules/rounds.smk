@@ -89,7 +89,6 @@ rule write_rounds_page:
     input:
         results=parts_of_given_rounds,
         sources=REPORT_SOURCES,
-        definitions=str(ROOT / "reports" / "definitions.yaml"),
     output:
         html="results/rounds.html",
     log:
@@ -99,5 +98,6 @@ rule write_rounds_page:
     params:
         place="rounds_page/",
         library=library_of("workflow/scripts/write_rounds_page.py"),
+        sources=str(ROOT / "reports"),
     script:
         "../scripts/write_rounds_page.py"

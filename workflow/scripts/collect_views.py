@@ -8,7 +8,7 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.files import write_atomically
 from hpcai.core.logs import log_to
 from hpcai.core.table_files import read_parquet
-from hpcai.metrics.run_tables import write_table
+from hpcai.metrics.run_tables import write_tables
 from hpcai.profiles.collect import Measured, collect_views, read_views, summarise_views
 
 if TYPE_CHECKING:
@@ -25,7 +25,5 @@ measured = Measured(
     tolerance=Tolerance.model_validate(asked.tolerance),
 )
 views = collect_views(read_views({name: given[name] for name in asked.views}), measured)
-folder = Path(snakemake.output.summary).parent / "tables"
-for name, view in views.items():
-    write_table(view, folder / f"{name}.csv", folder / f"{name}.parquet")
+write_tables(views, Path(snakemake.output.summary).parent / "tables")
 write_atomically(Path(snakemake.output.summary), summarise_views(views))

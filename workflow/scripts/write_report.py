@@ -11,5 +11,4 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 page = Path(snakemake.output.html)
-sources = Path(snakemake.input.definitions).parent
-write_report(page.parent, sources, page, map(Path, snakemake.output.captions))
+write_report(page.parent, Path(snakemake.params.sources), page, map(Path, snakemake.output.captions))

@@ -11,4 +11,4 @@ if TYPE_CHECKING:
 
 log_to(snakemake.log[0])
 page = Path(snakemake.output.html)
-write_rounds_page(page.parent, snakemake.params.place, Path(snakemake.input.definitions).parent, page)
+write_rounds_page(page.parent, snakemake.params.place, Path(snakemake.params.sources), page)

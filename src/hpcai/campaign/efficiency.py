@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
@@ -23,13 +24,7 @@ from hpcai.records.weak import GROUP
 
 HOUR_S = 3600.0
 _NAN = math.nan
-IDENTITY = ("run_id", "kind", "benchmark", "variant", "scale", "outcome", "started_utc", "slurm_job")
-NUMBERS = (
-    "asked_nodes", "asked_cores", "asked_memory_bytes", "asked_time_s", "queue_wait_s", "wall_s", "cpu_time_s",
-    "cpu_used_ratio", "node_memory_bytes", "memory_used_ratio", "time_used_ratio", "overhead_ratio", "node_hours",
-    "core_hours", "attempts", "lost_node_hours",
-)  # fmt: skip
-EFFICIENCY_COLUMNS = (*IDENTITY, *NUMBERS, "source", "reason", "record_path")
+EFFICIENCY_COLUMNS = columns_of("efficiency")
 """Columns of the table: ``asked_``: what the job was given; ``source``: who says so; ``reason``: why cells are empty.
 
 ``cpu_used_ratio = cpu_time_s / (asked_cores * wall_s)``, the processor time of all ranks; on accelerators it says
@@ -84,7 +79,7 @@ def efficiency_table(paths: Iterable[str | Path]) -> pd.DataFrame:
 def as_table(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as a table with all columns and their types."""
     table = pd.DataFrame(rows, columns=list(EFFICIENCY_COLUMNS))
-    table = table.astype(dict.fromkeys(NUMBERS, "float64"))
+    table = table.astype(dict.fromkeys(columns_of("efficiency", "number"), "float64"))
     return table.sort_values(["kind", "run_id"], kind="stable", ignore_index=True)
 
 

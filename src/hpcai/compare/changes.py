@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.compare.study import PointKey, Study
 
 CATEGORIES = ("rules", "data", "settings", "code", "machine", "software")
 """In the order of importance: after other rules or data the scores do not mean the same."""
-CHANGE_COLUMNS = ("category", "key", "where", "points", "before", "after", "source")
+CHANGE_COLUMNS = columns_of("changes")
 """One row per difference; `where` is blank if it holds at all points that both results have."""
 NOT_SET = "not set"
 ABSENT = "not recorded"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.compare.measures import HEADLINES, QUALITY, Measure, choose_measures, direction_of, values_of
 from hpcai.compare.points import key_of, match_points
 from hpcai.compare.scores import compare_scores
@@ -55,12 +56,7 @@ def _shift_statistics(series: NDArray[np.float64]) -> NDArray[np.float64]:
     return statistics
 
 
-HISTORY_COLUMNS = (
-    "number", "folder", "study", "started_utc", "commit", "suite", "workload", "benchmark", "variant", "scale", "ranks",
-    "measure", "unit", "better", "value", "low", "high", "n", "runs", "previous", "ratio_to_previous",
-    "ratio_to_previous_low", "ratio_to_previous_high", "p_corrected", "best", "ratio_to_best", "series", "verdict",
-    "reason", "remark", "method", "source",
-)  # fmt: skip
+HISTORY_COLUMNS = columns_of("history")
 """One row per result, point and measure. `number` counts the results from 1 in the order of their first start.
 
 `value` is the arithmetic mean of the runs with its interval `low`, `high`; `previous` and `best` name the folder

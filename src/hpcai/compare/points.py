@@ -6,17 +6,14 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.compare.changes import flatten
 from hpcai.compare.study import PointKey, Study
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.validity import common_levels
 from hpcai.metrics.statistics.significance import compare_failures, correct_holm
 
-POINT_COLUMNS = (
-    "status", "reason", "suite", "workload", "benchmark", "variant", "scale", "ranks", "runs_base", "runs_new",
-    "converged_base", "converged_new", "finished_base", "finished_new", "p_failures", "p_failures_corrected",
-    "valid_for_base", "valid_for_new", "source",
-)  # fmt: skip
+POINT_COLUMNS = columns_of("comparison_points")
 """One row per point of either result. `status`: compared, not_comparable, only_base, only_new. `finished` counts the
 runs that trained to their end; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
 IDENTITY = ("suite", "workload", "quality_metric", "quality_target")

@@ -7,18 +7,14 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of, say_value
 from hpcai.compare.study import PointKey, Study
 from hpcai.metrics.statistics.detectable import detectable_ratio
 from hpcai.metrics.statistics.significance import Significance, compare_samples, correct_holm
 
-COMPARISON_COLUMNS = (
-    "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "ranks", "measure", "unit", "better",
-    "base_value", "new_value", "ratio", "low_ratio", "high_ratio", "n_base", "n_new", "p_t", "p_bounded",
-    "p_permutation", "smallest_p", "p_corrected", "spread_ratio", "detectable_ratio", "beyond_range", "identical",
-    "method", "note", "source",
-)  # fmt: skip
+COMPARISON_COLUMNS = columns_of("comparison")
 """One row per point and score; one without a `measure` for each point that is not compared (`note` says why).
 
 `ratio` is new over base; `p_corrected` is `p_bounded` corrected for all scores of the table (Holm), or `p_permutation`
@@ -27,11 +23,6 @@ correction, in a score that alone has changed. `finding`: "worse", "better" or "
 without a better direction), "not significant", "too few runs" (without spread, and no arrangement of them reaches 5 %),
 "one run", "not measured", "not comparable", "no ratio", "identical" (the same values on both sides).
 """
-_FLAGS = ("beyond_range", "identical")
-_TEXTS = (
-    "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "measure", "unit", "better", "method",
-    "note", "source",
-)  # fmt: skip
 FINDINGS = (
     "worse", "different", "better", "not comparable", "not significant", "too few runs", "one run", "no ratio",
     "not measured", "identical",
@@ -142,9 +133,9 @@ def _judge(frame: pd.DataFrame) -> pd.DataFrame:
     ]
     frame["measure"] = frame["measure"].fillna("")
     frame["finding"] = [_finding(row) for row in frame.to_dict("records")]
-    numbers = [name for name in COMPARISON_COLUMNS if name not in (*_FLAGS, *_TEXTS)]
-    kinds = {**dict.fromkeys(_FLAGS, "boolean"), **dict.fromkeys(numbers, "float64")}
-    return frame.astype(kinds).fillna(dict.fromkeys(_TEXTS, ""))
+    kinds = dict.fromkeys(columns_of("comparison", "number", "count"), "float64")
+    flags = dict.fromkeys(columns_of("comparison", "truth"), "boolean")
+    return frame.astype({**flags, **kinds}).fillna(dict.fromkeys(columns_of("comparison", "text"), ""))
 
 
 def count_tested(scores: pd.DataFrame) -> int:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.measures import HEADLINES
 from hpcai.compare.points import key_of
-from hpcai.compare.scores import COMPARISON_COLUMNS, count_tested
+from hpcai.compare.scores import count_tested
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.statistics.detectable import ALPHA, runs_needed
 from hpcai.metrics.words import say_share
@@ -24,8 +25,8 @@ VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
 NEW = "new"
 """Verdict on a point that the base does not have: it decides nothing."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
-POINT_VERDICT_COLUMNS = ("verdict", "reason", "benchmark", "variant", "scale", "lost", "remark")
-SCORE_VERDICT_COLUMNS = ("verdict", "reason", *COMPARISON_COLUMNS)
+POINT_VERDICT_COLUMNS = columns_of("regression_points")
+SCORE_VERDICT_COLUMNS = columns_of("regression_scores")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ Found = Literal["source", "reference"]
 """Where a number was read: printed in the source, or worked out in our reference from what the source prints."""
 
 Quantity = Literal[
-    "rate_flop_per_s", "valid_rate_flop_per_s", "communication_roof_flop_per_s", "single_link_roof_flop_per_s",
+    "rate_flop_per_s", "vflops_flop_per_s", "communication_roof_flop_per_s", "single_link_roof_flop_per_s",
     "flop_per_sample", "profiled_flop_per_sample", "flop_per_parameter", "flop_per_byte",
     "quality_coefficient_ratio", "implied_quality", "peak_ratio", "fp32_peak_ratio", "gain_ratio", "efficiency_ratio",
     "ceiling_flop_per_s", "coefficient_gain_ratio", "negotiation_ratio", "negotiation_gain_ratio",

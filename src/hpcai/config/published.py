@@ -124,7 +124,7 @@ class PublishedResult(Settings):
     train_rate_samples_per_s: Positive | None = Field(default=None, description="Of all processes together.")
     train_rate_samples_per_s_per_process: Positive | None = None
     rate_flop_per_s: FlopPerSecond | None = None
-    valid_rate_flop_per_s: FlopPerSecond | None = None
+    vflops_flop_per_s: FlopPerSecond | None = None
     derived: Derivation | None = None
     quality: Positive | None = Field(default=None, description="Reached, and stated as such; never worked out.")
     time_to_quality_s: Seconds | None = None

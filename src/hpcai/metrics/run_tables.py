@@ -3,22 +3,25 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from hpcai.core.errors import RecordError
+from hpcai.catalogue.profiles import PROFILES
+from hpcai.catalogue.tables import columns_of
+from hpcai.catalogue.tables import tables as known_tables
+from hpcai.core.errors import RecordError, TableError
 from hpcai.core.sealed import sealed_json
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.metrics.joining import join_tables
-from hpcai.metrics.quietness import RunQuiet, quiet_columns
+from hpcai.metrics.quietness import quiet_columns
 from hpcai.metrics.roofline.samples_above import NODE_LOCAL, SHARED
 from hpcai.metrics.scaling.efficiency import compute_scaling
 from hpcai.metrics.scaling.scales import POINT_SETTINGS, summarise_scales
 from hpcai.metrics.scaling.trials import mark_extremes
-from hpcai.metrics.scores.of_run import RunScore, TimeParts, TimeShares, score_run, time_parts, time_shares
+from hpcai.metrics.scores.of_run import score_run, time_parts, time_shares
 from hpcai.metrics.scores.validity import invalid_reasons, join_reasons, result_flags, valid_for
 from hpcai.metrics.scores.verdicts import summarise_verdicts
 from hpcai.metrics.summary import summarise_study
@@ -42,7 +45,6 @@ __all__ = [
 ]
 
 SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
-EPOCH_COLUMNS = tuple(field for field in EpochRecord.model_fields)
 
 
 def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:
@@ -121,7 +123,7 @@ def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
     """
     files = [Path(path) for path in paths]
     rows = [_run_row(record, path) for record, path in zip(read_records(files), files, strict=True)]
-    runs = _frame(rows, _run_columns(), [*SCALE_KEYS, "repetition"])
+    runs = _frame(rows, columns_of("runs"), [*SCALE_KEYS, "repetition"])
     twice = runs[runs.duplicated("run_id", keep=False)]
     if not twice.empty:
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
@@ -138,15 +140,12 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
     RecordError
         If any record is damaged.
     """
-    identity = ("run_id", *SCALE_KEYS, "scale", "ranks", "repetition", "outcome")
-    target = ("quality_metric", "quality_unit", "quality_target")
     rows = []
     for record in read_records(paths):
         run = {**_identity(record), **_target(record)}
-        kept = {key: run[key] for key in (*identity, *target)}
-        rows += [{**kept, **epoch.model_dump()} for epoch in record.epochs]
-    epochs = _frame(rows, (*identity, *target, *EPOCH_COLUMNS), [*SCALE_KEYS, "repetition", "epoch"])
-    optional = [name for name in EPOCH_COLUMNS if name not in ("epoch", "steps", "samples")]
+        rows += [{**run, **epoch.model_dump()} for epoch in record.epochs]
+    epochs = _frame(rows, columns_of("epochs"), [*SCALE_KEYS, "repetition", "epoch"])
+    optional = [name for name in EpochRecord.model_fields if name not in ("epoch", "steps", "samples")]
     epochs = epochs.astype(dict.fromkeys(optional, "float64"))
     epochs["train_rate_samples_per_s"] = (epochs["samples"] / epochs["train_s"]).where(epochs["train_s"] > 0)
     return epochs
@@ -181,9 +180,33 @@ def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> No
 
 
 def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
-    """Write tables as ``NAME.csv`` and ``NAME.parquet`` into a folder (:func:`write_table`)."""
-    for name, frame in tables.items():
+    """Write tables as ``NAME.csv`` and ``NAME.parquet`` into a folder (:func:`write_table`).
+
+    Raises
+    ------
+    TableError
+        If a table has not exactly the columns that the catalogue says; then none is written.
+    """
+    complete = {name: _complete(name, frame) for name, frame in tables.items()}
+    for name, frame in complete.items():
         write_table(frame, folder / f"{name}.csv", folder / f"{name}.parquet")
+
+
+def _complete(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with the columns that are declared; one without rows may lack some."""
+    if name not in known_tables() and any(name in kind.columns for kind in PROFILES.values()):
+        return frame  # a kind of profile declares its own tables, and views have no other columns
+    found, expected = list(frame.columns), list(columns_of(name))
+    if frame.empty and set(found) < set(expected):
+        return frame.reindex(columns=expected)
+    if found != expected:
+        wrong = {"unknown": set(found) - set(expected), "missing": set(expected) - set(found)}
+        said = "; ".join(f"{word}: {', '.join(sorted(map(str, names)))}" for word, names in wrong.items() if names)
+        raise TableError(
+            f"table {name}: {said or 'columns in another order'}; expected those of src/hpcai/catalogue/tables/*.yaml "
+            "in their order: change what makes the table, or its declaration"
+        )
+    return frame
 
 
 def rows_as_json(files: Iterable[Path]) -> bytes:
@@ -197,26 +220,8 @@ def _to_csv(frame: pd.DataFrame, path: Path) -> None:
     frame.to_csv(path, index=False, lineterminator="\n", encoding="utf-8")
 
 
-def _run_columns() -> tuple[str, ...]:
-    """All columns of the run table in their order, also for a table without rows."""
-    scores = (field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind))
-    return (*_IDENTITY, *_TARGET, "wall_s", *scores, *_RESOURCES, *_PROVENANCE, *_VALIDITY, "dropped", "record_path")
-
-
-_IDENTITY = (
-    "run_id", "study", "suite", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks",
-    "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
-    "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
-)  # fmt: skip
-_TARGET = ("quality_metric", "quality_unit", "quality_target", "parameters", "epochs")
-_VALIDITY = ("valid_for", "invalid_reasons", "flags")
-_RESOURCES = (
-    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place",
-    "ranks_identical",
-)  # fmt: skip
 PLACES = {"node_local": NODE_LOCAL, "shared": SHARED}
 """Places of staged data as tables name them, by those of the record."""
-_PROVENANCE = ("machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest")
 
 
 def _run_row(record: RunRecord, path: Path) -> dict[str, Any]:

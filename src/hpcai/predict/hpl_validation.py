@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.predict.hpl.counts import (
     Floats,
     count_gemm_flop,
@@ -34,14 +35,7 @@ Model = Literal["three rates", "GEMM only", "credited / GEMM rate"]
 GOAL_RATIO = 0.10
 """Accepted error of the predicted time."""
 SHAPE = ["block", "process_rows", "process_columns"]
-MEASURED = [
-    "order", "block", "process_rows", "process_columns", "attempt", "measured_time_s", "measured_rate_flop_per_s",
-    "residual", "threshold", "verdict", "cpu_ratio", "steal_ratio", "accepted",
-]  # fmt: skip
-COLUMNS = (
-    *MEASURED, "model", "gemm_rate_flop_per_s", "trsm_rate_flop_per_s", "panel_rate_flop_per_s", "predicted_time_s",
-    "error_ratio", "goal_ratio", "within_goal", "reason", "method", "source",
-)  # fmt: skip
+COLUMNS = columns_of("hpl_validation")
 METHODS: dict[str, str] = {
     "three rates": "modelled: variant cpu, update, solve and panel at measured rates interpolated over m",
     "GEMM only": "modelled: variant cpu without solve and panel, as printed; measured rate of the update",
@@ -154,7 +148,7 @@ def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float
         judged = bool(run["accepted"]) and np.isfinite(error)
         unknown = "" if np.isfinite(predicted_s) else "nothing is predicted: the rates it needs were not measured"
         yield {
-            **{name: run[name] for name in MEASURED},
+            **{name: run[name] for name in COLUMNS if name in run},
             "model": model,
             "gemm_rate_flop_per_s": process.gemm,
             "trsm_rate_flop_per_s": process.trsm if model == "three rates" else float("nan"),

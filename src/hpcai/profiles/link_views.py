@@ -6,24 +6,13 @@ from dataclasses import asdict
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import RecordError
 from hpcai.metrics.profiles.link import CALL, TRANSFER, AllreduceReport, fit_link
 from hpcai.metrics.words import say_bytes
 from hpcai.profiles.ceilings_view import COLUMNS
 
-LINK_COLUMNS = (
-    "what",
-    "scope",
-    "ranks",
-    "bytes",
-    "time_s",
-    "time_min_s",
-    "time_max_s",
-    "n",
-    "algorithm_bandwidth_bytes_per_s",
-    "bus_bandwidth_bytes_per_s",
-    "source",
-)
+LINK_COLUMNS = columns_of("links")
 
 
 def link_rows(report: AllreduceReport, source: str) -> pd.DataFrame:

@@ -12,8 +12,8 @@ from hpcai.report.material import Material
 
 KEYS = ["benchmark", "variant", "scale"]
 TAKEN = (
-    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
-    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "exponent",
+    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
+    "vflops_low_flop_per_s", "vflops_high_flop_per_s", "exponent",
 )  # fmt: skip
 """Columns of the table of scores that stand beside those of the table of scales."""
 State = Literal["valid", "partly", "invalid", "nothing"]
@@ -35,7 +35,7 @@ class Banner:
 
 
 def make_answer(material: Material) -> pd.DataFrame:
-    """Return one row for each benchmark, variant and scale: the columns :data:`hpcai.report.columns.ANSWER`."""
+    """Return one row for each benchmark, variant and scale: the table `answer` of the catalogue."""
     scales = material.table("scales")
     if scales.empty:
         return scales
@@ -51,7 +51,7 @@ def make_answer(material: Material) -> pd.DataFrame:
     scores = material.table("scores")
     if scores.empty:
         reason = "no table of scores"
-        return answer.assign(rate_flop_per_s=float("nan"), valid_rate_flop_per_s=float("nan"), score_reason=reason)
+        return answer.assign(rate_flop_per_s=float("nan"), vflops_flop_per_s=float("nan"), score_reason=reason)
     measured = scores[scores["method"].eq("measured")].drop_duplicates(KEYS)
     exponents = [_say_coefficient(row) for row in measured.to_dict("records")]
     own = measured[[*KEYS, *TAKEN]].assign(

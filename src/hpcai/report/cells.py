@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from hpcai.report.definitions import Definition
+from hpcai.catalogue.definitions import Definition
+from hpcai.catalogue.tables import Column
 from hpcai.report.material import Link, Material
 from hpcai.report.values import (
     NOT_DEFINED,
@@ -30,40 +31,13 @@ SHORT, LONG = 90, 140
 """Characters that a cell shows of a long reason or text, and from which on a text is long."""
 FILE = re.compile(r"results/[^\s,;]+")
 NEED_EXPONENT = (
-    "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio", "valid_flop_per_j",
+    "vflops_flop_per_s", "vflops_capped_flop_per_s", "vflops_variation_ratio", "vflops_flop_per_j",
     "quality_coefficient_ratio",
 )  # fmt: skip
 """Columns that are not defined where no exponent is."""
 NAMES = ("outcome", "status", "measure", "scope", "kind")
 """Columns of names that are written with blanks."""
 Values = Mapping[Any, Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of the page.
-
-    Attributes
-    ----------
-    key
-        Column of the table; its definition gives heading and unit.
-    low, high, n
-        Columns with the bounds of its interval and the number of runs behind it.
-    reason
-        Column that explains an empty cell.
-    note
-        Column with words that stand below the value.
-    link
-        Column with the file or folder that the value leads to.
-    """
-
-    key: str
-    low: str = ""
-    high: str = ""
-    n: str = ""
-    reason: str = ""
-    note: str = ""
-    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,12 @@ from urllib.parse import quote
 
 import pandas as pd
 
+from hpcai.catalogue.definitions import Definitions
 from hpcai.core.errors import ParseError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
 from hpcai.core.table_files import read_parquet
-from hpcai.report.definitions import Definitions, read_definitions
+from hpcai.report.definitions import shown_definitions
 
 FORMS = {".html": "page", ".csv": "CSV", ".parquet": "Parquet"}
 """In which forms a table lies beside the page: to look at, for spreadsheets, for programs."""
@@ -106,7 +107,7 @@ def read_material(folder: Path, sources: Path, place: str = "") -> Material:
         tables={path.stem: read_parquet(path) for path in sorted((folder / place / "tables").glob("*.parquet"))},
         summary=None if place else _read_summary(folder),
         study=read_json(folder / "study.json"),
-        definitions=read_definitions(sources),
+        definitions=shown_definitions(),
         place=place,
     )
 

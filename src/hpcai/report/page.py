@@ -12,11 +12,11 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
-from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
-from hpcai.report.definitions import Definition, anchor
+from hpcai.report.definitions import anchor
 from hpcai.report.figures import Figure, make_figure
 from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE, document_html
 from hpcai.report.hpc_ai500.model import read_document
@@ -25,7 +25,7 @@ from hpcai.report.provenance import make_failures, make_folders, make_runs, say_
 from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
-from hpcai.report.tables import Table, TableSpec, make_table
+from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def write_report(results: Path, sources: Path, output: Path, captions: Iterable[
         ``scoring.json``, ``prediction.json``, ``hpc_ai500/BENCHMARK/report.json`` and ``study.json``, as far as they
         were made.
     sources
-        The project's ``reports/`` folder: ``page/``, ``captions/`` and ``definitions.yaml``.
+        The project's ``reports/`` folder: ``page/`` and ``captions/``.
     output
         The file to write. Links in it are relative to the results folder, so it belongs there.
     captions
@@ -100,8 +100,6 @@ def write_report(results: Path, sources: Path, output: Path, captions: Iterable[
     ------
     ParseError
         If a file of the results folder cannot be read.
-    ConfigError
-        If the definitions are not complete.
     """
     material = read_material(results, sources)
     page = _environment(sources).get_template("report.html.j2").render(make_context(material))
@@ -158,11 +156,9 @@ def make_context(material: Material) -> dict[str, Any]:
         "advice": choose_advice(material),
         "key_figures": [figures[name] for name in KEY_FIGURES if name in figures and figures[name].picture],
         "documents": make_documents(material),
-        "failures": make_table(
-            material, TableSpec("failures", "Runs with trouble", columns.FAILURES), make_failures(material)
-        ),
-        "runs": make_table(material, TableSpec("runs", "All runs", columns.RUNS), make_runs(material)),
-        "captures": make_table(material, TableSpec("captures", "What was captured", columns.CAPTURES)),
+        "failures": make_table(material, spec_of("failures"), make_failures(material)),
+        "runs": make_table(material, spec_of("runs"), make_runs(material)),
+        "captures": make_table(material, spec_of("captures")),
         "folders": make_folders(material),
         "commands": say_commands(material.study, summary["commits"] if summary else ()),
         "definitions": _list_definitions(material),
@@ -215,7 +211,7 @@ def say_plainly(value: object) -> object:
 
 
 def _make_answer(material: Material) -> Table:
-    table = make_table(material, TableSpec("answer", "The answer", columns.ANSWER), make_answer(material))
+    table = make_table(material, spec_of("answer"), make_answer(material))
     return replace(table, missing="There is no answer yet: no run has been recorded.")
 
 

@@ -1,5 +1,7 @@
 """Rows of the page that stand for many of the files of a round: findings and repairs of one kind."""
 
+from collections.abc import Callable, Mapping
+
 import pandas as pd
 
 FINDING = ["origin", "submission", "rule_set", "rule", "key"]
@@ -82,3 +84,9 @@ def group_fastest(results: pd.DataFrame) -> pd.DataFrame:
 
 def _list(names: "pd.Series[str]") -> str:
     return ", ".join(sorted({str(name) for name in names if name}))
+
+
+GROUPS: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    one.__name__: one for one in (group_findings, group_repairs, group_origins, group_fastest)
+}
+"""By the names that the catalogue of tables has for them."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hpcai.catalogue import figures as catalogue
-from hpcai.report.tables import TableSpec
+from hpcai.catalogue.tables import shown_in
+from hpcai.report.tables import TableSpec, spec_of
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class SectionSpec:
     anchor, title, question
         Its id, its heading, and the question it answers.
     parts
-        Its figures and tables in their order.
+        Its figures and tables in their order; the catalogue says which (:func:`fill_sections`).
     level
         2, or 3 for a part of the section before.
     absent
@@ -49,14 +50,14 @@ class SectionSpec:
     anchor: str
     title: str
     question: str
-    parts: tuple[FigureSpec | TableSpec, ...]
+    parts: tuple[FigureSpec | TableSpec, ...] = ()
     level: int = 2
     absent: str = ""
     unmade: str = ""
 
 
-def with_figures(*sections: SectionSpec) -> tuple[SectionSpec, ...]:
-    """Return sections of tables with the figures of the catalogue, each before the table that its declaration names."""
+def fill_sections(*sections: SectionSpec) -> tuple[SectionSpec, ...]:
+    """Return sections with the tables of the catalogue, and its figures, each before the table that it names."""
     known = {**catalogue.FIGURES, **catalogue.CHARTS}.items()
     return tuple(
         replace(section, parts=_place(section, {name: one for name, one in known if one.section == section.anchor}))
@@ -67,9 +68,9 @@ def with_figures(*sections: SectionSpec) -> tuple[SectionSpec, ...]:
 def _place(section: SectionSpec, figures: Mapping[str, catalogue.FigureEntry]) -> tuple[FigureSpec | TableSpec, ...]:
     waiting = {name: one.before for name, one in figures.items()}
     parts: list[FigureSpec | TableSpec] = []
-    for table in section.parts:
-        own = {table.name, getattr(table, "part", "")} - {""}
-        parts += [FigureSpec(name) for name, before in waiting.items() if before in own]
-        waiting = {name: before for name, before in waiting.items() if before not in own}
-        parts.append(table)
+    for name, shown in shown_in(section.anchor):
+        own = {name, shown.part} - {""}
+        parts += [FigureSpec(figure) for figure, before in waiting.items() if before in own]
+        waiting = {figure: before for figure, before in waiting.items() if before not in own}
+        parts.append(spec_of(name, shown))
     return (*parts, *map(FigureSpec, waiting))

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.catalogue.tables import Column, Shown, tables
 from hpcai.report.captions import Caption, render_caption
-from hpcai.report.cells import FILE, POINT, RAW, Cell, Column, Place, Values, make_cell
+from hpcai.report.cells import FILE, POINT, RAW, Cell, Place, Values, make_cell
 from hpcai.report.definitions import anchor
 from hpcai.report.material import Link, Material
+from hpcai.report.rounds import GROUPS
 from hpcai.report.values import is_blank
 
 PROSE = 40
@@ -47,6 +49,21 @@ class TableSpec:
     first: tuple[str, str] = ("", "")
     part: str = ""
     group: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+
+
+def spec_of(name: str, shown: Shown | None = None) -> TableSpec:
+    """Return what the page shows of a table.
+
+    Parameters
+    ----------
+    name
+        A table of the catalogue.
+    shown
+        A part of it; the first one by default.
+    """
+    part = shown or tables()[name].shown[0]
+    group = GROUPS[part.group] if part.group else None
+    return TableSpec(name, part.title, part.columns, part.profile, part.first, part.part, group)
 
 
 @dataclass(frozen=True)

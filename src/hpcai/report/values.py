@@ -30,7 +30,7 @@ def choose_scale(value: float, unit: str) -> Scale:
     value
         The number [unit].
     unit
-        A unit of ``reports/definitions.yaml``; "share" is a ratio that is written as a percentage.
+        A unit of the catalogue of tables; "share" is a ratio that is written as a percentage.
     """
     if unit == "share":
         return Scale(0.01, "%")

@@ -164,12 +164,12 @@ def test_another_problem_is_not_compared(tmp_path: Path, changed: dict[str, Any]
 def test_another_exponent_makes_another_vflops_and_nothing_else(tmp_path: Path) -> None:
     plan: dict[str, Any] = {"benchmark": make_image_benchmark(), "time_staging": False}
     rates = [1e12, 1.1e12]
-    watts = {"valid_flop_per_j": rates, "power_method": "declared"}
-    base = {"exponent": 5.0, "valid_rate_flop_per_s": rates, "rate_flop_per_s": rates, **watts}
+    watts = {"vflops_flop_per_j": rates, "power_method": "declared"}
+    base = {"exponent": 5.0, "vflops_flop_per_s": rates, "rate_flop_per_s": rates, **watts}
     runs = make_runs(2, (1,), **plan)
     comparison = compare_scored(tmp_path, runs, base, {**base, "exponent": 10.0})
     assert comparison.points["status"].tolist() == ["compared"]
-    for measure in ("valid_rate_flop_per_s", "valid_flop_per_j"):
+    for measure in ("vflops_flop_per_s", "vflops_flop_per_j"):
         row = score_of(comparison, measure)
         assert row["finding"] == "not comparable"
         assert row["note"] == "not of one kind: exponent 5 against 10"
@@ -240,7 +240,7 @@ def test_not_measured_is_no_number(tmp_path: Path) -> None:
     assert row["finding"] == "not measured"
     assert math.isnan(row["new_value"])
     assert row["note"] == "not measured on the new side"
-    assert "valid_rate_flop_per_s" not in set(comparison.scores["measure"])
+    assert "vflops_flop_per_s" not in set(comparison.scores["measure"])
 
 
 def test_failed_runs_have_no_scores_but_are_counted(tmp_path: Path) -> None:

@@ -93,16 +93,16 @@ def test_vflops_of_another_exponent_begin_a_series_and_throughput_does_not(tmp_p
         write_study(
             tmp_path / f"study{day}",
             make_runs(5, (1,), day=day, factor=factor),
-            scores={"exponent": exponent, "valid_rate_flop_per_s": [1e12 / factor + n * 1e9 for n in range(5)]},
+            scores={"exponent": exponent, "vflops_flop_per_s": [1e12 / factor + n * 1e9 for n in range(5)]},
         )
         for day, exponent, factor in ((1, 5.0, 1.0), (2, 10.0, 1.0), (3, 5.0, 1.3))
     ]
-    history = history_of(found, ("valid_rate_flop_per_s", *RATE))
+    history = history_of(found, ("vflops_flop_per_s", *RATE))
     parts = dict(iter(history.groupby("measure")))
     assert parts[RATE[0]]["series"].tolist() == [1, 1, 1]
-    assert parts["valid_rate_flop_per_s"]["series"].tolist() == [1, 2, 1]
-    assert parts["valid_rate_flop_per_s"]["verdict"].tolist() == ["new", "new", "regression"]
-    assert "exponent 5 against 10" in parts["valid_rate_flop_per_s"]["reason"].iloc[1]
+    assert parts["vflops_flop_per_s"]["series"].tolist() == [1, 2, 1]
+    assert parts["vflops_flop_per_s"]["verdict"].tolist() == ["new", "new", "regression"]
+    assert "exponent 5 against 10" in parts["vflops_flop_per_s"]["reason"].iloc[1]
 
 
 def test_another_problem_begins_a_series_and_coming_back_continues_the_old(tmp_path: Path) -> None:

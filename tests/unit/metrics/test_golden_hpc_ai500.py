@@ -24,7 +24,7 @@ from hpcai.metrics.scores.declared_checks import (
 )
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.result_scores import refuse_mixed_exponents
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, training_work, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, training_work
 from hpcai.rules.table import rules_of
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def rate(published: Published, name: str) -> float:
 
 def test_c_01_implied_quality_of_939_and_642(paper):
     result, workload = paper.result("ic_mixed_64_valid"), paper.workloads["image_classification"]
-    flops, vflops, target = result.rate_flop_per_s, result.valid_rate_flop_per_s, workload.quality_target
+    flops, vflops, target = result.rate_flop_per_s, result.vflops_flop_per_s, workload.quality_target
     assert vflops / flops == pytest.approx(0.683706, abs=5e-7)
     assert implied_quality(flops, vflops, target, workload.exponent) == pytest.approx(0.70713, abs=5e-6)
     assert implied_quality(flops, vflops, target, 10) == pytest.approx(0.73453, abs=5e-6)
@@ -79,7 +79,7 @@ def test_c_01_implied_quality_of_939_and_642(paper):
     assert implied_quality(flops - half, vflops + half, target, 5) == pytest.approx(0.70731, abs=5e-6)
     one_point_below = printed_value(result, "implied_quality")
     assert one_point_below == pytest.approx(target - 0.01)
-    assert valid_rate(flops, one_point_below, target, 5) == pytest.approx(879e12, rel=1e-3)
+    assert compute_vflops(flops, one_point_below, target, 5) == pytest.approx(879e12, rel=1e-3)
 
 
 def test_c_02_coefficients(paper, checks):
@@ -234,7 +234,7 @@ def test_c_12_ridge_points(paper):
 
 
 def test_list_of_july_2020_is_reproduced_with_n_10(public_list):
-    ratios = check_declared(public_list).query("quantity == 'valid_rate_flop_per_s'").set_index("result")["ratio"]
+    ratios = check_declared(public_list).query("quantity == 'vflops_flop_per_s'").set_index("result")["ratio"]
     assert len(ratios) == 9
     others = ratios.drop("facebook")
     assert ((others - 1).abs() <= 0.016).all()
@@ -244,8 +244,8 @@ def test_list_of_july_2020_is_reproduced_with_n_10(public_list):
 def test_list_of_july_2020_is_not_reproduced_with_n_5(public_list):
     workload = public_list.workloads["image_classification"]
     ratios = {
-        result.name: valid_rate(rate(public_list, result.name), result.quality, workload.quality_target, 5)
-        / result.valid_rate_flop_per_s
+        result.name: compute_vflops(rate(public_list, result.name), result.quality, workload.quality_target, 5)
+        / result.vflops_flop_per_s
         for result in public_list.results
     }
     assert max(ratios.values()) == pytest.approx(1.11, abs=0.005)
@@ -278,7 +278,7 @@ def test_c3_vflops_exponent(paper, public_list):
 
 def test_c3_642_tvflops_is_a_check_and_no_accuracy(paper, checks):
     row = declared_scores(paper).set_index("result").loc["ic_mixed_64_valid"]
-    assert row["valid_rate_flop_per_s"] == 642e12
+    assert row["vflops_flop_per_s"] == 642e12
     assert pd.isna(row["quality"])
     assert "imply a quality of 0.7071 with n = 5" in row["reason"]
     own = checks[checks["quantity"] == "implied_quality"]

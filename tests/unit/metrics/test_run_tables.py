@@ -16,6 +16,7 @@ from unit.record_factory import (
     write_records,
 )
 
+from hpcai.catalogue.tables import tables
 from hpcai.core.errors import RecordError
 from hpcai.metrics.run_tables import (
     collect_epochs,
@@ -27,7 +28,6 @@ from hpcai.metrics.run_tables import (
     summarise_study,
     write_table,
 )
-from hpcai.report import columns
 
 UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
 WITHOUT_UNIT = {
@@ -149,7 +149,7 @@ def test_summary_names_the_suite_of_each_benchmark(two_suites: list[Path]) -> No
 
 def test_verdicts(two_suites: list[Path]) -> None:
     verdicts = collect_verdicts(two_suites)
-    assert {column.key for column in columns.VERDICTS} <= set(verdicts.columns)
+    assert {column.key for column in tables()["verdicts"].shown[0].columns} <= set(verdicts.columns)
     assert verdicts["level"].unique().tolist() == [
         "closed division",
         "open division",

@@ -159,7 +159,7 @@ def _prediction(
     time = 20.0 / speedup if epochs else math.nan
     values = {
         "step_{}s": step, "rate_{}samples_per_s": 16 / step, "speedup_{}ratio": speedup,
-        "efficiency_{}ratio": efficiency, "rate_{}flop_per_s": 1e9 / step, "valid_rate_{}flop_per_s": math.nan,
+        "efficiency_{}ratio": efficiency, "rate_{}flop_per_s": 1e9 / step, "vflops_{}flop_per_s": math.nan,
         "time_to_train_{}s": time,
     }  # fmt: skip
     for name, value in values.items():

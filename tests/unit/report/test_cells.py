@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.report.cells import Cell, Column, Place, file_links, make_cell
-from hpcai.report.definitions import Definition, Definitions
+from hpcai.catalogue.definitions import Definition, Definitions
+from hpcai.catalogue.tables import Column
+from hpcai.report.cells import Cell, Place, file_links, make_cell
 from hpcai.report.material import Material
 
 ENTRIES = {

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.catalogue.definitions import Definitions
 from hpcai.core.errors import ParseError
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.report.captions import render_caption
-from hpcai.report.definitions import Definitions
 from hpcai.report.figures import embed_json, make_figure, read_size
 from hpcai.report.material import Material
 

@@ -116,11 +116,11 @@ def write_scores(
         if record.outcome in ("converged", "not_converged"):
             rate = 1e9 * record.plan.repetition
             row |= {"time_to_quality_s": record.training.run_s, "rate_flop_per_s": rate, "exponent": 5.0}
-            row |= {"valid_rate_flop_per_s": 0.9 * rate, "quality": 0.588, "quality_target": 0.6}
+            row |= {"vflops_flop_per_s": 0.9 * rate, "quality": 0.588, "quality_target": 0.6}
             row |= {"quality_metric": "top_1_accuracy", "flop_method": "formula"}
             if power_w:
                 row |= {"mean_power_w": power_w, "power_method": power_method, "flop_per_j": rate / power_w}
-                row |= {"valid_flop_per_j": 0.9 * rate / power_w}
+                row |= {"vflops_flop_per_j": 0.9 * rate / power_w}
         rows.append(row)
     frame = pd.DataFrame(rows, columns=list(TRIAL_COLUMNS))
     numbers = [name for name in TRIAL_COLUMNS if name.rpartition("_")[2] in ("s", "w", "j", "quality", "exponent")]

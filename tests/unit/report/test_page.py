@@ -31,13 +31,12 @@ from hpcai.core.stalls import Stalls
 from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.records.run import RunRecord
-from hpcai.report import columns
 from hpcai.report.cells import POINT, RAW
 from hpcai.report.page import KEY_FIGURES, write_report
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
-from hpcai.report.tables import TableSpec
+from hpcai.report.tables import TableSpec, spec_of
 
 SOURCES = Path(__file__).parents[3] / "reports"
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> .. raw:: html :math:`1` a_ [1]_ {{ 7 * 7 }} Ünï #1) - x"
@@ -329,7 +328,7 @@ def test_columns_of_the_page_are_those_of_the_tables(full: Path) -> None:
     known |= {name: tuple(table.columns) for name, table in rounds.items()}
     known |= {name: tuple(table.columns) for name, table in make_tables(make_machine()).items()}
     specs = [part for section in SECTIONS for part in section.parts if isinstance(part, TableSpec)]
-    specs += [TableSpec("runs", "", columns.RUNS), TableSpec("captures", "", columns.CAPTURES)]
+    specs += [spec_of("runs"), spec_of("captures")]
     for spec in specs:
         wanted = {
             name

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
+from hpcai.catalogue.tables import Column
 from hpcai.plots.predictions.training_batch import plot_training_batch
-from hpcai.report.cells import Column
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.tables import TableSpec

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.profiles.advice_exchange import (
     Exchange,
     Finding,
@@ -22,7 +23,7 @@ from hpcai.metrics.profiles.advice_exchange import (
 from hpcai.metrics.roofline.samples_above import SHARED, STAGING, fastest_read
 from hpcai.metrics.words import name_category, say_bytes, say_share, say_time
 
-COLUMNS = ("topic", "benchmark", "variant", "scale", "sentence", "evidence")
+COLUMNS = columns_of("advice")
 MOST = 2
 """Sentences per run and topic: the first matters most, and a third would not be tried before the first two."""
 ARRANGEMENT_LARGE = 0.10

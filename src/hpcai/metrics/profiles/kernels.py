@@ -5,16 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.profiles.counters import counters_per_kernel
 from hpcai.metrics.profiles.kernel_rules import CATEGORIES, MEMCPY, RULE_SET, category_of
 
 __all__ = ["CATEGORIES", "RULE_SET", "categorise", "kernel_breakdown", "top_kernels"]
 
 DEVICE_KINDS = ("kernel", "memcpy", "memset")
-BREAKDOWN_COLUMNS = (
-    *("category", "calls", "total_s", "share_ratio", "instructions_per_cycle", "dram_bytes", "dram_rate_bytes_per_s"),
-    *("counted_ratio", "untimed_calls", "rule_set"),
-)
 
 
 def categorise(names: Iterable[str]) -> "pd.Series[str]":
@@ -62,7 +59,8 @@ def kernel_breakdown(kernels: pd.DataFrame, counters: pd.DataFrame | None = None
     table["counted_ratio"] = _quotient(counted_s, table["total_s"])
     table["rule_set"] = RULE_SET
     present = [category for category in CATEGORIES if category in table.index]
-    return table.loc[present].reset_index()[list(BREAKDOWN_COLUMNS)]
+    found = table.loc[present].reset_index()
+    return found[[name for name in columns_of("kernels") if name in found]]
 
 
 def top_kernels(kernels: pd.DataFrame, count: int = 10) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """Columns of the tables of the rooflines: the contract between those who place points and those who draw them."""
 
+from hpcai.catalogue.tables import columns_of
+
 INTRA_NODE, NETWORK, MEMORY = "intra_node", "network", "memory"
 """Scopes: ranks of one node exchange over the links within it, nodes over the network, a rank with its memory."""
 PEAK, GEMM, CONVOLUTION, LINK = "peak", "gemm", "convolution", "link"
@@ -9,13 +11,7 @@ ROOF, CEILING, REFUSED, NOT_MEASURED = "roof", "ceiling", "refused", "not measur
 DRAWN, NOT_PLACED = "drawn", "not placed"
 """Status of a point that is no refused one."""
 
-POINT_COLUMNS = (
-    "method", "origin", "result", "machine", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks",
-    "precision", "compression", "scope", "participants", "flop_per_step", "message_bytes", "message_method",
-    "traffic_bytes", "intensity_flop_per_byte", "rate_flop_per_s", "compute_roof_flop_per_s", "compute_roof_name",
-    "link_bytes_per_s", "link_name", "link_method", "communication_roof_flop_per_s", "roof_flop_per_s",
-    "ridge_flop_per_byte", "bound", "roof_ratio", "status", "reason", "note", "source",
-)  # fmt: skip
+POINT_COLUMNS = columns_of("roofline_points")
 """One row for each result and scope (table `roofline_points`).
 
 Rates and roofs are those of all ranks together; `traffic_bytes`, `intensity_flop_per_byte` and `link_bytes_per_s` are
@@ -24,18 +20,11 @@ timeline or modelled from the parameters; in the scope memory it is empty, and `
 was measured or modelled. `bound` is communication (in the scope memory: memory) or computation. `reason` says why a
 point is not drawn, `note` what its numbers stand on.
 """
-CEILING_COLUMNS = (
-    "machine", "scope", "kind", "name", "precision", "nodes", "ranks", "participants", "value", "unit", "method",
-    "status", "reason", "source",
-)  # fmt: skip
+CEILING_COLUMNS = columns_of("roofline_ceilings")
 """One row for each ceiling and number of ranks that it holds for (table `roofline_ceilings`).
 
 `value` of a peak, GEMM or convolution is that of all ranks together [FLOP/s]; of a link or memory, that of one
 participant [B/s].
 """
-MOVE_COLUMNS = (
-    "kind", "change", "origin", "machine", "benchmark", "variant", "variant_to", "scale", "nodes", "ranks", "scope",
-    "participants", "intensity_flop_per_byte", "rate_flop_per_s", "intensity_to_flop_per_byte", "rate_to_flop_per_s",
-    "gain_ratio", "note", "source",
-)  # fmt: skip
+MOVE_COLUMNS = columns_of("roofline_moves")
 """One row for each arrow (table `roofline_moves`): modelled or measured, the change in words, from where to where."""

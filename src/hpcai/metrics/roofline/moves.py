@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pandas as pd
 
+from hpcai.catalogue.tables import common_columns
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline.ceilings import WORDS
 from hpcai.metrics.roofline.columns import DRAWN, MEMORY, MOVE_COLUMNS, ROOF
@@ -16,10 +17,7 @@ HALVED = 2.0
 """Half-precision gradients are half as many bytes: the intensity doubles (HPC AI500 V2.0, section 7)."""
 MIXED = ("bf16", "fp16")
 SAME_SHARE = "modelled: keeps its share of the roof; the real gain may be larger or smaller"
-KEPT = (
-    "origin", "machine", "benchmark", "variant", "scale", "nodes", "ranks", "scope", "participants",
-    "intensity_flop_per_byte", "rate_flop_per_s",
-)  # fmt: skip
+KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
 SAME = ("method", "origin", "machine", "workload", "benchmark", "scale", "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
 """Settings that an arrow stands for, each with the plainer side, from which it leads."""

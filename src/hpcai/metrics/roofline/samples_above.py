@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.metrics.words import say_rate
 
@@ -20,7 +21,7 @@ STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
 SHARED, NODE_LOCAL = "shared", "node-local"
 """Places of storage, by the names that their ceilings have."""
-INCONSISTENCIES = ("what", "sample", "roof", "ratio", "sentence")
+INCONSISTENCIES = columns_of("inconsistencies")
 
 
 def find_inconsistencies(

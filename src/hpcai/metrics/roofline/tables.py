@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from hpcai.catalogue.tables import common_columns
 from hpcai.config.machine import Machine
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline.ceilings import WORDS, declared_link
@@ -16,10 +17,7 @@ from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
 """What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
-FROM_SCORES = (
-    "method", "origin", "result", "machine", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks",
-    "precision", "compression", "rate_flop_per_s",
-)  # fmt: skip
+FROM_SCORES = common_columns("scores", "roofline_points", "reason", "source")
 NO_REUSE = "traffic as the step was compiled, without reuse in caches between its operations"
 POINT = ("benchmark", "variant", "scale")
 Views = Mapping[str, pd.DataFrame]

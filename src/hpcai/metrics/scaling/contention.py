@@ -11,16 +11,13 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.cells import divide
 from hpcai.metrics.scores.of_run import score_run
 from hpcai.records.run import FINISHED, RunRecord
 
 KEYS = ("benchmark", "variant", "scale")
-CONTENTION_COLUMNS = (
-    *KEYS, "nodes", "ranks", "instances", "together_rate_samples_per_s", "alone_rate_samples_per_s",
-    "contention_ratio", "distributed_variant", "distributed_scale", "distributed_ratio", "communication_ratio",
-    "n_disturbed", "n_stalled", "method", "reason", "source",
-)  # fmt: skip
+CONTENTION_COLUMNS = columns_of("contention")
 METHOD = "measured: mean rate of the instances at once, over the rate of the same point alone in the table of scales"
 
 

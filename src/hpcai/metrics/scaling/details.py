@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.metrics.cells import text_of
 from hpcai.metrics.profiles.link import TRANSFER, rate_at
@@ -32,17 +33,10 @@ FROM_SCALES = {
 }
 """Column here: the column of the table of scales that it is taken from."""
 FROM_SCORES = (
-    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
-    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s",
+    "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
+    "vflops_low_flop_per_s", "vflops_high_flop_per_s",
 )  # fmt: skip
-DETAIL_COLUMNS = (
-    *KEYS, "nodes", "ranks", "regime", "regime_reason", "baseline", "baseline_ranks", "samples_per_rank",
-    *FROM_SCALES, *FROM_SCORES, "valid_rate_efficiency_ratio", "score_reason", "score_source",
-    "communication_share_ratio", "communication_n", "communication_reason", "communication_source", "message_bytes",
-    "bandwidth_used_bytes_per_s", "bandwidth_measured_bytes_per_s", "bandwidth_measured_method",
-    "bandwidth_measured_source", "bandwidth_declared_bytes_per_s", "bandwidth_declared_source",
-    "bandwidth_used_ratio", "bandwidth_used_of", "bandwidth_reason",
-)  # fmt: skip
+DETAIL_COLUMNS = columns_of("scaling_details")
 ONE_RANK = "one rank: nothing is exchanged"
 NOT_PROFILED = "no timeline was recorded at this scale"
 
@@ -73,7 +67,7 @@ def detail_scales(
     -------
     pandas.DataFrame
         :data:`DETAIL_COLUMNS`. Rates, efficiency (of the throughput, against ``baseline``), step time and staging are
-        those of the timed runs; ``valid_rate_efficiency_ratio`` compares VFLOPS with those of the base.
+        those of the timed runs; ``vflops_efficiency_ratio`` compares VFLOPS with those of the base.
         ``communication_share_ratio`` is the share of a step in which tensors are negotiated or exchanged, the mean over
         the profiled runs of this scale. ``bandwidth_used_bytes_per_s`` is what one participant of the rooflines (a rank
         within a node, a node over a network: :func:`hpcai.metrics.roofline.model.count_participants`) sends per second
@@ -119,16 +113,16 @@ def _of(table: pd.DataFrame, row: Row) -> pd.DataFrame:
 def _scores(row: Row, scores: pd.DataFrame, base: Row) -> dict[str, Any]:
     own, first = _of(scores, row), _of(scores, base)
     if own.empty:
-        empty = {**dict.fromkeys(FROM_SCORES, math.nan), "valid_rate_efficiency_ratio": math.nan}
+        empty = {**dict.fromkeys(FROM_SCORES, math.nan), "vflops_efficiency_ratio": math.nan}
         return {**empty, "score_reason": "no scores were made of this scale", "score_source": ""}
     score = own.iloc[0]
-    base_rate = float(first["valid_rate_flop_per_s"].iloc[0]) if len(first) else math.nan
-    valid_rate = float(score["valid_rate_flop_per_s"])
+    base_rate = float(first["vflops_flop_per_s"].iloc[0]) if len(first) else math.nan
+    vflops = float(score["vflops_flop_per_s"])
     # A base without any quality has 0 VFLOPS, against which nothing can be compared.
-    compared = parallel_efficiency(valid_rate, row["ranks"], base_rate, base["ranks"]) if base_rate > 0 else math.nan
+    compared = parallel_efficiency(vflops, row["ranks"], base_rate, base["ranks"]) if base_rate > 0 else math.nan
     return {
         **{name: float(score[name]) for name in FROM_SCORES},
-        "valid_rate_efficiency_ratio": compared,
+        "vflops_efficiency_ratio": compared,
         "score_reason": text_of(score["reason"]),
         "score_source": text_of(score["source"]),
     }

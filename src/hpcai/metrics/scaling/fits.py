@@ -9,8 +9,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.scaling.efficiency import MEASURES, Regime, base_of, sample_of, tell_regime
-from hpcai.metrics.scaling.laws import FREE, Floats, LawFit, LawName, fit_law, parallel_efficiency, solve_serial_share
+from hpcai.metrics.scaling.laws import (
+    FREE,
+    Floats,
+    LawFit,
+    LawName,
+    fit_law,
+    parallel_efficiency,
+    solve_serial_fraction,
+)
 from hpcai.metrics.scaling.model_limits import is_too_efficient, why_too_efficient
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.words import say_share
@@ -28,18 +37,8 @@ NAMES: dict[LawName, str] = {
     "universal": "Universal scalability law",
     "karp_flatt": "Karp and Flatt",
 }
-FIT_COLUMNS = (
-    "benchmark", "variant", "regime", "law", "chosen", "method", "n", "scales", "ranks_min", "ranks_max",
-    "one_rank_rate_samples_per_s", "one_rank_rate_low_samples_per_s", "one_rank_rate_high_samples_per_s",
-    "serial_share_ratio", "serial_share_low_ratio", "serial_share_high_ratio", "coherency_ratio",
-    "coherency_low_ratio", "coherency_high_ratio", "rate_limit_samples_per_s", "best_ranks", "deviation_ratio",
-    "misfit_ratio", "aicc", "sentence", "reason", "source",
-)  # fmt: skip
-CURVE_COLUMNS = (
-    "benchmark", "variant", "law", "chosen", "kind", "ranks", "rate_samples_per_s", "rate_low_samples_per_s",
-    "rate_high_samples_per_s", "baseline", "baseline_ranks", "speedup_ratio", "speedup_low_ratio",
-    "speedup_high_ratio", "speedup_ideal_ratio", "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio",
-)  # fmt: skip
+FIT_COLUMNS = columns_of("scaling_fits")
+CURVE_COLUMNS = columns_of("scaling_curves")
 
 
 @dataclass(frozen=True)
@@ -80,12 +79,12 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         A law is fitted to the training throughput of all runs that trained to their end
         (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
         own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
-        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial share of
-        Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
-        ``serial_share_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and the
-        contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks`` where
-        the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the law,
-        over the law.
+        six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction
+        of Karp and Flatt (strong) or of Gustafson (weak) exactly: no interval. Bounds are 95 % t intervals.
+        ``serial_fraction_ratio`` is Amdahl's share of one rank's time, Gustafson's share of the time on all ranks, and
+        the contention of the universal law; ``rate_limit_samples_per_s`` what Amdahl's law approaches; ``best_ranks``
+        where the universal law has its maximum; ``misfit_ratio`` the largest distance of the rate of a scale from the
+        law, over the law.
     """
     rows = [row for series in _all_series(runs) for row in _fit_rows(series)]
     return pd.DataFrame(rows, columns=list(FIT_COLUMNS)).astype({"chosen": bool})
@@ -130,11 +129,14 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
     if different == 2:
         weak = regime.name == "weak"
         points = _points(runs)
-        law = solve_serial_share(points.index, points, "gustafson" if weak else "karp_flatt")
-        if math.isnan(law.serial_share_ratio):
+        law = solve_serial_fraction(points.index, points, "gustafson" if weak else "karp_flatt")
+        if math.isnan(law.serial_fraction_ratio):
             side = "rises" if weak else "falls"
-            return (), f"the throughput {side} so steeply between two numbers of ranks that no serial share explains it"
-        return (law,), "two numbers of ranks determine the serial share exactly: no interval, and no extrapolation"
+            return (
+                (),
+                f"the throughput {side} so steeply between two numbers of ranks that no serial fraction explains it",
+            )
+        return (law,), "two numbers of ranks determine the serial fraction exactly: no interval, and no extrapolation"
     laws, limit = [fit_law("gustafson" if regime.name == "weak" else "amdahl", ranks, rates)], ""
     if different > FREE["universal"] and len(runs) > FREE["universal"] + 2:
         laws.append(fit_law("universal", ranks, rates))
@@ -165,16 +167,16 @@ def _fit_rows(series: Series) -> Iterator[dict[str, Any]]:
 
 def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
     """Return the numbers of a law, and the sentence that the report says."""
-    rate, share, coherency = (law.interval(name) for name in ("rate", "serial_share", "coherency"))
+    rate, share, coherency = (law.interval(name) for name in ("rate", "serial_fraction", "coherency"))
     curved = law.law == "universal"
     return {
         "law": law.law,
         "one_rank_rate_samples_per_s": rate.value,
         "one_rank_rate_low_samples_per_s": rate.low,
         "one_rank_rate_high_samples_per_s": rate.high,
-        "serial_share_ratio": share.value,
-        "serial_share_low_ratio": share.low,
-        "serial_share_high_ratio": share.high,
+        "serial_fraction_ratio": share.value,
+        "serial_fraction_low_ratio": share.low,
+        "serial_fraction_high_ratio": share.high,
         "coherency_ratio": coherency.value if curved else math.nan,
         "coherency_low_ratio": coherency.low if curved else math.nan,
         "coherency_high_ratio": coherency.high if curved else math.nan,
@@ -189,9 +191,9 @@ def _numbers(series: Series, law: LawFit) -> dict[str, Any]:
 
 def _best_ranks(law: LawFit) -> float:
     """Ranks at which the universal law's rate is largest (Gunther 2007); NaN where it grows for ever."""
-    if not (law.coherency_ratio > 0 and law.serial_share_ratio < 1):
+    if not (law.coherency_ratio > 0 and law.serial_fraction_ratio < 1):
         return math.nan
-    return max(1.0, math.sqrt((1 - law.serial_share_ratio) / law.coherency_ratio))
+    return max(1.0, math.sqrt((1 - law.serial_fraction_ratio) / law.coherency_ratio))
 
 
 def _misfit(series: Series, law: LawFit) -> float:
@@ -210,16 +212,16 @@ def _points(runs: pd.DataFrame) -> "pd.Series[float]":
 
 def _sentence(series: Series, law: LawFit) -> str:
     """Return the law with its numbers as the report says it."""
-    share, coherency = law.interval("serial_share"), law.interval("coherency")
+    share, coherency = law.interval("serial_fraction"), law.interval("coherency")
     where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
     name = NAMES[law.law]
     if law.exact:
         slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
-        return f"{name}, {where}: serial share {share.value:.3g}{slower}, exactly determined, no interval."
+        return f"{name}, {where}: serial fraction {share.value:.3g}{slower}, exactly determined, no interval."
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
     misfit = f"scales at most {say_share(_misfit(series, law))} off"
     if law.law != "universal":
-        return f"{name}, {where}: serial share {bounds}; {misfit}."
+        return f"{name}, {where}: serial fraction {bounds}; {misfit}."
     more = f"{coherency.value:.2g} ({coherency.low:.2g} to {coherency.high:.2g})"
     return f"{name}, {where}: contention {bounds}, coherency {more}; {misfit}."
 
@@ -232,10 +234,10 @@ def _limits(series: Series, law: LawFit) -> str:
         gap, which = abs(law.aicc - others), "smaller" if law.aicc < others else "larger"
         alike = ": the laws cannot be told apart, either may hold beyond the measured ranks"
         notes.append(f"AICc {which} by {gap:.2g} than that of the other law{alike if gap < UNLIKE_AICC else ''}")
-    if "serial_share_ratio" in law.at_bound:
+    if "serial_fraction_ratio" in law.at_bound:
         notes.append(_say_bound(law))
-    if law.exact and not 0 <= law.serial_share_ratio <= 1:
-        side = "grows faster than the ranks" if law.serial_share_ratio < 0 else "falls"
+    if law.exact and not 0 <= law.serial_fraction_ratio <= 1:
+        side = "grows faster than the ranks" if law.serial_fraction_ratio < 0 else "falls"
         notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
     if not law.exact and (why := why_too_efficient(_efficiency(series, law), str(series.base["scale"].iloc[0]))):
         notes.append(f"beyond the measured ranks {why}")
@@ -247,13 +249,13 @@ def _limits(series: Series, law: LawFit) -> str:
 
 
 def _say_bound(law: LawFit) -> str:
-    """Return what it means that the data push the serial share out of the law's range."""
-    low = law.serial_share_ratio < 0.5
+    """Return what it means that the data push the serial fraction out of the law's range."""
+    low = law.serial_fraction_ratio < 0.5
     if law.law == "universal":
         # Beside coherency the contention says nothing of whether the throughput grows.
         return "no contention beside coherency" if low else "the contention ends at its largest value, 1"
     side = "grows at least as fast as the ranks" if low else "does not grow with the ranks"
-    return f"the throughput {side}: the serial share ends at the law's bound"
+    return f"the throughput {side}: the serial fraction ends at the law's bound"
 
 
 def _curve(series: Series, law: LawFit) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and the serial share of Karp and Flatt."""
+"""Laws of throughput over ranks: Amdahl's, Gustafson's, the universal one, and Karp and Flatt's serial fraction."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from hpcai.metrics.statistics.summaries import LEVEL, Estimate
 
 
 def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
-    """Return the serial share that explains one speed-up (Karp and Flatt, Communications of the ACM 33(5), 1990).
+    """Return the serial fraction that explains one speed-up (Karp and Flatt, Communications of the ACM 33(5), 1990).
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> flo
     return (ideal - speedup_ratio) / below if below > 0 else math.nan
 
 
-def gustafson_share(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
-    """Return the serial share of weak scaling that explains a speed-up (Gustafson, Communications of the ACM 31, 1988).
+def gustafson_fraction(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
+    """Return the serial fraction of weak scaling that explains a speed-up (Gustafson, CACM 31, 1988).
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _check_speedup(speedup_ratio: float, ranks: float, base_ranks: float) -> Non
 
 LawName = Literal["amdahl", "gustafson", "universal", "karp_flatt"]
 FREE: dict[LawName, int] = {"amdahl": 2, "gustafson": 2, "universal": 3, "karp_flatt": 2}
-"""Numbers that each law takes from the data: rate of one rank, serial share (contention), coherency."""
+"""Numbers that each law takes from the data: rate of one rank, serial fraction (contention), coherency."""
 SMALLEST_DEVIATION = 1e-9
 """Deviations below are rounding of the times: laws that miss by less cannot be told apart."""
 
@@ -80,7 +80,7 @@ class LawFit:
     ----------
     law
         Name of the law.
-    log_rate, serial_share_ratio, coherency_ratio
+    log_rate, serial_fraction_ratio, coherency_ratio
         Logarithm of the rate of one rank [samples/s]; sigma; kappa (0 where the law has none).
     covariance
         Of these three, 3 x 3; NaN where as many numbers as scales leave nothing to judge by.
@@ -96,7 +96,7 @@ class LawFit:
 
     law: LawName
     log_rate: float
-    serial_share_ratio: float
+    serial_fraction_ratio: float
     coherency_ratio: float
     covariance: Floats
     n: int
@@ -115,15 +115,15 @@ class LawFit:
         freedom = self.n - FREE[self.law]
         return float(stats.t.ppf(0.5 + LEVEL / 2, freedom)) if freedom > 0 else _NAN
 
-    def interval(self, which: Literal["rate", "serial_share", "coherency"]) -> Estimate:
+    def interval(self, which: Literal["rate", "serial_fraction", "coherency"]) -> Estimate:
         """Return one number of the law with its 95 % t interval, cut off where the law has no meaning."""
-        place = ("rate", "serial_share", "coherency").index(which)
-        value = (self.log_rate, self.serial_share_ratio, self.coherency_ratio)[place]
+        place = ("rate", "serial_fraction", "coherency").index(which)
+        value = (self.log_rate, self.serial_fraction_ratio, self.coherency_ratio)[place]
         half = self.student * math.sqrt(self.covariance[place, place])
         method = "least squares on logarithms, t interval from the covariance"
         if which == "rate":
             return Estimate(math.exp(value), math.exp(value - half), math.exp(value + half), self.n, method)
-        most = 1.0 if which == "serial_share" else math.inf
+        most = 1.0 if which == "serial_fraction" else math.inf
         low, high = (
             min(max(bound, 0.0), most) if math.isfinite(half) else _NAN for bound in (value - half, value + half)
         )
@@ -136,10 +136,10 @@ class LawFit:
         ranks; it holds the scatter of the runs, not the possibility that another law governs.
         """
         counts = np.asarray(ranks, dtype=float)
-        slopes = _slopes(self.law, counts, self.serial_share_ratio, self.coherency_ratio)
+        slopes = _slopes(self.law, counts, self.serial_fraction_ratio, self.coherency_ratio)
         variance = np.einsum("ij,jk,ik->i", slopes, self.covariance, slopes)
         half = self.student * np.sqrt(np.maximum(variance, 0.0))
-        middle = self.log_rate + _log_speedup(self.law, counts, self.serial_share_ratio, self.coherency_ratio)
+        middle = self.log_rate + _log_speedup(self.law, counts, self.serial_fraction_ratio, self.coherency_ratio)
         return np.exp(middle), np.exp(middle - half), np.exp(middle + half)
 
 
@@ -172,7 +172,7 @@ def parallel_efficiency(rate: float, ranks: float, base_rate: float, base_ranks:
     return float(rate / base_rate * base_ranks / ranks)
 
 
-def solve_serial_share(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_flatt", "gustafson"]) -> LawFit:
+def solve_serial_fraction(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_flatt", "gustafson"]) -> LawFit:
     """Return a law through the rates at two numbers of ranks: exactly determined, so without intervals.
 
     Parameters
@@ -185,7 +185,7 @@ def solve_serial_share(ranks: ArrayLike, rates: ArrayLike, law: Literal["karp_fl
     counts, values = np.asarray(ranks, dtype=float), np.asarray(rates, dtype=float)
     first, second = np.unique(counts)
     means = [float(values[counts == count].mean()) for count in (first, second)]
-    share = (karp_flatt if law == "karp_flatt" else gustafson_share)(means[1] / means[0], second, first)
+    share = (karp_flatt if law == "karp_flatt" else gustafson_fraction)(means[1] / means[0], second, first)
     log_rate = math.log(means[0]) - float(_log_speedup(law, np.array([first]), share, 0.0)[0])
     return LawFit(law, log_rate, share, 0.0, np.full((3, 3), _NAN), len(values), _NAN, _NAN)
 
@@ -227,12 +227,12 @@ def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
     )
     squares = max(2 * float(found.cost), len(values) * SMALLEST_DEVIATION**2)
     deviation = math.sqrt(squares / (len(values) - free))
-    names = ("rate", "serial_share_ratio", "coherency_ratio")
-    serial_share, coherency = _shares(found.x)
+    names = ("rate", "serial_fraction_ratio", "coherency_ratio")
+    serial_fraction, coherency = _shares(found.x)
     return LawFit(
         law=law,
         log_rate=float(found.x[0]),
-        serial_share_ratio=serial_share,
+        serial_fraction_ratio=serial_fraction,
         coherency_ratio=coherency,
         covariance=deviation**2 * _inverse_information(found.jac),
         n=len(values),
@@ -246,26 +246,28 @@ def _shares(numbers: Floats) -> tuple[float, float]:
     return float(numbers[1]), float(numbers[2]) if len(numbers) > 2 else 0.0
 
 
-def _loss(ranks: Floats, serial_share: float, coherency: float) -> Floats:
+def _loss(ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
     """How much more time than the ideal one a sample takes [ratio]."""
-    loss: Floats = 1 + serial_share * (ranks - 1) + coherency * ranks * (ranks - 1)
+    loss: Floats = 1 + serial_fraction * (ranks - 1) + coherency * ranks * (ranks - 1)
     return loss
 
 
-def _log_speedup(law: LawName, ranks: Floats, serial_share: float, coherency: float) -> Floats:
+def _log_speedup(law: LawName, ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
     speedup = (
-        ranks - serial_share * (ranks - 1) if law == "gustafson" else ranks / _loss(ranks, serial_share, coherency)
+        ranks - serial_fraction * (ranks - 1)
+        if law == "gustafson"
+        else ranks / _loss(ranks, serial_fraction, coherency)
     )
     logarithm: Floats = np.log(speedup)
     return logarithm
 
 
-def _slopes(law: LawName, ranks: Floats, serial_share: float, coherency: float) -> Floats:
+def _slopes(law: LawName, ranks: Floats, serial_fraction: float, coherency: float) -> Floats:
     """Return the derivatives of the rate's logarithm by the law's three numbers, one row per number of ranks."""
     if law == "gustafson":
-        by_share = -(ranks - 1) / (ranks - serial_share * (ranks - 1))
+        by_share = -(ranks - 1) / (ranks - serial_fraction * (ranks - 1))
         return np.stack([np.ones_like(ranks), by_share, np.zeros_like(ranks)], axis=1)
-    loss = _loss(ranks, serial_share, coherency)
+    loss = _loss(ranks, serial_fraction, coherency)
     return np.stack([np.ones_like(ranks), -(ranks - 1) / loss, -ranks * (ranks - 1) / loss], axis=1)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.metrics.scores.validity import RunCounts, join_reasons, no_result, too_few
-from hpcai.metrics.scores.vflops import valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops
 from hpcai.metrics.statistics.summaries import Sample, Statistic
 from hpcai.rules.table import ResultRules, rules_of
 
@@ -115,7 +115,7 @@ def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
     rates = complete["train_rate_samples_per_s"].astype(float)
     exponent = float(rules.exponents.get(group["workload"].iloc[0], math.nan))
     columns = zip(rates, complete["last_quality"].astype(float), complete["quality_target"].astype(float), strict=True)
-    valid = pd.Series([valid_rate(*column, exponent) for column in columns], index=rates.index, dtype=float)
+    valid = pd.Series([compute_vflops(*column, exponent) for column in columns], index=rates.index, dtype=float)
     for name, scores in (("VFLOPS", valid), ("throughput", rates)):
         if np.isfinite(scores).all():
             return name, scores

@@ -11,7 +11,7 @@ from hpcai.rules.table import rules_of
 
 VFLOPS, FLOPS, TIME_TO_TRAIN, THROUGHPUT = "VFLOPS", "FLOPS", "time to train", "throughput"
 VALUES = {
-    VFLOPS: "valid_rate_flop_per_s",
+    VFLOPS: "vflops_flop_per_s",
     FLOPS: "rate_flop_per_s",
     TIME_TO_TRAIN: "time_to_train_s",
     THROUGHPUT: "train_rate_samples_per_s",

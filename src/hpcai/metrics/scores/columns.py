@@ -9,32 +9,15 @@ from typing import Any
 
 import pandas as pd
 
-TRIAL_COLUMNS = (
-    "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
-    "precision", "compression", "train_rate_samples_per_s", "flop_per_sample", "flop_method", "rate_flop_per_s",
-    "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
-    "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s", "time_to_quality_s",
-    "evaluation_s", "time_to_train_s", "mean_power_w", "power_method", "flop_per_j", "valid_flop_per_j", "dropped",
-    "reason",
-    "record_path", "work_source", "power_source",
-)  # fmt: skip
+from hpcai.catalogue.tables import columns_of, kind_of
+
+TRIAL_COLUMNS = columns_of("run_scores")
 """One row for each timed run, failed ones included (table `run_scores`).
 
 `dropped` is "highest" or "lowest" for the two trials that the score leaves out, and blank for all others. Of
 `time_to_quality_s` the clock ran for `evaluation_s` while the quality was evaluated.
 """
-SCORE_COLUMNS = (
-    "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant", "scale", "nodes",
-    "ranks", "precision", "compression", "global_batch_samples", "n", "n_scored", "runs_by_rule", "statistic",
-    "train_rate_samples_per_s", "train_rate_low_samples_per_s", "train_rate_high_samples_per_s",
-    "flop_per_sample", "flop_method", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s",
-    "rate_variation_ratio", "peak_flop_per_s", "peak_ratio", "peak_source",
-    "quality_metric", "quality", "quality_target", "exponent", "quality_coefficient_ratio",
-    "quality_coefficient_capped_ratio", "valid_rate_flop_per_s", "valid_rate_low_flop_per_s",
-    "valid_rate_high_flop_per_s", "valid_rate_capped_flop_per_s", "valid_rate_variation_ratio",
-    "time_to_quality_s", "evaluation_s", "time_to_train_s", "timing", "mean_power_w", "power_method", "flop_per_j",
-    "valid_flop_per_j", "division", "valid_for", "label", "score_method", "runs_sha256", "reason", "source",
-)  # fmt: skip
+SCORE_COLUMNS = columns_of("scores")
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 
 `method` is measured or declared. All numbers of a row, its bounds included, rest on the same `n_scored` of `n` trials
@@ -46,7 +29,7 @@ are over all `n`; `dataset` is the name of the dataset with its source, such as 
 result is submitted to, closed or open, blank for other suites and where nobody declares it. `runs_sha256` is that of
 the starts and durations of imported runs, by which those that are published again are known; blank for all others.
 """
-MACHINE_COLUMNS = (*SCORE_COLUMNS, "chosen_because")
+MACHINE_COLUMNS = columns_of("machine_scores")
 """One row for each machine, benchmark, dataset, target, division and timing: its best result, and why it was chosen
 (table `machine_scores`)."""
 
@@ -55,15 +38,11 @@ TIMINGS = {True: "staging on the clock", False: "staging before the clock"}
 and target (benchmarks.md 8.2, 8.3), so that a rule set makes no list of its own; HPC AI500 always stages before."""
 REPEATED = "the same runs as"
 """Begin of the remark on a result that was published before."""
-COUNTS = ("nodes", "ranks", "repetition", "global_batch_samples", "n", "n_scored", "runs_by_rule")
-"""Whole numbers where no row lacks one."""
-TEXTS = (
-    "run_id", "suite", "workload", "benchmark", "variant", "scale", "outcome", "precision", "compression",
-    "flop_method", "quality_metric", "power_method", "dropped", "reason", "record_path", "work_source", "power_source",
-    "method", "origin", "result", "machine", "dataset", "peak_source", "valid_for", "label", "score_method", "source",
-    "timing", "division", "runs_sha256", "chosen_because", "statistic",
+OF_THE_RUN = (
+    "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
+    "precision", "compression", "quality_metric", "quality_target", "dropped", "record_path",
 )  # fmt: skip
-"""Columns of text; all others but the counts are real numbers."""
+"""What a row of `run_scores` takes over from the row of its run."""
 
 
 def score_frame(rows: Iterable[Mapping[Any, Any]], columns: Sequence[str]) -> pd.DataFrame:
@@ -78,11 +57,12 @@ def score_frame(rows: Iterable[Mapping[Any, Any]], columns: Sequence[str]) -> pd
     """
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
     for name in columns:
-        if name in TEXTS:
+        kind = kind_of("scores", name)
+        if kind == "text":
             # An object column of blanks alone would become a column of nulls in Parquet.
             frame[name] = frame[name].astype("object").where(frame[name].notna(), "").map(str)
             continue
         frame[name] = pd.to_numeric(frame[name]).astype("float64")
-        if name in COUNTS and frame[name].notna().all():
+        if kind == "count" and frame[name].notna().all():
             frame[name] = frame[name].astype("int64")
     return frame

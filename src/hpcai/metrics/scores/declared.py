@@ -10,7 +10,7 @@ from hpcai.config.machine import Precision
 from hpcai.config.published import Published, PublishedResult, PublishedWorkload
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, run_rate, training_work, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
 
 DECLARED = "declared"
 NOT_JUDGED = "declared by others, not judged by the rules"
@@ -97,7 +97,7 @@ def declared_scores(published: Published) -> pd.DataFrame:
     -------
     pandas.DataFrame
         `SCORE_COLUMNS`, the method is "declared". VFLOPS stand as declared, or follow from FLOPS and the declared
-        quality by `hpcai.metrics.scores.vflops.valid_rate`; a quality is only ever the declared one. Where FLOPS and
+        quality by `hpcai.metrics.scores.vflops.vflops`; a quality is only ever the declared one. Where FLOPS and
         VFLOPS are declared without a quality, the quality that they imply stands in `reason`, as a check and not as a
         quality.
     """
@@ -108,7 +108,7 @@ def declared_scores(published: Published) -> pd.DataFrame:
 def _score_row(result: PublishedResult, published: Published) -> dict[str, Any]:
     workload = published.workloads[result.workload]
     rate = declared_rate(result, published)
-    valid, how = _valid_rate(result, workload, rate.flop_per_s)
+    valid, how = _vflops(result, workload, rate.flop_per_s)
     quality = result.quality if result.quality is not None else _NAN
     coefficient = (
         quality_coefficient(quality, workload.quality_target, workload.exponent) if workload.exponent else _NAN
@@ -133,14 +133,14 @@ def _score_row(result: PublishedResult, published: Published) -> dict[str, Any]:
         "exponent": workload.exponent,
         "quality_coefficient_ratio": coefficient,
         "quality_coefficient_capped_ratio": min(coefficient, 1.0) if coefficient > 0 else _NAN,
-        "valid_rate_flop_per_s": valid,
-        "valid_rate_capped_flop_per_s": _capped(result, workload, rate.flop_per_s),
+        "vflops_flop_per_s": valid,
+        "vflops_capped_flop_per_s": _capped(result, workload, rate.flop_per_s),
         "time_to_quality_s": seconds,
         "time_to_train_s": seconds if quality >= workload.quality_target else _NAN,
         "mean_power_w": power,
         "power_method": DECLARED if result.mean_power_w else "",
         "flop_per_j": rate.flop_per_s / power,
-        "valid_flop_per_j": valid / power,
+        "vflops_flop_per_j": valid / power,
         "valid_for": "not judged",
         "label": NOT_JUDGED,
         "score_method": "; ".join(words for words in (f"FLOPS: {rate.method}", how) if words),
@@ -171,15 +171,15 @@ def identify(result: PublishedResult, published: Published) -> dict[str, Any]:
     }
 
 
-def _valid_rate(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> tuple[float, str]:
+def _vflops(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> tuple[float, str]:
     """Return VFLOPS [FLOP/s] and how they were found."""
     if workload.exponent is None:
         return _NAN, ""
-    if result.valid_rate_flop_per_s is not None:
-        return result.valid_rate_flop_per_s, f"VFLOPS as declared, n = {workload.exponent:g}"
+    if result.vflops_flop_per_s is not None:
+        return result.vflops_flop_per_s, f"VFLOPS as declared, n = {workload.exponent:g}"
     if result.quality is None:
         return _NAN, ""
-    rate = valid_rate(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent)
+    rate = compute_vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent)
     return rate, f"VFLOPS: FLOPS x (declared quality / target)^{workload.exponent:g}"
 
 
@@ -187,16 +187,16 @@ def _capped(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_
     """VFLOPS in which a quality above the target counts as the target; NaN without a declared quality."""
     if workload.exponent is None or result.quality is None:
         return _NAN
-    if result.valid_rate_flop_per_s is None:
-        return valid_rate(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent, capped=True)
-    return result.valid_rate_flop_per_s / max(
+    if result.vflops_flop_per_s is None:
+        return compute_vflops(rate_flop_per_s, result.quality, workload.quality_target, workload.exponent, capped=True)
+    return result.vflops_flop_per_s / max(
         quality_coefficient(result.quality, workload.quality_target, workload.exponent), 1.0
     )
 
 
 def _reasons(result: PublishedResult, workload: PublishedWorkload, rate_flop_per_s: float) -> list[str]:
     """Say why there is no VFLOPS, or which quality FLOPS and VFLOPS imply: a check, not a quality that was reached."""
-    valid, exponent = result.valid_rate_flop_per_s, workload.exponent
+    valid, exponent = result.vflops_flop_per_s, workload.exponent
     if exponent is None:
         return ["no VFLOPS: none is defined for this workload"]
     if result.quality is not None:

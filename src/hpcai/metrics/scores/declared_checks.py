@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.printed import Printed, unit_of
 from hpcai.config.published import (
     Breakdown,
@@ -19,18 +20,12 @@ from hpcai.metrics.roofline.declared import declared_roofline
 from hpcai.metrics.roofline.model import communication_intensity
 from hpcai.metrics.scaling.laws import parallel_efficiency
 from hpcai.metrics.scores.declared import declared_peak, declared_rate
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient
 
-CHECK_COLUMNS = (
-    "origin", "result", "quantity", "unit", "against", "computed", "printed", "ratio", "tolerance", "agrees",
-    "expected", "where", "found", "note",
-)  # fmt: skip
+CHECK_COLUMNS = columns_of("declared_checks")
 """One row for each printed number: `computed` follows from the file's inputs, `ratio` is it over `printed`, `tolerance`
 says what is allowed; `expected` is False where the source is known to contradict itself, which `note` explains."""
-BREAKDOWN_COLUMNS = (
-    "origin", "breakdown", "part", "time_s", "share_ratio", "instructions_per_cycle", "dram_utilisation",
-    "device_busy_ratio", "where", "note",
-)  # fmt: skip
+BREAKDOWN_COLUMNS = columns_of("declared_breakdowns")
 """One row for each part of a published breakdown. `share_ratio` is computed where times are given;
 `dram_utilisation` is the profiler's scale of 0 to 10; `device_busy_ratio` holds for the whole breakdown."""
 NEGOTIATION = "NEGOTIATE_ALLREDUCE"
@@ -197,7 +192,7 @@ def _for_result(result: PublishedResult, published: Published) -> Compute:
     workload = published.workloads[result.workload]
     rate, quality = declared_rate(result, published).flop_per_s, result.quality or _NAN
     target, exponent = workload.quality_target, workload.exponent or _NAN
-    declared_valid = result.valid_rate_flop_per_s or _NAN
+    declared_valid = result.vflops_flop_per_s or _NAN
 
     def compute(printed: Printed) -> float:
         if printed.against:
@@ -205,7 +200,7 @@ def _for_result(result: PublishedResult, published: Published) -> Compute:
         return _pick(
             {
                 "rate_flop_per_s": lambda: rate,
-                "valid_rate_flop_per_s": lambda: valid_rate(rate, quality, target, exponent),
+                "vflops_flop_per_s": lambda: compute_vflops(rate, quality, target, exponent),
                 "quality_coefficient_ratio": lambda: quality_coefficient(quality, target, exponent),
                 "implied_quality": lambda: implied_quality(rate, declared_valid, target, exponent),
                 "peak_ratio": lambda: rate / declared_peak(result, published)[0],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.scores.best_results import (
     DECLARED,
@@ -20,17 +21,10 @@ from hpcai.metrics.scores.best_results import (
     score_of,
 )
 from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, score_frame
-from hpcai.metrics.scores.vflops import quality_coefficient, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient
 from hpcai.metrics.words import RATES, choose_step
 
-RANKING_COLUMNS = (
-    "list", "group", "place", "score", "score_low", "score_high", "score_unit", "measure", "ratio_to_first", "valid",
-    "note", "reason", "method", "origin", "result", "machine", "suite", "workload", "benchmark", "dataset", "variant",
-    "scale", "nodes", "ranks", "precision", "compression", "n", "n_scored", "statistic", "quality_metric", "quality",
-    "quality_target", "exponent", "flop_per_sample", "flop_method", "quality_coefficient_ratio", "rate_flop_per_s",
-    "valid_rate_flop_per_s", "time_to_quality_s", "time_to_train_s", "division", "timing", "valid_flop_per_j", "label",
-    "source",
-)  # fmt: skip
+RANKING_COLUMNS = columns_of("ranking")
 """One row for each list, machine and study: the best result there (table `ranking`).
 
 `group` is "ranked", "not valid" (in the list's order, without a place) or "not ranked" (in no list); `reason` says why
@@ -47,7 +41,7 @@ _GROUPS = (RANKED, NOT_VALID, NOT_RANKED)
 _OF_LISTS = ("score_low", "score_high", "score_unit", "measure")
 """Columns that an entry without a list leaves empty."""
 _BOUNDS = {
-    VFLOPS: ("valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
+    VFLOPS: ("vflops_low_flop_per_s", "vflops_high_flop_per_s"),
     FLOPS: ("rate_low_flop_per_s", "rate_high_flop_per_s"),
     TIME_TO_TRAIN: ("", ""),
 }
@@ -213,13 +207,13 @@ def _at_convention(row: Row, exponent: float, flop_per_sample: float) -> Row:
     factor = flop_per_sample / float(row["flop_per_sample"])
     made = {**row, "flop_per_sample": flop_per_sample, "flop_method": DECLARED}
     made["rate_flop_per_s"] = float(row["rate_flop_per_s"]) * factor
-    scaled = ("valid_rate_flop_per_s", "valid_flop_per_j", "score_low", "score_high")
+    scaled = ("vflops_flop_per_s", "vflops_flop_per_j", "score_low", "score_high")
     made |= {name: number_of(row, name) * factor if same else math.nan for name in scaled}
     if not same:
         quality, target = float(row["quality"]), float(row["quality_target"])
         made["exponent"] = exponent
         made["quality_coefficient_ratio"] = quality_coefficient(quality, target, exponent)
-        made["valid_rate_flop_per_s"] = valid_rate(made["rate_flop_per_s"], quality, target, exponent)
+        made["vflops_flop_per_s"] = compute_vflops(made["rate_flop_per_s"], quality, target, exponent)
     notes = [
         ""
         if same

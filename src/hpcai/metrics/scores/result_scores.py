@@ -23,14 +23,14 @@ from hpcai.rules.table import rules_of
 DATA_TOPICS = ("data", "problem_domain")
 """Topics of the suites' rules on the dataset and its target."""
 _NUMBERS = (
-    "train_rate_samples_per_s", "rate_flop_per_s", "quality", "valid_rate_flop_per_s", "valid_rate_capped_flop_per_s",
+    "train_rate_samples_per_s", "rate_flop_per_s", "quality", "vflops_flop_per_s", "vflops_capped_flop_per_s",
     "time_to_quality_s", "evaluation_s", "mean_power_w",
 )  # fmt: skip
 """Numbers of the trials that are kept, each by the statistic of its row."""
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
     "rate_flop_per_s": ("rate_low_flop_per_s", "rate_high_flop_per_s"),
-    "valid_rate_flop_per_s": ("valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s"),
+    "vflops_flop_per_s": ("vflops_low_flop_per_s", "vflops_high_flop_per_s"),
 }
 _SHARED = (
     "suite", "workload", *POINT, "nodes", "ranks", "precision", "compression", "flop_per_sample", "flop_method",
@@ -214,18 +214,18 @@ def _scores(trials: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
     for name, bounds in _INTERVALS.items():
         estimate = interval_of(chosen.sample(name))
         row |= dict(zip(bounds, (estimate.low, estimate.high), strict=True))
-    rate, valid = row["rate_flop_per_s"], row["valid_rate_flop_per_s"]
+    rate, valid = row["rate_flop_per_s"], row["vflops_flop_per_s"]
     return row | {
         "n": len(complete),
         "n_scored": len(chosen.kept),
         "statistic": chosen.words,
         "rate_variation_ratio": variation_ratio(complete["rate_flop_per_s"]),
-        "valid_rate_variation_ratio": variation_ratio(complete["valid_rate_flop_per_s"]),
+        "vflops_variation_ratio": variation_ratio(complete["vflops_flop_per_s"]),
         "quality_coefficient_ratio": divide(valid, rate),
-        "quality_coefficient_capped_ratio": divide(row["valid_rate_capped_flop_per_s"], rate),
+        "quality_coefficient_capped_ratio": divide(row["vflops_capped_flop_per_s"], rate),
         "power_method": next((method for method in chosen.kept["power_method"] if method), ""),
         "flop_per_j": divide(rate, row["mean_power_w"]),
-        "valid_flop_per_j": divide(valid, row["mean_power_w"]),
+        "vflops_flop_per_j": divide(valid, row["mean_power_w"]),
         "score_method": _procedure(runs, len(complete), len(chosen.kept)),
     }
 

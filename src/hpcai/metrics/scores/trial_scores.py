@@ -9,9 +9,9 @@ import pandas as pd
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
 from hpcai.metrics.scaling.trials import COMPLETE, POINT
-from hpcai.metrics.scores.columns import TRIAL_COLUMNS, score_frame
+from hpcai.metrics.scores.columns import OF_THE_RUN, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
-from hpcai.metrics.scores.vflops import quality_coefficient, run_rate, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient, run_rate
 from hpcai.rules.table import rules_of
 
 WHOLE_NODES = "slurm"
@@ -106,11 +106,7 @@ FORMULA = "formula"
 NO_WORK = "its work was not counted"
 OTHER_RUN = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
 """Timed runs are not sampled: the power that is measured is never their own."""
-_RATES = ("valid_rate_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
-_KEPT = (
-    "run_id", "suite", "workload", *POINT, "nodes", "ranks", "repetition", "outcome", "precision", "compression",
-    "quality_metric", "quality_target", "dropped", "record_path",
-)  # fmt: skip
+_RATES = ("vflops_flop_per_s", "rate_flop_per_s", "train_rate_samples_per_s")
 _NAN = math.nan
 
 
@@ -196,7 +192,7 @@ def _at(view: pd.DataFrame, point: pd.Series) -> pd.DataFrame:
 
 def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
     exponents = rules_of(run["suite"]).results.exponents
-    row = {name: run[name] for name in _KEPT} | {
+    row = {name: run[name] for name in OF_THE_RUN} | {
         "flop_per_sample": shared.flop_per_sample,
         "flop_method": "" if math.isnan(shared.flop_per_sample) else FORMULA,
         "exponent": float(exponents.get(run["workload"], _NAN)),
@@ -213,18 +209,18 @@ def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
         "time_to_quality_s": run["run_s"],
         "evaluation_s": run["evaluation_s"],
         "time_to_train_s": run["time_to_train_s"],
-        **_valid_rates(rate, run["last_quality"], run["quality_target"], row["exponent"]),
+        **_vflops(rate, run["last_quality"], run["quality_target"], row["exponent"]),
     }
     return row | earned | _per_watt(earned, shared.power) | {"reason": _reasons(run, shared)}
 
 
-def _valid_rates(rate_flop_per_s: float, quality: float, target: float, exponent: float) -> dict[str, float]:
+def _vflops(rate_flop_per_s: float, quality: float, target: float, exponent: float) -> dict[str, float]:
     coefficient = quality_coefficient(quality, target, exponent)
     return {
         "quality_coefficient_ratio": coefficient,
         "quality_coefficient_capped_ratio": 1.0 if coefficient > 1 else coefficient,
-        "valid_rate_flop_per_s": valid_rate(rate_flop_per_s, quality, target, exponent),
-        "valid_rate_capped_flop_per_s": valid_rate(rate_flop_per_s, quality, target, exponent, capped=True),
+        "vflops_flop_per_s": compute_vflops(rate_flop_per_s, quality, target, exponent),
+        "vflops_capped_flop_per_s": compute_vflops(rate_flop_per_s, quality, target, exponent, capped=True),
     }
 
 
@@ -234,7 +230,7 @@ def _per_watt(earned: dict[str, float], power: Power) -> dict[str, Any]:
         "power_method": power.method,
         "power_source": power.source,
         "flop_per_j": earned["rate_flop_per_s"] / power.mean_power_w,
-        "valid_flop_per_j": earned["valid_rate_flop_per_s"] / power.mean_power_w,
+        "vflops_flop_per_j": earned["vflops_flop_per_s"] / power.mean_power_w,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 from scipy import stats
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.runs import Point
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
@@ -33,14 +34,9 @@ SURROUNDINGS = (
 )  # fmt: skip
 """Columns that are to be the same on both sides: where they differ, the settings may not be what made the effect."""
 PRECISIONS = ("fp32", "bf16", "fp16")
-EFFECT_COLUMNS = (
-    "benchmark", "scale", "nodes", "ranks", "variant", "reference_variant", "differs_in", "changes", "joint",
-    "measure", "quality_metric", "unit", "better", "value", "reference_value", "n", "n_reference", "effect_ratio",
-    "effect_low_ratio", "effect_high_ratio", "difference", "difference_low", "difference_high", "p_t", "p_bounded",
-    "p_permutation", "p_corrected", "reading", "method", "note", "source", "reference_source",
-)  # fmt: skip
+EFFECT_COLUMNS = columns_of("variant_effects")
 
-SCORED = ("rate_flop_per_s", "valid_rate_flop_per_s", "score_reason")
+SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
 """What a run's score adds to it."""
 
 Row = Mapping[Any, Any]
@@ -63,7 +59,7 @@ MEASURES = (
     Measure("train_rate", "train_rate_samples_per_s", "samples/s", COMPLETE, "higher"),
     Measure("time_to_train", "time_to_train_s", "s", ("converged",), "lower"),
     Measure("rate", "rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
-    Measure("valid_rate", "valid_rate_flop_per_s", "FLOP/s", COMPLETE, "higher"),
+    Measure("vflops", "vflops_flop_per_s", "FLOP/s", COMPLETE, "higher"),
 )
 """Effects on these are ratios; the effect on the quality is a difference."""
 

@@ -4,14 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 from hpcai.rules.verdict import Finding, Verdict
 
-COLUMNS = (
-    "benchmark", "variant", "suite", "level", "verdict", "n_valid", "n", "kind", "finding", "n_found", "rule",
-    "section",
-)  # fmt: skip
+COLUMNS = columns_of("verdicts")
 NOTHING = "nothing in the records speaks against it"
 FLAG = "permitted, to be named"
 

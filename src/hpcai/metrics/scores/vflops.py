@@ -88,7 +88,7 @@ def quality_coefficient(quality: float, target: float, exponent: float) -> float
     return float((quality / target) ** exponent)
 
 
-def valid_rate(
+def compute_vflops(
     rate_flop_per_s: float, quality: float, target: float, exponent: float, *, capped: bool = False
 ) -> float:
     """Return the VFLOPS of a run [FLOP/s].
@@ -118,12 +118,12 @@ def valid_rate(
     return rate_flop_per_s * (1.0 if capped and coefficient > 1 else coefficient)
 
 
-def implied_quality(rate_flop_per_s: float, valid_rate_flop_per_s: float, target: float, exponent: float) -> float:
+def implied_quality(rate_flop_per_s: float, vflops_flop_per_s: float, target: float, exponent: float) -> float:
     """Return the quality that FLOPS and VFLOPS imply together: a check of published numbers, never a reached accuracy.
 
     Parameters
     ----------
-    rate_flop_per_s, valid_rate_flop_per_s
+    rate_flop_per_s, vflops_flop_per_s
         FLOPS and uncapped VFLOPS [FLOP/s].
     target, exponent
         As of `quality_coefficient`.
@@ -138,11 +138,11 @@ def implied_quality(rate_flop_per_s: float, valid_rate_flop_per_s: float, target
     ValueError
         VFLOPS is negative, or FLOPS, target or exponent are not positive.
     """
-    _refuse_negative(valid_rate_flop_per_s=valid_rate_flop_per_s)
+    _refuse_negative(vflops_flop_per_s=vflops_flop_per_s)
     _refuse_not_positive(rate_flop_per_s=rate_flop_per_s, target=target, exponent=exponent)
     if math.isnan(exponent):
         return math.nan
-    return float(target * (valid_rate_flop_per_s / rate_flop_per_s) ** (1 / exponent))
+    return float(target * (vflops_flop_per_s / rate_flop_per_s) ** (1 / exponent))
 
 
 def _refuse_negative(**values: float) -> None:

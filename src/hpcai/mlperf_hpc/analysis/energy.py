@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.analysis.counted_runs import keep_runs
 from hpcai.mlperf_hpc.analysis.result_quantities import counts_officially
 from hpcai.mlperf_hpc.rounds.limits import Budget
@@ -17,10 +18,7 @@ from hpcai.mlperf_hpc.rounds.source import read_files
 from hpcai.mlperf_hpc.rounds.tree import POWER, is_power_log
 from hpcai.parsers.mllog import Mllog, MllogEvent, parse_mllog
 
-ENERGY_COLUMNS = (
-    "origin", "method", "submission", "org", "system", "benchmark", "division", "runs", "runs_with_energy", "energy_j",
-    "reason", "source",
-)  # fmt: skip
+ENERGY_COLUMNS = columns_of("mlperf_energy")
 """Table ``mlperf_energy``: one row per strong-scaling result beside whose logs a folder ``power`` lies."""
 NO_NODES = "no energy: its power folder holds no log of a node (node_*.txt)"
 RunKey = tuple[str, str]

@@ -7,29 +7,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO
 from hpcai.mlperf_hpc.analysis.prediction import Configuration, Interval, Prediction, join_curves, refuse
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet
 
-LEAVE_ONE_OUT_COLUMNS = (
-    "benchmark", "edition", "origin", "method", "submission", "label", "division", "family", "units",
-    "global_batch_samples", "kept", "others",
-    "run_s", "run_predicted_s", "run_low_s", "run_high_s", "run_error_ratio", "inside",
-    "epochs", "epochs_predicted", "epochs_low", "epochs_high", "epochs_error_ratio", "epochs_inside",
-    "epoch_s", "epoch_predicted_s", "epoch_low_s", "epoch_high_s", "epoch_error_ratio", "epoch_inside",
-    "nearest", "nearest_error_ratio", "mean_error_ratio", "extrapolated", "reason", "source",
-)  # fmt: skip
+LEAVE_ONE_OUT_COLUMNS = columns_of("mlperf_leave_one_out")
 """Table ``mlperf_leave_one_out``: one row per strong-scaling submission.
 
 An error ratio is predicted over published: 1 is exact. ``others`` are the submissions that the prediction had;
 ``nearest`` is the one whose time the naive predictor takes, and ``mean`` the geometric mean of all others' times.
 Without a prediction the ratios are NaN and ``reason`` says why.
 """
-ERROR_COLUMNS = (
-    "benchmark", "edition", "submissions", "predicted", "level_ratio", "inside", "coverage_ratio",
-    "median_error_factor", "largest_error_factor", "epochs_median_error_factor", "epochs_coverage_ratio",
-    "epoch_median_error_factor", "epoch_coverage_ratio", "nearest_median_error_factor", "mean_median_error_factor",
-)  # fmt: skip
+ERROR_COLUMNS = columns_of("mlperf_prediction_errors")
 """Table ``mlperf_prediction_errors``: one row per edition of a benchmark.
 
 An error factor is max(ratio, 1 / ratio): 1 is exact, 2 is half or twice. The naive predictors are judged on the same

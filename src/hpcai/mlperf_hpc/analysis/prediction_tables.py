@@ -7,28 +7,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO, Mixture, interval_of
 from hpcai.mlperf_hpc.analysis.leave_one_out import leave_one_out, summarise_errors
 from hpcai.mlperf_hpc.analysis.prediction import FEWEST_POINTS, Configuration, JoinedCurves, Prediction, join_curves
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, name_machine, point_sets
 
-CURVE_COLUMNS = (
-    "benchmark", "edition", "kind", "family", "units", "global_batch_samples", "epochs", "epochs_low", "epochs_high",
-    "epoch_s", "epoch_low_s", "epoch_high_s", "extrapolated", "level_ratio", "origin", "method", "source",
-)  # fmt: skip
+CURVE_COLUMNS = columns_of("mlperf_curves")
 """Table ``mlperf_curves``: points of the fitted curves, for a submission of an organisation that has none yet.
 
 ``kind`` is "epochs" (over the global batch, of all families), "epoch_time" (over units, per family, at one sample per
 unit) or "reference" (no curve: a reference convergence point that the curve of epochs also stands on).
 ``extrapolated`` says whether the point lies outside the published ones. Bounds hold with ``level_ratio``.
 """
-PREDICTION_COLUMNS = (
-    "benchmark", "edition", "org", "family", "units", "global_batch_samples", "ran",
-    "run_s", "run_low_s", "run_high_s", "compute_s", "compute_low_s", "compute_high_s",
-    "staging_s", "staging_low_s", "staging_high_s", "extra_s", "extra_low_s", "extra_high_s",
-    "epochs", "epochs_low", "epochs_high", "epoch_s", "epoch_low_s", "epoch_high_s",
-    "level_ratio", "extrapolated", "basis", "reason", "origin", "method", "source",
-)  # fmt: skip
+PREDICTION_COLUMNS = columns_of("mlperf_predictions")
 """Table ``mlperf_predictions``: medians and bounds for each machine at powers of two of its units.
 
 ``ran`` says whether one of its submissions had this configuration. Without a prediction ``reason`` says why.

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 
 RULE_SET = "3.0.0"
 """Version of the points: of 2.0.0 the same files; 1.0.0 had older recipes, which these replaced."""
-REFERENCE_COLUMNS = (
-    "benchmark", "org", "train_samples", "global_batch_samples", "epochs", "epochs_std", "kept", "source",
-)  # fmt: skip
+REFERENCE_COLUMNS = columns_of("reference_epochs")
 """One row per point: ``org`` names the recipe's owner ("reference"), ``kept`` its runs."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.metrics.scaling.trials import COMPLETE, HIGHEST, LOWEST, Trials, select_trials
-from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
+from hpcai.metrics.scores.columns import OF_THE_RUN, SCORE_COLUMNS, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.declared import DECLARED
 from hpcai.metrics.scores.trial_scores import NO_WORK, why_no_vflops
 from hpcai.metrics.scores.validity import NOT_JUDGED, join_reasons, label_result
@@ -28,10 +28,6 @@ from hpcai.rules.table import rules_of
 NO_FITTING_RULES = "its logs were not judged, the package has no rules for this round"
 PUBLISHED = "published"
 """Method of what follows from published logs."""
-_SAME = (
-    "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
-    "precision", "compression", "quality_metric", "quality_target", "dropped", "record_path",
-)  # fmt: skip
 
 
 def ranked_times(results: pd.DataFrame, unjudged: Container[str]) -> pd.DataFrame:
@@ -110,7 +106,7 @@ def _fastest_first(group: pd.DataFrame) -> pd.Index:
 
 
 def _trial(run: Row, energies: Mapping[tuple[str, str], float]) -> dict[str, Any]:
-    row = {name: run[name] for name in _SAME}
+    row = {name: run[name] for name in OF_THE_RUN}
     if run["outcome"] not in COMPLETE:
         return row | {"reason": f"no score, {str(run['outcome']).replace('_', ' ')}: {run['reason']}"}
     power_w = divide(energies.get((str(run["study"]), str(run["record_path"])), math.nan), run["run_s"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.quietness import UNKNOWN, RunQuiet
-from hpcai.metrics.scaling.scales import POINT_SETTINGS
+from hpcai.catalogue.tables import columns_of
+from hpcai.metrics.quietness import UNKNOWN
 from hpcai.metrics.scores.of_run import RunScore, TimeParts, TimeShares
 from hpcai.metrics.scores.validity import NOT_JUDGED, join_reasons
 from hpcai.mlperf_hpc.analysis.run_quantities import count_of, interval_samples
@@ -27,22 +27,9 @@ from hpcai.mlperf_hpc.rounds.times import utc_text
 from hpcai.records.run import EpochRecord
 from hpcai.rules.table import rules_of
 
-STUDY_RUN_COLUMNS = (
-    "run_id", "study", "suite", "benchmark", "workload", "variant", "scale", "nodes", "ranks_per_node", "ranks",
-    "repetition", "outcome", "reason", "method", *POINT_SETTINGS, "global_batch_samples", "seed", "data_source",
-    "rule_set", "time_staging", "runs_by_rule", "attempt", "earlier_attempts", "started_utc",
-    "quality_metric", "quality_unit", "quality_target", "parameters", "epochs", "wall_s",
-    *(field.name for kind in (RunScore, TimeParts, TimeShares, RunQuiet) for field in fields(kind)),
-    "peak_memory_bytes", "read_bytes", "staging_packed_bytes", "staging_content_bytes", "staging_place",
-    "ranks_identical",
-    "machine", "commit", "dirty", "lock_sha256", "page_cache", "plan_digest",
-    "valid_for", "invalid_reasons", "flags", "dropped", "record_path",
-)  # fmt: skip
+STUDY_RUN_COLUMNS = columns_of("runs")
 """The columns of :func:`hpcai.metrics.run_tables.collect_runs`."""
-STUDY_EPOCH_COLUMNS = (
-    "run_id", "benchmark", "variant", "nodes", "ranks_per_node", "scale", "ranks", "repetition", "outcome",
-    "quality_metric", "quality_unit", "quality_target", *EpochRecord.model_fields, "train_rate_samples_per_s",
-)  # fmt: skip
+STUDY_EPOCH_COLUMNS = columns_of("epochs")
 """The columns of :func:`hpcai.metrics.run_tables.collect_epochs`."""
 _TEXTS = ("precision", "compression", "commit", "lock_sha256", "page_cache", "plan_digest", "staging_place")
 _FAILURES_NAMED = 3

@@ -5,9 +5,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.rounds.model import Round
 
-SYSTEM_COLUMNS = ("origin", "submission", "accelerator", "processor", "family", "source")
+SYSTEM_COLUMNS = columns_of("mlperf_systems")
 """Table ``mlperf_systems``: one row per submission's system; ``source`` is the system file."""
 _FORM_FACTOR = re.compile(r"[\s-]*\b(SXM\d*|PCI-?E|HBM\d*|NVL\d*|\d+\s*GB)\b.*", re.IGNORECASE)
 _MAKER = re.compile(

@@ -4,20 +4,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 
-VERDICT_COLUMNS = (
-    "origin",
-    "submission",
-    "source",
-    "rule_set",
-    "complies",
-    "line",
-    "key",
-    "rule",
-    "message",
-    "severity",
-)
+VERDICT_COLUMNS = columns_of("mlperf_verdicts")
 """Columns of the table ``mlperf_verdicts``."""
 
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.rounds.model import Round
 
-REPAIR_COLUMNS = ("origin", "source", "place", "kind", "found", "done")
+REPAIR_COLUMNS = columns_of("mlperf_repairs")
 """origin: the round. The rest is that of :class:`hpcai.mlperf_hpc.rounds.model.Repair`."""
 
 

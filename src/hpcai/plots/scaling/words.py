@@ -17,7 +17,7 @@ LAWS = {
     "amdahl": "Amdahl's law",
     "gustafson": "Gustafson's law",
     "universal": "universal scalability law",
-    "karp_flatt": "serial share through two scales",
+    "karp_flatt": "serial fraction through two scales",
 }
 LINES: dict[str, Sequence[float]] = {
     "ideal": [6, 4],
@@ -53,7 +53,7 @@ def point_words(points: pd.DataFrame) -> pd.DataFrame:
         "runs_words": [f"{row['statistic']}; runs of the base: {row['n_baseline']}" for row in rows],
         "rate_words": [say_interval(row, "train_rate", "_samples_per_s", say_rate_of) for row in rows],
         "flop_words": [say_interval(row, "rate", "_flop_per_s", say_flop) for row in rows],
-        "valid_words": [say_interval(row, "valid_rate", "_flop_per_s", say_flop, "score_reason") for row in rows],
+        "valid_words": [say_interval(row, "vflops", "_flop_per_s", say_flop, "score_reason") for row in rows],
         "share_words": [_one(row, "communication_share_ratio", say_share, "communication_reason") for row in rows],
         "link_words": [_link(row) for row in rows],
         "step_words": [_one(row, "step_time_median_s", say_time) for row in rows],

@@ -16,7 +16,7 @@ from hpcai.plots import theme
 
 SHOWN = {
     "time_to_train_s": "time to train",
-    "valid_rate_flop_per_s": "VFLOPS",
+    "vflops_flop_per_s": "VFLOPS",
     "train_rate_samples_per_s": "training throughput",
 }
 """The scores that are drawn, and their words; the table has all."""
@@ -144,7 +144,7 @@ def why_undefined(rows: pd.DataFrame, measure: str) -> str:
     """Return that a score is not defined for the workload of these rows; blank if it is, or if that is not known."""
     kinds = rows[["suite", "workload"]].dropna().drop_duplicates().to_dict("records")
     undefined = [bool(why_no_vflops(kind["suite"], kind["workload"], "")) for kind in kinds]
-    known = measure == "valid_rate_flop_per_s" and undefined and all(undefined)
+    known = measure == "vflops_flop_per_s" and undefined and all(undefined)
     return "VFLOPS is not defined for this workload" if known else ""
 
 

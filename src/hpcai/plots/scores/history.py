@@ -16,7 +16,7 @@ from hpcai.plots.scores.comparison import why_undefined
 
 SHOWN = {
     "time_to_train_s": ("time to train", "s"),
-    "valid_rate_flop_per_s": ("VFLOPS", "FLOP/s"),
+    "vflops_flop_per_s": ("VFLOPS", "FLOP/s"),
     "train_rate_samples_per_s": ("throughput", "samples/s"),
 }
 """The scores that are drawn, and their units."""

@@ -27,7 +27,7 @@ MOST_LEVEL = 8
 """Numbers over the scores of a panel that fit side by side without standing upright."""
 NO_SCORE = "no run trained to its end, or no work was counted"
 RATE = ("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s")
-VALID = ("valid_rate_flop_per_s", "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s")
+VALID = ("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Panel:
     rotation: int
 
     @property
-    def is_valid_rate(self) -> bool:
+    def is_vflops(self) -> bool:
         return self.columns == VALID
 
     @property
@@ -99,7 +99,7 @@ def plot_scores(run_scores: pd.DataFrame, scores: pd.DataFrame) -> Figure:
 
 
 def _draw(axes: Axes, panel: _Panel) -> None:
-    name = "VFLOPS" if panel.is_valid_rate else "FLOPS"
+    name = "VFLOPS" if panel.is_vflops else "FLOPS"
     if panel.scores[panel.columns[0]].isna().all():
         axes.set_ylabel(name)
         _say_why(axes, panel.scores, f"no {name}")
@@ -129,7 +129,7 @@ def _draw_score(axes: Axes, panel: _Panel, score: dict[Any, Any], place: float) 
         axes.plot([beside] * len(marks), marks, marker, color=colour, markersize=3.5, alpha=0.7, gid="trials")
     error = np.nan_to_num([[value - low], [high - value]])
     axes.errorbar([place], [value], yerr=error, fmt="D", color=colour, markersize=4.5, capsize=2.5, linewidth=1.1)
-    if panel.is_valid_rate:
+    if panel.is_vflops:
         flops = float(str(score["rate_flop_per_s"])) / factor
         axes.plot([place], [flops], "_", color=theme.TARGET_COLOUR, markersize=14, gid="flops")
         _write(axes, place, 1.02, f"×{_three_digits(score['quality_coefficient_ratio'])}", panel.rotation)
@@ -169,7 +169,7 @@ def _scale_axes(axes: Axes, panel: _Panel, order: list[str]) -> None:
 
 
 def _flops_beside(panel: _Panel) -> list[float]:
-    return [float(value) for value in panel.scores[RATE[0]].dropna() if value > 0] if panel.is_valid_rate else []
+    return [float(value) for value in panel.scores[RATE[0]].dropna() if value > 0] if panel.is_vflops else []
 
 
 def _say_why(axes: Axes, scores: pd.DataFrame, start: str) -> None:

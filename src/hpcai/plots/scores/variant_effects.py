@@ -13,7 +13,7 @@ from hpcai.plots import theme
 COLUMNS = {
     "train_rate": "throughput [ratio]\nright is better",
     "time_to_train": "time to train [ratio]\nleft is better",
-    "valid_rate": "VFLOPS [ratio]\nright is better",
+    "vflops": "VFLOPS [ratio]\nright is better",
 }
 """Measures that are drawn; FLOP/s change as the throughput does, and stand in the table."""
 SIGNIFICANT = ("better", "worse")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.predict.hpl.assumptions import AVX512_PEAK_FLOP_PER_S, GPU_PEAK_FLOP_PER_S
 from hpcai.predict.hpl.counts import Values
 from hpcai.predict.hpl.inverse import find_host_link
@@ -143,7 +144,4 @@ def _frame(figure: str, scenario: Scenario, known: pd.DataFrame) -> pd.DataFrame
         method=result.method,
         source=f"{SOURCE}, parameters of Fig. {figure}; assumed: processors of 2.6624 TFLOP/s{_chunks_words(scenario)}",
     )
-    columns = ["figure", "variant", "form", "nodes", "gpus_per_node", "gpu_multiplier", "order", "block", "chunks"]
-    columns += ["host_link_bytes_per_s", "host_link_name", *blank]
-    columns += ["time_s", "rate_flop_per_s", "peak_flop_per_s", "efficiency_ratio", "reason", "method", "source"]
-    return frame[columns].astype({"gpu_multiplier": float, "chunks": "Int64"})
+    return frame[list(columns_of("hpl_sweeps"))].astype({"gpu_multiplier": float, "chunks": "Int64"})

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
 from hpcai.predict.kernels.regressor import EstimateErrors, Floats, KernelRegressor
 from hpcai.predict.kernels.samples import LEAST_SAMPLES, KernelSamples
@@ -21,17 +22,10 @@ MEDIAN_GOAL_RATIO = 0.12
 """Median over the kernels of that error."""
 GAIN_GOAL_RATIO = 2.0
 """Error of the log-linear fit over that of the regressor."""
-ACCURACY_COLUMNS = (
-    "kernel", "n", "n_unusable", "n_training", "n_validation", "n_test", "mape_ratio", "median_ape_ratio", "bias_ratio",
-    "weighted_error_ratio", "mape_log_linear_ratio", "mape_two_parameter_ratio", "gain_ratio", "goal_ratio",
-    "gain_goal_ratio", "within_goal", "epochs", "restarts", "method", "source", "reason",
-)  # fmt: skip
-GOAL_COLUMNS = (
-    "goal", "value_ratio", "goal_ratio", "within_goal", "kernels", "kernels_within_goal", "worst_kernel", "method",
-    "source",
-)  # fmt: skip
+ACCURACY_COLUMNS = columns_of("kernel_accuracy")
+GOAL_COLUMNS = columns_of("kernel_goals")
 SOURCE = "kernel_times: test cases that no fit has seen"
-ERROR_COLUMNS = ("kernel", "split", "measured_s", "estimated_s", "relative_error_ratio")
+ERROR_COLUMNS = columns_of("kernel_errors")
 
 
 @dataclass(frozen=True)

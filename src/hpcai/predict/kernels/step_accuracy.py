@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.quietness import NOT_WATCHED, Quiet
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
@@ -22,15 +23,8 @@ OVERHEAD_GOAL_RATIO = 0.15
 NO_OVERHEAD = "none"
 BACKWARD: tuple[Stage, ...] = ("input gradient", "weight gradient", "element-wise backward")
 """Stages that a running step cannot be stopped between; their sum is the row "backward"."""
-STEP_COLUMNS = (
-    "origin", "name", "variant", "scale", "ranks", "batch", "cost_model", "overhead", "overhead_per_parameter_s",
-    "stage", "estimated_s", "measured_s", "relative_error_ratio", "goal_ratio", "within_goal", "covered_ratio",
-    "extrapolated_ratio", "quiet", "others_ratio", "steal_ratio", "method", "source", "reason",
-)  # fmt: skip
-STAGE_COLUMNS = (
-    "stage", "overhead", "n", "weighted_error_ratio", "total_error_ratio", "largest_error_ratio", "goal_ratio",
-    "within_goal", "method", "source",
-)  # fmt: skip
+STEP_COLUMNS = columns_of("step_accuracy")
+STAGE_COLUMNS = columns_of("step_stages")
 
 
 @dataclass(frozen=True)

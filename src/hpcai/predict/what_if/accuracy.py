@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.step_model import StepModel
 
-PREDICTION_ACCURACY_COLUMNS = (
-    "benchmark", "variant", "scale", "ranks", "basis", "question", "cost_model", "predicted_step_s", "measured_step_s",
-    "relative_error_ratio", "used_for_interval", "reason", "method", "source",
-)  # fmt: skip
+PREDICTION_ACCURACY_COLUMNS = columns_of("prediction_accuracy")
 MORE, FEWER, PRECISION, COMPRESSION = "more ranks", "fewer ranks", "precision", "compression"
 KINDS = {
     MORE: "the step at more ranks from that at fewer",

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.prediction import Prediction
 from hpcai.predict.what_if.accuracy import COMPRESSION, FEWER, MORE, PRECISION, ModelErrors
 from hpcai.predict.what_if.hardware import Exchange, assumed_exchange
@@ -15,17 +16,7 @@ from hpcai.predict.what_if.published_epochs import PublishedEpochs
 from hpcai.predict.what_if.step_model import Setting, StepModel, at_ranks
 
 Question = Literal["scale", "link", "precision", "compression"]
-PREDICTION_COLUMNS = (
-    "benchmark", "variant", "from_scale", "scale_words", "nodes", "ranks", "link", "precision", "compression",
-    "global_batch_samples", "regime", "question", "cost_model", "step_s", "step_low_s", "step_high_s", "compute_s",
-    "communication_s", "communication_share_ratio", "calibration_ratio", "rate_samples_per_s",
-    "rate_low_samples_per_s", "rate_high_samples_per_s", "speedup_ratio", "speedup_low_ratio", "speedup_high_ratio",
-    "efficiency_ratio", "efficiency_low_ratio", "efficiency_high_ratio", "efficiency_reason", "baseline",
-    "baseline_ranks", "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "valid_rate_flop_per_s",
-    "valid_rate_low_flop_per_s", "valid_rate_high_flop_per_s", "valid_rate_reason", "time_to_train_s",
-    "time_to_train_low_s", "time_to_train_high_s", "time_to_train_reason", "epochs", "epochs_basis",
-    "interval_basis", "interval_n", "assumed", "extrapolated", "method", "source", "reason",
-)  # fmt: skip
+PREDICTION_COLUMNS = columns_of("predictions")
 NO_LINK_COMPARED = "no interval: no point was measured over another link"
 UNDETERMINED = "one measured number of ranks shows no regime: the global batch is assumed to stay"
 

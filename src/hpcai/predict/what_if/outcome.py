@@ -1,4 +1,4 @@
-"""From a predicted step to a row: rate, speedup, valid rate and time to train, with their intervals."""
+"""From a predicted step to a row: rate, speedup, VFLOPS and time to train, with their intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -171,14 +171,14 @@ def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tu
     own = (scores["benchmark"] == start.benchmark) & (scores["variant"] == start.variant)
     rows = scores[own & (scores["scale"] == start.scale)]
     if rows.empty:
-        return {"valid_rate_reason": "the scale that one starts from has no score"}, ""
+        return {"vflops_reason": "the scale that one starts from has no score"}, ""
     score = rows.iloc[0]
     flop, coefficient = float(score["flop_per_sample"]), float(score["quality_coefficient_ratio"])
     found: dict[str, Any] = _named("rate_{}flop_per_s", {bound: rate * flop for bound, rate in rates.items()})
     if not coefficient > 0:
-        return {**found, "valid_rate_reason": NO_QUALITY}, ""
+        return {**found, "vflops_reason": NO_QUALITY}, ""
     valid = {bound: rate * flop * coefficient for bound, rate in rates.items()}
-    return {**found, **_named("valid_rate_{}flop_per_s", valid)}, f"quality as measured at {start.scale}"
+    return {**found, **_named("vflops_{}flop_per_s", valid)}, f"quality as measured at {start.scale}"
 
 
 def _times(

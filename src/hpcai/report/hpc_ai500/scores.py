@@ -42,11 +42,11 @@ RUN_COLUMNS = {
     "time_to_quality_s": Column(name="time to quality", unit="s"),
     "evaluation_s": Column(name="of it evaluations", unit="s"),
     "rate_flop_per_s": Column(name="FLOPS", unit=RATE),
-    "valid_rate_flop_per_s": Column(name="VFLOPS", unit=RATE),
+    "vflops_flop_per_s": Column(name="VFLOPS", unit=RATE),
     "mean_power_w": Column(name="mean power", unit="W"),
     "power_method": Column(name="power is"),
     "flop_per_j": Column(name="FLOPS per watt", unit=PER_WATT),
-    "valid_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
+    "vflops_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
     "dropped": Column(name="left out as"),
     "reason": Column(name="reason"),
 }
@@ -63,14 +63,14 @@ RESULT_COLUMNS = {
     "rate_variation_ratio": Column(name="variation of FLOPS"),
     "quality": Column(name="quality"),
     "exponent": Column(name="exponent n"),
-    "valid_rate_flop_per_s": Column(name="VFLOPS", unit=RATE),
-    "valid_rate_low_flop_per_s": Column(name="VFLOPS, low", unit=RATE),
-    "valid_rate_high_flop_per_s": Column(name="VFLOPS, high", unit=RATE),
-    "valid_rate_variation_ratio": Column(name="variation of VFLOPS"),
+    "vflops_flop_per_s": Column(name="VFLOPS", unit=RATE),
+    "vflops_low_flop_per_s": Column(name="VFLOPS, low", unit=RATE),
+    "vflops_high_flop_per_s": Column(name="VFLOPS, high", unit=RATE),
+    "vflops_variation_ratio": Column(name="variation of VFLOPS"),
     "time_to_quality_s": Column(name="time to quality", unit="s"),
     "evaluation_s": Column(name="of it evaluations", unit="s"),
     "flop_per_j": Column(name="FLOPS per watt", unit=PER_WATT),
-    "valid_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
+    "vflops_flop_per_j": Column(name="VFLOPS per watt", unit=PER_WATT),
     "valid_for": Column(name="valid for"),
 }
 
@@ -128,8 +128,8 @@ def _scores(evidence: Evidence) -> tuple[_Score, ...]:
         _Score("Time to quality", "time_to_quality_s", "s", _ANALYSE, CLOCK),
         _Score("FLOPS", "rate_flop_per_s", RATE, _WORK),
         _Score("FLOPS per watt", "flop_per_j", PER_WATT, power),
-        _Score("VFLOPS", "valid_rate_flop_per_s", RATE, _WORK),
-        _Score("VFLOPS per watt", "valid_flop_per_j", PER_WATT, power),
+        _Score("VFLOPS", "vflops_flop_per_s", RATE, _WORK),
+        _Score("VFLOPS per watt", "vflops_flop_per_j", PER_WATT, power),
     )
 
 

@@ -35,11 +35,11 @@ def make_communication(ranks: int = 2, bytes_mean: float = 2.0**20, **values: An
     return make_rows("communication", point, **{**numbers, **values})
 
 
-def make_scores(valid_rates: dict[str, float], **columns: Any) -> pd.DataFrame:
+def make_scores(vflops: dict[str, float], **columns: Any) -> pd.DataFrame:
     rows = [
         {"method": "measured", "benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": scale,
-         "rate_flop_per_s": 2 * rate, "valid_rate_flop_per_s": rate, "reason": "", "source": "results/runs", **columns}
-        for scale, rate in valid_rates.items()
+         "rate_flop_per_s": 2 * rate, "vflops_flop_per_s": rate, "reason": "", "source": "results/runs", **columns}
+        for scale, rate in vflops.items()
     ]  # fmt: skip
     return pd.DataFrame(rows).reindex(columns=list(SCORE_COLUMNS))
 
@@ -83,13 +83,13 @@ def test_scores_and_their_efficiency(scales: pd.DataFrame) -> None:
     measured = make_scores({"n1x1": 100.0, "n1x2": 150.0})
     declared = make_scores({"n1x4": 7.0}, method="declared")
     rows = detail(scales, scores=pd.concat([measured, declared]))
-    assert rows.loc["n1x2", "valid_rate_efficiency_ratio"] == pytest.approx(0.75)
-    assert rows.loc["n1x1", "valid_rate_efficiency_ratio"] == 1
+    assert rows.loc["n1x2", "vflops_efficiency_ratio"] == pytest.approx(0.75)
+    assert rows.loc["n1x1", "vflops_efficiency_ratio"] == 1
     assert rows.loc["n1x2", "rate_flop_per_s"] == 300
     assert rows.loc["n1x2", "score_source"] == "results/runs"
     assert math.isnan(rows.loc["n1x4", "rate_flop_per_s"])
     zero = detail(scales, scores=make_scores({"n1x1": 0.0, "n1x2": 150.0}))
-    assert math.isnan(zero.loc["n1x2", "valid_rate_efficiency_ratio"])
+    assert math.isnan(zero.loc["n1x2", "vflops_efficiency_ratio"])
 
 
 def test_bandwidth_against_the_measured_allreduce(scales: pd.DataFrame) -> None:

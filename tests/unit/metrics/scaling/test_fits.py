@@ -52,7 +52,7 @@ def test_law_is_chosen_and_recovered() -> None:
         assert len(fits[fits["chosen"]]) == 1
         assert best["law"] == law
         assert best["aicc"] == fits["aicc"].min()
-        assert best["serial_share_low_ratio"] < 0.05 < best["serial_share_high_ratio"]
+        assert best["serial_fraction_low_ratio"] < 0.05 < best["serial_fraction_high_ratio"]
         assert (best["n"], best["scales"], best["ranks_min"], best["ranks_max"]) == (15, 5, 1, 16)
         assert best["source"] == "results/runs/b/v"
         assert best["method"] == "modelled"
@@ -82,7 +82,7 @@ def test_laws_that_cannot_be_told_apart_are_named() -> None:
         (make_runs((1, 2), outcome="failed"), "no run trained to its end"),
         (pd.concat([make_runs((1,)), make_runs((2,), global_batch_samples=100),
                     make_runs((4, 8), global_batch_samples=128)]), "one law cannot hold"),
-        (make_runs((8, 16)).assign(train_rate_samples_per_s=[100.0] * 3 + [10.0] * 3), "no serial share explains it"),
+        (make_runs((8, 16)).assign(train_rate_samples_per_s=[100.0] * 3 + [10.0] * 3), "no serial fraction explains"),
     ],
 )  # fmt: skip
 def test_refused_with_a_reason(runs: pd.DataFrame, reason: str) -> None:
@@ -91,7 +91,7 @@ def test_refused_with_a_reason(runs: pd.DataFrame, reason: str) -> None:
     assert reason in fits["reason"].iloc[0]
     assert reason in fits["sentence"].iloc[0]
     assert not fits["chosen"].any()
-    assert fits[["serial_share_ratio", "one_rank_rate_samples_per_s", "aicc"]].isna().all(axis=None)
+    assert fits[["serial_fraction_ratio", "one_rank_rate_samples_per_s", "aicc"]].isna().all(axis=None)
     curves = trace_scaling(runs)
     assert curves.empty
     assert list(curves.columns) == list(CURVE_COLUMNS)
@@ -101,16 +101,16 @@ def test_weak_scaling_has_a_law_of_its_throughput() -> None:
     parts = [make_runs((count,), global_batch_samples=16 * count, noise=0) for count in (1, 2, 4, 8)]
     fits = fit_scaling(pd.concat(parts))
     assert set(fits["regime"]) == {"weak"}
-    assert fits.loc[fits["chosen"], "serial_share_ratio"].iloc[0] == pytest.approx(0.05, rel=1e-3)
+    assert fits.loc[fits["chosen"], "serial_fraction_ratio"].iloc[0] == pytest.approx(0.05, rel=1e-3)
 
 
-def test_two_scales_give_the_serial_share_alone() -> None:
+def test_two_scales_give_the_serial_fraction_alone() -> None:
     runs = make_runs((1, 2), noise=0.02)
     row = fit_scaling(runs).iloc[0]
     assert row["law"] == "karp_flatt"
     speedup = compute_scaling(runs).set_index(["measure", "ranks"]).loc[("train_rate", 2), "speedup_ratio"]
-    assert row["serial_share_ratio"] == pytest.approx((1 / speedup - 1 / 2) / (1 - 1 / 2))
-    assert math.isnan(row["serial_share_low_ratio"])
+    assert row["serial_fraction_ratio"] == pytest.approx((1 / speedup - 1 / 2) / (1 - 1 / 2))
+    assert math.isnan(row["serial_fraction_low_ratio"])
     assert "no interval" in row["sentence"]
     curves = trace_scaling(runs)
     assert set(curves["kind"]) == {"interpolated"}
@@ -119,7 +119,7 @@ def test_two_scales_give_the_serial_share_alone() -> None:
 
 
 @pytest.mark.parametrize(("rates", "words"), [((100.0, 90.0), "falls"), ((100.0, 210.0), "grows faster")])
-def test_odd_serial_shares_are_explained(rates: tuple[float, float], words: str) -> None:
+def test_odd_serial_fractions_are_explained(rates: tuple[float, float], words: str) -> None:
     runs = make_runs((1, 2), repeats=1).assign(train_rate_samples_per_s=rates)
     assert words in fit_scaling(runs)["reason"].iloc[0]
 
@@ -194,7 +194,7 @@ def test_no_runs() -> None:
 def test_order_of_runs_does_not_matter() -> None:
     runs = make_runs((1, 2, 4, 8), kappa=1e-3)
     first, second = (fit_scaling(frame).iloc[0] for frame in (runs, runs.iloc[::-1]))
-    assert first["serial_share_ratio"] == pytest.approx(second["serial_share_ratio"], rel=1e-6)
+    assert first["serial_fraction_ratio"] == pytest.approx(second["serial_fraction_ratio"], rel=1e-6)
 
 
 def make_weak(ranks: tuple[int, ...], share: float, noise: float = 0.002) -> pd.DataFrame:
@@ -209,9 +209,9 @@ def test_weak_scaling_follows_gustafson_and_not_amdahl() -> None:
     assert set(fits.index) == {"gustafson", "universal"}
     best = fits.loc["gustafson"]
     assert best["chosen"]
-    assert best["serial_share_ratio"] == pytest.approx(0.1, abs=0.01)
-    assert best["serial_share_low_ratio"] < 0.1 < best["serial_share_high_ratio"]
-    assert best["sentence"].startswith("Gustafson's law, 1 to 16 ranks: serial share 0.1")
+    assert best["serial_fraction_ratio"] == pytest.approx(0.1, abs=0.01)
+    assert best["serial_fraction_low_ratio"] < 0.1 < best["serial_fraction_high_ratio"]
+    assert best["sentence"].startswith("Gustafson's law, 1 to 16 ranks: serial fraction 0.1")
     assert math.isnan(best["rate_limit_samples_per_s"])
     strong = fit_scaling(make_runs((1, 2, 4, 8, 16), 0.1))
     assert set(strong["law"]) == {"amdahl", "universal"}
@@ -220,9 +220,9 @@ def test_weak_scaling_follows_gustafson_and_not_amdahl() -> None:
 def test_two_scales_of_weak_scaling_give_gustafsons_share() -> None:
     row = fit_scaling(make_weak((1, 2), 0.1, noise=0)).iloc[0]
     assert (row["law"], row["regime"]) == ("gustafson", "weak")
-    assert row["serial_share_ratio"] == pytest.approx(0.1)
-    assert math.isnan(row["serial_share_low_ratio"])
-    assert "Gustafson's law, 1 to 2 ranks: serial share 0.1, exactly determined, no interval" in row["sentence"]
+    assert row["serial_fraction_ratio"] == pytest.approx(0.1)
+    assert math.isnan(row["serial_fraction_low_ratio"])
+    assert "Gustafson's law, 1 to 2 ranks: serial fraction 0.1, exactly determined, no interval" in row["sentence"]
     assert set(trace_scaling(make_weak((1, 2), 0.1, noise=0))["kind"]) == {"interpolated"}
 
 
@@ -237,7 +237,7 @@ def test_a_falling_throughput_is_never_said_to_grow() -> None:
     runs = make_runs(tuple(rates), repeats=2)
     runs["train_rate_samples_per_s"] = [rate for pair in rates.values() for rate in pair]
     fits = fit_scaling(runs).set_index("law")
-    assert fits.loc["universal", "serial_share_ratio"] == pytest.approx(0, abs=1e-6)
+    assert fits.loc["universal", "serial_fraction_ratio"] == pytest.approx(0, abs=1e-6)
     assert "no contention beside coherency" in fits.loc["universal", "reason"]
     assert not fits["reason"].str.contains("grows").any()
     assert "does not grow with the ranks" in fits.loc["amdahl", "reason"]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hpcai.metrics.scaling.laws import (
     LawName,
     fit_law,
-    gustafson_share,
+    gustafson_fraction,
     karp_flatt,
     parallel_efficiency,
-    solve_serial_share,
+    solve_serial_fraction,
 )
 
 RANKS = (1, 2, 4, 8, 16)
@@ -83,20 +83,20 @@ def test_karp_flatt_at_known_points() -> None:
 
 
 @given(st.floats(0, 1), st.integers(2, 512), st.integers(1, 64))
-def test_gustafson_share_inverts_gustafson(share: float, factor: int, base: int) -> None:
+def test_gustafson_fraction_inverts_gustafson(share: float, factor: int, base: int) -> None:
     ranks = base * factor
     speedup = (share + (1 - share) * ranks) / (share + (1 - share) * base)
-    assert gustafson_share(speedup, ranks, base) == pytest.approx(share, abs=1e-6)
+    assert gustafson_fraction(speedup, ranks, base) == pytest.approx(share, abs=1e-6)
 
 
-def test_gustafson_share_at_known_points() -> None:
-    assert gustafson_share(1.9, 2) == pytest.approx(0.1)
-    assert gustafson_share(1024 - 0.004 * 1023, 1024) == pytest.approx(0.004)  # the form of Gustafson 1988
-    assert gustafson_share(2.2, 2) < 0
-    assert gustafson_share(0.8, 2) > 1
-    assert math.isnan(gustafson_share(10, 16, 8))
+def test_gustafson_fraction_at_known_points() -> None:
+    assert gustafson_fraction(1.9, 2) == pytest.approx(0.1)
+    assert gustafson_fraction(1024 - 0.004 * 1023, 1024) == pytest.approx(0.004)  # the form of Gustafson 1988
+    assert gustafson_fraction(2.2, 2) < 0
+    assert gustafson_fraction(0.8, 2) > 1
+    assert math.isnan(gustafson_fraction(10, 16, 8))
     with pytest.raises(ValueError, match="expected"):
-        gustafson_share(1.5, 1, 1)
+        gustafson_fraction(1.5, 1, 1)
 
 
 @pytest.mark.parametrize("ranks", [RANKS, LARGE])
@@ -105,7 +105,7 @@ def test_gustafsons_law_gives_its_numbers_back(ranks: tuple[int, ...], share: fl
     counts = np.array(ranks, dtype=float)
     found = fit_law("gustafson", counts, 100 * (share + (1 - share) * counts))
     assert math.exp(found.log_rate) == pytest.approx(100, rel=1e-4)
-    assert found.serial_share_ratio == pytest.approx(share, abs=1e-5)
+    assert found.serial_fraction_ratio == pytest.approx(share, abs=1e-5)
     far = 8.0 * ranks[-1]
     assert found.rates([far])[0] == pytest.approx(100 * (share + (1 - share) * far), rel=1e-3)
 
@@ -115,7 +115,7 @@ def test_interval_and_band_of_gustafsons_law_cover() -> None:
     for seed in range(200):
         scatter = np.exp(0.03 * np.random.default_rng(seed).standard_normal(len(counts)))
         found = fit_law("gustafson", counts, 100 * (0.1 + 0.9 * counts) * scatter)
-        share, (_, low, high) = found.interval("serial_share"), found.rates([far])
+        share, (_, low, high) = found.interval("serial_fraction"), found.rates([far])
         hits += [share.low <= 0.1 <= share.high, low[0] <= 100 * (0.1 + 0.9 * far) <= high[0]]
     assert (hits >= 0.89 * 200).all()
     assert (hits <= 199).all()
@@ -129,11 +129,11 @@ def test_karp_flatt_refuses_what_no_share_explains() -> None:
 
 
 def test_two_scales_leave_no_interval() -> None:
-    law = solve_serial_share([2, 2, 8], [190.0, 194.0, 500.0], "karp_flatt")
-    assert law.serial_share_ratio == pytest.approx(karp_flatt(500 / 192, 8, 2))
+    law = solve_serial_fraction([2, 2, 8], [190.0, 194.0, 500.0], "karp_flatt")
+    assert law.serial_fraction_ratio == pytest.approx(karp_flatt(500 / 192, 8, 2))
     rate, low, high = law.rates([2, 8])
     assert rate == pytest.approx([192, 500])
-    assert np.isnan([*low, *high, law.interval("serial_share").low]).all()
+    assert np.isnan([*low, *high, law.interval("serial_fraction").low]).all()
 
 
 @pytest.mark.parametrize("ranks", [RANKS, LARGE])
@@ -144,7 +144,7 @@ def test_two_scales_leave_no_interval() -> None:
 def test_exact_data_give_their_numbers_back(ranks: tuple[int, ...], law: LawName, sigma: float, kappa: float) -> None:
     found = fit_law(law, *make_rates(ranks, sigma, kappa, repeats=1))
     assert math.exp(found.log_rate) == pytest.approx(100, rel=1e-4)
-    assert found.serial_share_ratio == pytest.approx(sigma, abs=1e-5)
+    assert found.serial_fraction_ratio == pytest.approx(sigma, abs=1e-5)
     assert found.coherency_ratio == pytest.approx(kappa, abs=1e-8)
     far = np.array([8.0 * ranks[-1]])
     assert found.rates(far)[0] == pytest.approx(true_rate(far, sigma, kappa), rel=1e-3)
@@ -160,7 +160,7 @@ def test_intervals_and_bands_cover(law: LawName, ranks: tuple[int, ...], sigma: 
     hits = np.zeros(4)
     for seed in range(200):
         found = fit_law(law, *make_rates(ranks, sigma, kappa, noise=0.03, seed=seed))
-        share, coherency = found.interval("serial_share"), found.interval("coherency")
+        share, coherency = found.interval("serial_fraction"), found.interval("coherency")
         hits += [share.low <= sigma <= share.high, coherency.low <= kappa <= coherency.high,
                  *(low[0] <= true_rate(at, sigma, kappa)[0] <= high[0]
                    for at in (near, far) for _, low, high in [found.rates(at)])]  # fmt: skip
@@ -182,9 +182,9 @@ def test_numbers_stay_within_the_law() -> None:
     for exponent, share in ((1.1, 0.0), (-0.2, 1.0)):
         ranks = np.array(RANKS, dtype=float)
         law = fit_law("amdahl", ranks, 100 * ranks**exponent)
-        assert law.serial_share_ratio == share
-        assert "serial_share_ratio" in law.at_bound
-        interval = law.interval("serial_share")
+        assert law.serial_fraction_ratio == share
+        assert "serial_fraction_ratio" in law.at_bound
+        interval = law.interval("serial_fraction")
         assert 0 <= interval.low <= interval.high <= 1
 
 

@@ -67,9 +67,9 @@ def test_a_trial_that_broke_down_does_not_count_towards_them() -> None:
 
 def test_vflops_order_trials_where_there_are_any_and_throughput_where_not() -> None:
     rates, qualities = [100.0 + n for n in range(10)], [0.7, *[0.6] * 8, 0.5]
-    by_valid_rate = make_images(rates, qualities)
-    assert score_basis(by_valid_rate)[0] == "VFLOPS"
-    assert by_valid_rate["dropped"].tolist() == ["highest", *[""] * 8, "lowest"]
+    by_vflops = make_images(rates, qualities)
+    assert score_basis(by_vflops)[0] == "VFLOPS"
+    assert by_vflops["dropped"].tolist() == ["highest", *[""] * 8, "lowest"]
     unknown = make_images(rates, last_quality=[math.nan, *[0.6] * 9])
     assert score_basis(unknown)[0] == "throughput"
     assert unknown["dropped"].tolist() == ["lowest", *[""] * 8, "highest"]

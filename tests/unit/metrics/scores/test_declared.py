@@ -20,7 +20,7 @@ from hpcai.metrics.scores.declared_checks import (
     coefficient_gain,
     complete_shares,
 )
-from hpcai.metrics.scores.vflops import valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops
 
 FILES = sorted((Path(__file__).parents[4] / "config" / "published").glob("*.yaml"))
 positive = st.floats(0.01, 100.0)
@@ -62,7 +62,7 @@ def test_our_files_become_scores_with_the_columns_of_scores(path):
     assert len(scores) == sum(result.use == "result" for result in published.results)
     assert scores["source"].str.contains(published.citation.document).all()
     # Interval and counts of trials were not published.
-    assert scores[["n", "rate_low_flop_per_s", "valid_rate_high_flop_per_s"]].isna().all(axis=None)
+    assert scores[["n", "rate_low_flop_per_s", "vflops_high_flop_per_s"]].isna().all(axis=None)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -91,32 +91,32 @@ def test_a_rate_comes_from_work_over_time_where_nothing_else_is_declared():
 
 
 def test_no_quality_is_ever_filled_in():
-    row = score({"rate_flop_per_s": 10e12, "valid_rate_flop_per_s": 5e12})
+    row = score({"rate_flop_per_s": 10e12, "vflops_flop_per_s": 5e12})
     assert math.isnan(row["quality"])
     assert math.isnan(row["quality_coefficient_ratio"])
-    assert math.isnan(row["valid_rate_capped_flop_per_s"])
-    assert row["valid_rate_flop_per_s"] == 5e12
+    assert math.isnan(row["vflops_capped_flop_per_s"])
+    assert row["vflops_flop_per_s"] == 5e12
     assert "imply a quality of 0.6964" in row["reason"]
     assert "no VFLOPS: the source states no quality" in score({"rate_flop_per_s": 10e12})["reason"]
 
 
 def test_without_an_exponent_there_is_no_vflops():
     row = score({"rate_flop_per_s": 10e12, "quality": 0.7}, exponent=None)
-    assert math.isnan(row["valid_rate_flop_per_s"])
+    assert math.isnan(row["vflops_flop_per_s"])
     assert "none is defined" in row["reason"]
 
 
 @given(quality=st.floats(0.1, 1.0), rate=st.floats(1e9, 1e18))
 def test_vflops_of_a_declared_quality_are_those_of_our_own_runs(quality, rate):
     row = score({"rate_flop_per_s": rate, "quality": quality})
-    assert row["valid_rate_flop_per_s"] == pytest.approx(valid_rate(rate, quality, 0.8, 5))
-    assert row["valid_rate_capped_flop_per_s"] <= row["rate_flop_per_s"] * (1 + 1e-12)
+    assert row["vflops_flop_per_s"] == pytest.approx(compute_vflops(rate, quality, 0.8, 5))
+    assert row["vflops_capped_flop_per_s"] <= row["rate_flop_per_s"] * (1 + 1e-12)
     assert row["quality"] == quality
 
 
 def test_power_gives_scores_per_watt_and_is_marked_as_declared():
     row = score({"rate_flop_per_s": 10e12, "quality": 0.8, "mean_power_w": 500})
-    assert (row["flop_per_j"], row["valid_flop_per_j"], row["power_method"]) == (20e9, 20e9, "declared")
+    assert (row["flop_per_j"], row["vflops_flop_per_j"], row["power_method"]) == (20e9, 20e9, "declared")
     assert score({"rate_flop_per_s": 10e12})["power_method"] == ""
 
 

@@ -16,7 +16,7 @@ from hpcai.metrics.scores.declared import declared_scores
 from hpcai.metrics.scores.ranking import LIKE, RANKING_COLUMNS, rank_results
 from hpcai.metrics.scores.result_scores import score_machines
 from hpcai.metrics.scores.validity import label_result
-from hpcai.metrics.scores.vflops import valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops
 from hpcai.plots.scores.ranking import MOST, NOTHING, plot_ranking
 from hpcai.plots.theme import to_svg
 
@@ -32,7 +32,7 @@ def make_row(result: str = "a", **changes: Any) -> dict[str, Any]:
         "workload": "image_classification", "benchmark": "resnet50", "dataset": "imagenet (official)",
         "variant": "fp32", "scale": "n1x8", "nodes": 1, "ranks": 8, "label": GOOD, "quality_metric": "top1_accuracy",
         "quality": 0.763, "quality_target": 0.763, "exponent": 5.0, "flop_per_sample": 23e9, "flop_method": "formula",
-        "rate_flop_per_s": 1e12, "valid_rate_flop_per_s": 1e12,
+        "rate_flop_per_s": 1e12, "vflops_flop_per_s": 1e12,
     }  # fmt: skip
     return {**row, **changes}
 
@@ -40,7 +40,7 @@ def make_row(result: str = "a", **changes: Any) -> dict[str, Any]:
 def make_timed(result: str = "a", **changes: Any) -> dict[str, Any]:
     row = {
         "suite": "mlperf_hpc", "workload": "cosmoflow", "benchmark": "cosmoflow", "label": GOOD_TIME,
-        "exponent": math.nan, "valid_rate_flop_per_s": math.nan, "time_to_train_s": 100.0, "timing": ON_CLOCK,
+        "exponent": math.nan, "vflops_flop_per_s": math.nan, "time_to_train_s": 100.0, "timing": ON_CLOCK,
         "division": "closed",
     }  # fmt: skip
     return make_row(result, **{**row, **changes})
@@ -73,13 +73,13 @@ def test_the_public_list_has_its_nine_places():
 
 
 def test_own_results_stand_in_a_declared_list_recomputed_with_its_exponent():
-    own = score_frame([make_row(rate_flop_per_s=2e15, quality=0.75, valid_rate_flop_per_s=1.8e15)], SCORE_COLUMNS)
+    own = score_frame([make_row(rate_flop_per_s=2e15, quality=0.75, vflops_flop_per_s=1.8e15)], SCORE_COLUMNS)
     ranking = rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True))
     mine = by(ranking).query("origin == 'study'").set_index("exponent")
     assert mine.index.tolist() == [10.0, 5.0]
     assert mine.loc[5.0, "score"] == 1.8e15
     assert mine.loc[5.0, "note"] == ""
-    assert mine.loc[10.0, "score"] == pytest.approx(valid_rate(2e15, 0.75, 0.763, 10))
+    assert mine.loc[10.0, "score"] == pytest.approx(compute_vflops(2e15, 0.75, 0.763, 10))
     assert "recomputed with n = 10" in mine.loc[10.0, "note"]
     assert math.isnan(mine.loc[10.0, "score_low"])
     assert mine.loc[10.0, "place"] == 7
@@ -105,7 +105,7 @@ def test_equal_throughputs_share_a_place_whatever_work_they_were_counted_with():
     """The paper counts 23 GFLOP an image, we count 24.3: at equal images/s ours would stand 6 % higher."""
     images_per_s = 2624.0
     mine = make_row(flop_per_sample=24.3e9, rate_flop_per_s=24.3e9 * images_per_s, rate_low_flop_per_s=24.3e9 * 2000.0,
-                    valid_rate_flop_per_s=24.3e9 * images_per_s * 0.9, quality=0.75)  # fmt: skip
+                    vflops_flop_per_s=24.3e9 * images_per_s * 0.9, quality=0.75)  # fmt: skip
     paper = published("hpc_ai500_v2").query("result in ('ic_fp32_8', 'ic_mixed_64_valid')")
     both = pd.concat([score_frame([mine], SCORE_COLUMNS), paper.assign(machine=paper["result"])], ignore_index=True)
     ranking = rank_results(both)
@@ -125,10 +125,10 @@ def test_equal_throughputs_share_a_place_whatever_work_they_were_counted_with():
 
 
 def test_own_work_and_exponent_are_replaced_together():
-    own = make_row(flop_per_sample=46e9, rate_flop_per_s=2e15, quality=0.75, valid_rate_flop_per_s=1.8e15)
+    own = make_row(flop_per_sample=46e9, rate_flop_per_s=2e15, quality=0.75, vflops_flop_per_s=1.8e15)
     both = pd.concat([score_frame([own], SCORE_COLUMNS), published("hpc_ai500_ranking_2020")], ignore_index=True)
     mine = by(rank_results(both)).query("origin == 'study'").set_index("exponent")
-    assert mine.loc[10.0, "score"] == pytest.approx(valid_rate(1e15, 0.75, 0.763, 10))
+    assert mine.loc[10.0, "score"] == pytest.approx(compute_vflops(1e15, 0.75, 0.763, 10))
     assert "n = 10" in mine.loc[10.0, "note"]
     assert "23 GFLOP per sample as declared; counted here: 46 GFLOP per sample" in mine.loc[10.0, "note"]
     assert mine.loc[5.0, ["score", "flop_per_sample", "note"]].tolist() == [1.8e15, 46e9, ""]
@@ -144,9 +144,9 @@ def test_declared_results_are_not_recomputed():
     both = pd.concat([published("hpc_ai500_ranking_2020"), published("hpc_ai500_v2")], ignore_index=True)
     ranking = rank_results(both)
     assert (ranking["note"] == "").all()
-    found = ranking.merge(both, on=["origin", "result", "exponent", "valid_rate_flop_per_s"])
+    found = ranking.merge(both, on=["origin", "result", "exponent", "vflops_flop_per_s"])
     assert len(found) == len(ranking)
-    assert len(by(ranking)) == len(both.dropna(subset=["valid_rate_flop_per_s"]))
+    assert len(by(ranking)) == len(both.dropna(subset=["vflops_flop_per_s"]))
     assert set(ranking.loc[ranking["measure"] == "FLOPS", "list"].str.contains("n =")) == {False}
 
 
@@ -154,8 +154,8 @@ def test_equal_scores_share_a_place():
     ranking = rank(
         make_row("a"),
         make_row("b"),
-        make_row("c", valid_rate_flop_per_s=3e12),
-        make_row("d", valid_rate_flop_per_s=1e11),
+        make_row("c", vflops_flop_per_s=3e12),
+        make_row("d", vflops_flop_per_s=1e11),
     )
     assert by(ranking, "FLOPS")["place"].tolist() == [1, 1, 1, 1]
     ranking = by(ranking)
@@ -164,7 +164,7 @@ def test_equal_scores_share_a_place():
 
 
 def test_results_that_are_not_valid_have_no_place_and_say_why():
-    bad = make_row("bad", valid_rate_flop_per_s=9e12, label="not a valid HPC AI500 V2.0 result: generated data")
+    bad = make_row("bad", vflops_flop_per_s=9e12, label="not a valid HPC AI500 V2.0 result: generated data")
     ranking = by(rank(bad, make_row("good"), make_row("silent", label="")))
     assert ranking["result"].tolist() == ["good", "bad", "silent"]
     assert ranking["group"].tolist() == ["ranked", "not valid", "not valid"]
@@ -199,7 +199,7 @@ def test_a_machine_is_ranked_by_the_measure_of_its_list():
 @pytest.mark.parametrize("make", [make_row, make_timed])
 def test_a_result_that_is_not_valid_hides_none_that_is(make):
     good = make("good", machine="box")
-    better = {"valid_rate_flop_per_s": 9e12, "rate_flop_per_s": 9e12, "time_to_train_s": 1.0}
+    better = {"vflops_flop_per_s": 9e12, "rate_flop_per_s": 9e12, "time_to_train_s": 1.0}
     bad = make("bad", machine="box", label=BAD, **(better if make is make_row else {"time_to_train_s": 1.0}))
     ranking = rank(bad, good)
     assert set(ranking["result"]) == {"good"}
@@ -208,7 +208,7 @@ def test_a_result_that_is_not_valid_hides_none_that_is(make):
     assert machine["result"].tolist() == ["good"]
     assert machine["chosen_because"].str.endswith("; not valid and passed over: 1").all()
     # Without a valid one, the best of the others stands there without a place.
-    worse = make("worse", machine="box", ranks=64, label=BAD, valid_rate_flop_per_s=1.0, rate_flop_per_s=1.0,
+    worse = make("worse", machine="box", ranks=64, label=BAD, vflops_flop_per_s=1.0, rate_flop_per_s=1.0,
                  time_to_train_s=1e6)  # fmt: skip
     ranking = rank(worse, bad)
     assert set(ranking["result"]) == {"bad"}
@@ -217,10 +217,10 @@ def test_a_result_that_is_not_valid_hides_none_that_is(make):
 
 def test_each_machine_and_study_stands_once_in_a_list():
     rows = [
-        make_row("n1x1", machine="box", origin="first", valid_rate_flop_per_s=1e12),
-        make_row("n1x2", machine="box", origin="first", valid_rate_flop_per_s=2e12),
-        make_row("n1x2", machine="box", origin="second", valid_rate_flop_per_s=3e12),
-        make_row("n1x2", machine="other", origin="first", valid_rate_flop_per_s=4e12),
+        make_row("n1x1", machine="box", origin="first", vflops_flop_per_s=1e12),
+        make_row("n1x2", machine="box", origin="first", vflops_flop_per_s=2e12),
+        make_row("n1x2", machine="box", origin="second", vflops_flop_per_s=3e12),
+        make_row("n1x2", machine="other", origin="first", vflops_flop_per_s=4e12),
     ]
     ranking = by(rank(*rows))
     assert ranking["score"].tolist() == [4e12, 3e12, 2e12]
@@ -230,8 +230,8 @@ def test_each_machine_and_study_stands_once_in_a_list():
 
 
 def test_the_best_for_a_declared_exponent_may_be_another_result():
-    fast = make_row("fast", machine="box", rate_flop_per_s=4e15, quality=0.6, valid_rate_flop_per_s=1.2e15)
-    exact = make_row("exact", machine="box", rate_flop_per_s=1.1e15, quality=0.763, valid_rate_flop_per_s=1.1e15)
+    fast = make_row("fast", machine="box", rate_flop_per_s=4e15, quality=0.6, vflops_flop_per_s=1.2e15)
+    exact = make_row("exact", machine="box", rate_flop_per_s=1.1e15, quality=0.763, vflops_flop_per_s=1.1e15)
     own = score_frame([fast, exact], SCORE_COLUMNS)
     ranking = by(rank_results(pd.concat([own, published("hpc_ai500_ranking_2020")], ignore_index=True)))
     mine = ranking[ranking["origin"] == "study"].set_index("exponent")["result"]
@@ -239,8 +239,8 @@ def test_the_best_for_a_declared_exponent_may_be_another_result():
 
 
 def test_a_result_with_vflops_stands_in_the_list_of_flops_too():
-    plain = make_row("plain", rate_flop_per_s=718e12, quality=math.nan, valid_rate_flop_per_s=math.nan)
-    ranking = rank(plain, make_row("valid", rate_flop_per_s=939e12, valid_rate_flop_per_s=642e12))
+    plain = make_row("plain", rate_flop_per_s=718e12, quality=math.nan, vflops_flop_per_s=math.nan)
+    ranking = rank(plain, make_row("valid", rate_flop_per_s=939e12, vflops_flop_per_s=642e12))
     assert by(ranking, "FLOPS")["result"].tolist() == ["valid", "plain"]
     assert by(ranking, "FLOPS")["score"].tolist() == [939e12, 718e12]
     assert by(ranking)["result"].tolist() == ["valid"]
@@ -248,7 +248,7 @@ def test_a_result_with_vflops_stands_in_the_list_of_flops_too():
 
 
 def test_vflops_of_zero_are_vflops():
-    missed = make_row("missed", quality=0.0, valid_rate_flop_per_s=0.0)
+    missed = make_row("missed", quality=0.0, vflops_flop_per_s=0.0)
     ranking = by(rank(missed, make_row("good")))
     assert ranking["result"].tolist() == ["good", "missed"]
     assert ranking["ratio_to_first"].tolist() == [1.0, 0.0]
@@ -257,7 +257,7 @@ def test_vflops_of_zero_are_vflops():
     assert alone["place"].tolist() == [1]
     assert alone["ratio_to_first"].isna().all()
     assert b"0 FLOP/s" in to_svg(plot_ranking(alone))
-    wide = by(rank(missed, make_row("good"), make_row("small", valid_rate_flop_per_s=1e9)))
+    wide = by(rank(missed, make_row("good"), make_row("small", vflops_flop_per_s=1e9)))
     assert plot_ranking(wide).axes[0].get_xscale() == "log"
     assert plot_ranking(wide).axes[0].get_xlim()[0] > 0
     assert score_machines(score_frame([missed], SCORE_COLUMNS))["chosen_because"].tolist() == ["the only result"]
@@ -341,7 +341,7 @@ def test_nothing_to_rank_is_an_empty_table_and_a_figure_that_says_so():
     ranking = rank()
     assert tuple(ranking.columns) == RANKING_COLUMNS
     assert NOTHING.encode() in to_svg(plot_ranking(ranking))
-    failed = rank(make_row(rate_flop_per_s=math.nan, valid_rate_flop_per_s=math.nan))
+    failed = rank(make_row(rate_flop_per_s=math.nan, vflops_flop_per_s=math.nan))
     assert failed["group"].tolist() == ["not ranked"]
     assert NOTHING.encode() in to_svg(plot_ranking(failed))
 
@@ -361,7 +361,7 @@ rows = st.builds(
     flop_per_sample=st.sampled_from([23e9, 24.3e9, math.nan]),
     dataset=st.sampled_from(["imagenet (official)", "tiny (generated)"]),
     quality=st.floats(0.1, 1.0),
-    valid_rate_flop_per_s=st.one_of(st.floats(1e9, 1e18), st.sampled_from([0.0, math.nan])),
+    vflops_flop_per_s=st.one_of(st.floats(1e9, 1e18), st.sampled_from([0.0, math.nan])),
     label=st.sampled_from([GOOD, GOOD_TIME, "not a valid HPC AI500 V2.0 result: generated data"]),
 )
 
@@ -419,7 +419,7 @@ def test_figure_shows_every_list_place_and_reason():
 
 
 def test_a_long_list_is_cut_and_says_so():
-    many = rank(*(make_row(f"r{n}", valid_rate_flop_per_s=1e12 + n * 1e10) for n in range(MOST + 5)))
+    many = rank(*(make_row(f"r{n}", vflops_flop_per_s=1e12 + n * 1e10) for n in range(MOST + 5)))
     figure = plot_ranking(many)
     assert f"the first {MOST} of {MOST + 5}" in figure.axes[0].get_title(loc="left").replace("\n", " ")
     assert len(figure.axes[0].get_yticks()) == MOST

@@ -173,15 +173,15 @@ def test_scores_are_compared_where_they_exist() -> None:
         {
             "run_id": runs["run_id"],
             "rate_flop_per_s": runs["train_rate_samples_per_s"] * 1e9,
-            "valid_rate_flop_per_s": math.nan,
+            "vflops_flop_per_s": math.nan,
             "reason": "no VFLOPS: an error metric",
         }
     ).reindex(columns=list(TRIAL_COLUMNS))
     table = compare_variants(runs, scores).set_index("measure")
     assert table.loc["rate", "effect_ratio"] == pytest.approx(table.loc["train_rate", "effect_ratio"])
-    assert math.isnan(table.loc["valid_rate", "effect_ratio"])
-    assert table.loc["valid_rate", "note"] == "no VFLOPS: an error metric"
-    assert table.loc["valid_rate", "reading"] == ""
+    assert math.isnan(table.loc["vflops", "effect_ratio"])
+    assert table.loc["vflops", "note"] == "no VFLOPS: an error metric"
+    assert table.loc["vflops", "reading"] == ""
 
 
 def test_runs_that_earned_nothing_do_not_count() -> None:

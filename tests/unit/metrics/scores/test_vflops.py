@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hpcai.metrics.scores.vflops import implied_quality, quality_coefficient, run_rate, training_work, valid_rate
+from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
 
 TOP_1, WEATHER = 0.763, 0.35
 rates = st.floats(min_value=1e3, max_value=1e21)
@@ -16,13 +16,13 @@ exponents = st.floats(min_value=0.1, max_value=20)
 
 
 def test_c_01_implied_quality() -> None:
-    assert valid_rate(1.0, 0.70713, TOP_1, 5) == pytest.approx(0.683706, abs=2e-5)
+    assert compute_vflops(1.0, 0.70713, TOP_1, 5) == pytest.approx(0.683706, abs=2e-5)
     assert implied_quality(939e12, 642e12, TOP_1, 5) == pytest.approx(0.70713, abs=5e-6)
     assert implied_quality(939e12, 642e12, TOP_1, 10) == pytest.approx(0.73453, abs=5e-6)
     # Both numbers are rounded to units.
     assert implied_quality(939.5, 641.5, TOP_1, 5) == pytest.approx(0.70694, abs=5e-6)
     assert implied_quality(938.5, 642.5, TOP_1, 5) == pytest.approx(0.70731, abs=5e-6)
-    assert valid_rate(939e12, TOP_1 - 0.01, TOP_1, 5) == pytest.approx(879e12, abs=0.5e12)
+    assert compute_vflops(939e12, TOP_1 - 0.01, TOP_1, 5) == pytest.approx(879e12, abs=0.5e12)
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_rate_of_a_run() -> None:
 
 @given(rates, qualities, exponents)
 def test_vflops_are_flops_at_the_target(rate: float, target: float, exponent: float) -> None:
-    assert valid_rate(rate, target, target, exponent) == rate
-    assert valid_rate(rate, target, target, exponent, capped=True) == rate
+    assert compute_vflops(rate, target, target, exponent) == rate
+    assert compute_vflops(rate, target, target, exponent, capped=True) == rate
 
 
 @given(rates, qualities, qualities, qualities, exponents)
 def test_vflops_grow_with_quality(rate: float, one: float, other: float, target: float, exponent: float) -> None:
     low, high = sorted((one, other))
     for capped in (False, True):
-        below = valid_rate(rate, low, target, exponent, capped=capped)
-        assert below <= valid_rate(rate, high, target, exponent, capped=capped)
+        below = compute_vflops(rate, low, target, exponent, capped=capped)
+        assert below <= compute_vflops(rate, high, target, exponent, capped=capped)
 
 
 @given(rates, qualities, qualities, exponents)
 def test_a_cap_takes_away_what_lies_above_the_target(
     rate: float, quality: float, target: float, exponent: float
 ) -> None:
-    free = valid_rate(rate, quality, target, exponent)
-    capped = valid_rate(rate, quality, target, exponent, capped=True)
+    free = compute_vflops(rate, quality, target, exponent)
+    capped = compute_vflops(rate, quality, target, exponent, capped=True)
     assert capped <= free
     assert capped <= rate
     if quality <= target:
@@ -86,7 +86,7 @@ def test_a_cap_takes_away_what_lies_above_the_target(
 
 @given(rates, qualities, qualities)
 def test_quality_counts_for_less_as_the_exponent_falls(rate: float, quality: float, target: float) -> None:
-    assert valid_rate(rate, quality, target, 1e-12) == pytest.approx(rate)
+    assert compute_vflops(rate, quality, target, 1e-12) == pytest.approx(rate)
     stricter, milder = (quality_coefficient(quality, target, exponent) for exponent in (10, 5))
     assert stricter == pytest.approx(milder**2)
     assert (stricter <= milder) == (quality <= target) or milder == 1
@@ -94,7 +94,7 @@ def test_quality_counts_for_less_as_the_exponent_falls(rate: float, quality: flo
 
 @given(rates, qualities, qualities, exponents)
 def test_implied_quality_is_the_inverse(rate: float, quality: float, target: float, exponent: float) -> None:
-    valid = valid_rate(rate, quality, target, exponent)
+    valid = compute_vflops(rate, quality, target, exponent)
     assume(1e-290 < valid < 1e290)
     assert implied_quality(rate, valid, target, exponent) == pytest.approx(quality, rel=1e-6)
 
@@ -103,8 +103,8 @@ def test_implied_quality_is_the_inverse(rate: float, quality: float, target: flo
 def test_what_was_not_measured_stays_so(place: int) -> None:
     for arguments in ([1e12, 0.5, 0.5, 5.0], [1e12, 0.7, 0.5, 5.0]):
         arguments[place] = math.nan
-        assert math.isnan(valid_rate(*arguments))
-        assert math.isnan(valid_rate(*arguments, capped=True))
+        assert math.isnan(compute_vflops(*arguments))
+        assert math.isnan(compute_vflops(*arguments, capped=True))
         assert math.isnan(implied_quality(*arguments[:1], 1e12, *arguments[2:])) == (place != 1)
     assert math.isnan(implied_quality(1e12, math.nan, 0.5, 5))
     assert math.isnan(run_rate(math.nan, 2, 1.0))
@@ -117,10 +117,10 @@ def test_what_was_not_measured_stays_so(place: int) -> None:
         (lambda: quality_coefficient(-0.1, 0.5, 5), "quality = -0.1"),
         (lambda: quality_coefficient(0.1, 0.0, 5), "target = 0.0"),
         (lambda: quality_coefficient(0.1, 0.5, 0), "exponent = 0"),
-        (lambda: valid_rate(-1.0, 0.5, 0.5, 5), "rate_flop_per_s = -1.0"),
-        (lambda: valid_rate(math.inf, 0.5, 0.5, 5), "rate_flop_per_s = inf"),
+        (lambda: compute_vflops(-1.0, 0.5, 0.5, 5), "rate_flop_per_s = -1.0"),
+        (lambda: compute_vflops(math.inf, 0.5, 0.5, 5), "rate_flop_per_s = inf"),
         (lambda: implied_quality(0.0, 1.0, 0.5, 5), "rate_flop_per_s = 0.0"),
-        (lambda: implied_quality(1.0, -1.0, 0.5, 5), "valid_rate_flop_per_s = -1.0"),
+        (lambda: implied_quality(1.0, -1.0, 0.5, 5), "vflops_flop_per_s = -1.0"),
         (lambda: implied_quality(1.0, 1.0, 0.5, -5), "exponent = -5"),
         (lambda: run_rate(1.0, 0, 1.0), "processes = 0"),
         (lambda: training_work(-1, 1, 1.0), "samples = -1"),

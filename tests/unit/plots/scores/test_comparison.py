@@ -16,7 +16,7 @@ from hpcai.plots import theme
 from hpcai.plots.scores.comparison import plot_comparison
 from hpcai.plots.scores.history import plot_history
 
-TIME, RATE, VALID = "time_to_train_s", "train_rate_samples_per_s", "valid_rate_flop_per_s"
+TIME, RATE, VALID = "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_per_s"
 
 
 def comparison_of(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -147,7 +147,7 @@ def test_every_result_is_drawn_and_changes_are_ringed() -> None:
             {"number": 2, "value": 10.1},
             {"number": 3, "value": 13.0, "verdict": "regression", "remark": "the level shifts here"},
             {"number": 4, "value": 9.0, "verdict": "improvement"},
-            {"number": 1, "measure": "valid_rate_flop_per_s", "value": 3e12},
+            {"number": 1, "measure": "vflops_flop_per_s", "value": 3e12},
         )
     )
     assert [len(line.get_xdata()) for line in lines(figure, "regression")] == [1, 0]

@@ -67,14 +67,14 @@ def test_equal_tables_give_equal_bytes(tables: Tables) -> None:
 
 def test_every_trial_that_earned_a_score_is_a_mark(tables: Tables) -> None:
     scored = tables["run_scores"]
-    earned = scored["rate_flop_per_s"].notna().sum() + scored["valid_rate_flop_per_s"].notna().sum()
+    earned = scored["rate_flop_per_s"].notna().sum() + scored["vflops_flop_per_s"].notna().sum()
     assert points(draw(tables), "trials") == earned
     assert points(draw(enlarge(tables)), "trials") == 2 * 4 * len(NAMES) * len(VARIANTS) * len(NODES)
 
 
 def test_coefficients_and_numbers_of_trials_are_written(tables: Tables) -> None:
     found = words(draw(tables))
-    for score in tables["scores"].dropna(subset=["valid_rate_flop_per_s"]).itertuples():
+    for score in tables["scores"].dropna(subset=["vflops_flop_per_s"]).itertuples():
         assert f"×{score.quality_coefficient_ratio:#.3g}" in found
     assert found.count("n = 4") == 2
     assert {"n = 2", "n = 5"} <= {text.get_text() for text in visible_texts(draw(tables))}

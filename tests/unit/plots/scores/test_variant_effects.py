@@ -34,7 +34,7 @@ def make_effects(folder: Path, *, scored: bool = True, long: bool = False) -> pd
     runs = collect_runs(write_records(records, folder))
     scores = runs[["run_id"]].assign(rate_flop_per_s=runs["train_rate_samples_per_s"] * 1e9)
     defined = runs["workload"] == "image_classification"
-    scores["valid_rate_flop_per_s"] = (scores["rate_flop_per_s"] * runs["last_quality"]).where(defined)
+    scores["vflops_flop_per_s"] = (scores["rate_flop_per_s"] * runs["last_quality"]).where(defined)
     scores["reason"] = [("" if known else "no VFLOPS: an error metric") for known in defined]
     return compare_variants(runs, scores.reindex(columns=list(TRIAL_COLUMNS)).iloc[: None if scored else 0])
 

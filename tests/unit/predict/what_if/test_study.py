@@ -47,7 +47,7 @@ def test_other_scale_by_hand() -> None:
     assert row["speedup_ratio"] == pytest.approx(base / expected, rel=CLOSE)
     assert row["efficiency_ratio"] == pytest.approx(base / expected / 4, rel=CLOSE)
     assert row["rate_flop_per_s"] == pytest.approx(16 / expected * 1e6, rel=CLOSE)
-    assert row["valid_rate_flop_per_s"] == pytest.approx(8 / expected * 1e6, rel=CLOSE)
+    assert row["vflops_flop_per_s"] == pytest.approx(8 / expected * 1e6, rel=CLOSE)
     assert row["time_to_train_s"] == pytest.approx(1 + 4 * (4 * expected + 0.5) + 0.25, rel=CLOSE)
     assert row["epochs"] == 4
     assert row["method"] == "modelled"
@@ -191,8 +191,8 @@ def test_no_training_that_converged_has_a_step_but_no_time_to_train() -> None:
     assert row["step_s"] > 0
     assert math.isnan(row["time_to_train_s"])
     assert row["time_to_train_reason"] == "no run of the scale that one starts from reached its target"
-    assert math.isnan(row["valid_rate_flop_per_s"])
-    assert "no quality coefficient" in row["valid_rate_reason"]
+    assert math.isnan(row["vflops_flop_per_s"])
+    assert "no quality coefficient" in row["vflops_reason"]
     assert row["rate_flop_per_s"] > 0
 
 

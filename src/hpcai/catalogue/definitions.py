@@ -1,0 +1,81 @@
+"""What columns mean: ``columns.yaml``, and where a table means something else by one, the table's own declaration."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+Kind = Literal["number", "count", "text", "truth"]
+"""What a column holds; any cell may be empty."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One entry.
+
+    Attributes
+    ----------
+    definition
+        What it is, in one or two sentences.
+    title
+        What headings call it; blank where nothing shows it.
+    unit
+        In which unit it is stored; empty for names, texts and counts, "row" where the row names it.
+    type
+        What the column holds: "number", "count", "text" or "truth" (yes or no).
+    equation, source, method
+        How it is computed, who defines it (document, section), and whether it is measured, modelled or declared.
+    blank
+        What an empty cell says; that it was not measured where this is empty.
+    covers
+        Columns that the entry defines besides its own name.
+    """
+
+    definition: str
+    title: str = ""
+    unit: str = ""
+    type: Kind | Literal[""] = ""
+    equation: str = ""
+    source: str = ""
+    method: str = ""
+    blank: str = ""
+    covers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", self.type or ("number" if self.unit else "text"))
+        object.__setattr__(self, "covers", tuple(self.covers))
+        if self.type not in get_args(Kind):
+            raise ValueError(f"type: found {self.type!r}, expected one of {', '.join(get_args(Kind))}")
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Entries by their key: a column, or ``table.column`` where one table means something of its own."""
+
+    entries: Mapping[str, Definition]
+
+    def find(self, table: str, column: str) -> tuple[str, Definition]:
+        """Return key and entry of a column.
+
+        Raises
+        ------
+        LookupError
+            If nobody defined the column.
+        """
+        for name in (f"{table}.{column}", column):
+            if name in self.entries:
+                return name, self.entries[name]
+            if name in self._covered:
+                return self._covered[name], self.entries[self._covered[name]]
+        raise LookupError(
+            f"no definition of column {column!r} of table {table!r}; add one to src/hpcai/catalogue/columns.yaml"
+        )
+
+    def only(self, columns: Iterable[tuple[str, str]]) -> "Definitions":
+        """Return the entries of some columns alone, each a table and a column."""
+        found = {self.find(*one)[0] for one in columns}
+        return Definitions({key: entry for key, entry in self.entries.items() if key in found})
+
+    @cached_property
+    def _covered(self) -> dict[str, str]:
+        return {name: key for key, entry in self.entries.items() for name in entry.covers}

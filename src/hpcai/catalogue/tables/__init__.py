@@ -1,0 +1,241 @@
+"""Every table: its columns in their order, what they mean, and which of them the report shows.
+
+A table is declared once, under its name in a YAML file of this folder; ``columns.yaml`` in the folder above says once
+what a column means in all tables that have it. The files are read when a table is asked for, each once.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hpcai.catalogue.definitions import Definition, Definitions, Kind
+
+FOLDER = Path(__file__).parent
+ALL = ".*"
+"""Ends a name of ``columns`` that stands for all columns of another table."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column that the report shows.
+
+    Attributes
+    ----------
+    key
+        Column of the table; its definition gives heading and unit.
+    low, high, n
+        Columns with the bounds of its interval and the number of runs behind it.
+    reason
+        Column that explains an empty cell.
+    note
+        Column with words that stand below the value.
+    link
+        Column with the file or folder that the value leads to.
+    """
+
+    key: str
+    low: str = ""
+    high: str = ""
+    n: str = ""
+    reason: str = ""
+    note: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the report shows a table, or a part of it.
+
+    Attributes
+    ----------
+    columns
+        What a reader compares, in the order of the page; the files have all.
+    section, title
+        Section of the report and heading; without a section the page has a place of its own for it.
+    profile
+        Kind of profile whose captures explain that it is empty.
+    first
+        Column, and the value of it whose rows come first.
+    part
+        Which part of the file it shows, where several tables show one; part of its id.
+    group
+        Function of :mod:`hpcai.report.rounds` that makes its rows of those of the file, where one stands for several.
+    """
+
+    columns: tuple[Column, ...]
+    section: str = ""
+    title: str = ""
+    profile: str = ""
+    first: tuple[str, str] = ("", "")
+    part: str = ""
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table.
+
+    Attributes
+    ----------
+    rows
+        What a row is.
+    columns
+        All columns in their order.
+    shown
+        Where and how the report shows it.
+    own
+        Columns that mean something else here: their definition, or the key of one (``column``, ``table.column``).
+    file
+        Whether it is written; else only the page has it.
+    """
+
+    rows: str
+    columns: tuple[str, ...]
+    shown: tuple[Shown, ...] = ()
+    own: Mapping[str, Definition | str] | None = None
+    file: bool = True
+
+
+@cache
+def tables() -> Mapping[str, Table]:
+    """Return all tables by their names, in the order of the files and within them.
+
+    Raises
+    ------
+    ValueError
+        If a declaration is wrong: names file, table and what is wrong.
+    """
+    found: dict[str, Table] = {}
+    for file in sorted(FOLDER.glob("*.yaml")):
+        for name, facts in _read(file).items():
+            if name in found:
+                raise ValueError(f"{file}: table {name} is declared in another file as well; keep one of them")
+            found[name] = _declared(_table, facts, f"{file}: {name}")
+    return {name: replace(one, columns=tuple(_expanded(name, found))) for name, one in found.items()}
+
+
+def columns_of(table: str, *kinds: Kind) -> tuple[str, ...]:
+    """Return the columns of a table in their order.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    kinds
+        Only columns that hold one of these; all by default.
+
+    Raises
+    ------
+    LookupError
+        If the catalogue has no such table.
+    """
+    known = tables()
+    if table not in known:
+        raise LookupError(f"no table {table!r} in {FOLDER}; declare it there. Known: {', '.join(known)}")
+    return tuple(name for name in known[table].columns if not kinds or kind_of(table, name) in kinds)
+
+
+@cache
+def definitions() -> Definitions:
+    """Return the meaning of every column of every table.
+
+    Raises
+    ------
+    ValueError
+        If a definition is wrong: names file, column and what is wrong.
+    """
+    file = FOLDER.parent / "columns.yaml"
+    entries = {name: _declared(Definition, facts, f"{file}: {name}") for name, facts in _read(file).items()}
+    references: list[tuple[str, str]] = []
+    for table, one in tables().items():
+        for column, meaning in (one.own or {}).items():
+            if isinstance(meaning, Definition):
+                entries[f"{table}.{column}"] = meaning
+            else:
+                references.append((f"{table}.{column}", meaning))
+    for column, key in references:
+        if key not in entries:
+            raise ValueError(f"{column}: found {key!r}, expected a key of {file.name} or table.column")
+        entries[key] = replace(entries[key], covers=(*entries[key].covers, column))
+    return Definitions(entries)
+
+
+def kind_of(table: str, column: str) -> Kind:
+    """Return what a column holds."""
+    kind = definitions().find(table, column)[1].type
+    assert kind  # __post_init__ has filled it
+    return kind
+
+
+def common_columns(table: str, other: str, *but: str) -> tuple[str, ...]:
+    """Return the columns of a table that another has as well, in the order of the first, without some."""
+    others = set(columns_of(other)) - set(but)
+    return tuple(name for name in columns_of(table) if name in others)
+
+
+def shown_in(section: str) -> list[tuple[str, Shown]]:
+    """Return what a section of the report shows, with the names of the tables, in their order."""
+    return [(name, shown) for name, one in tables().items() for shown in one.shown if shown.section == section]
+
+
+def all_shown() -> list[tuple[str, str]]:
+    """Return every table and column that the report shows."""
+    pairs = ((name, column.key) for name, one in tables().items() for shown in one.shown for column in shown.columns)
+    return list(dict.fromkeys(pairs))
+
+
+class _UniqueKeys(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """PyYAML silently lets the last of two equal keys win."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that stands twice."""
+        keys = [key.value for key, _ in node.value]
+        if len(keys) > len(set(keys)):
+            twice = Counter(keys).most_common(1)[0]
+            raise ValueError(f"line {node.start_mark.line + 1}: found {twice[0]!r} twice, expected each key once")
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+def _read(file: Path) -> Mapping[str, Mapping[str, Any]]:
+    try:
+        read: Mapping[str, Mapping[str, Any]] = yaml.load(file.read_text(encoding="utf-8"), _UniqueKeys)  # noqa: S506
+    except (yaml.YAMLError, ValueError) as error:
+        raise ValueError(f"{file}: {error}") from error
+    return read
+
+
+def _declared(make: Any, facts: Mapping[str, Any], place: str) -> Any:  # noqa: ANN401  a class of this catalogue
+    try:
+        return make(**facts)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error
+
+
+def _table(rows: str, columns: list[str], file: bool = True, **more: Any) -> Table:  # noqa: ANN401  YAML
+    """Make a table of what its file says."""
+    shown, own = more.pop("shown", ()), more.pop("own", {})
+    if more:
+        raise ValueError(f"found the key {next(iter(more))!r}, expected rows, columns, own, shown or file")
+    meanings = {name: one if isinstance(one, str) else _declared(Definition, one, name) for name, one in own.items()}
+    return Table(rows, tuple(columns), tuple(_shown(**one) for one in shown), meanings, file)
+
+
+def _shown(columns: list[Any], first: Mapping[str, str] | None = None, **facts: str) -> Shown:
+    """Make one part that the report shows: a column is a name, or a name with what stands beside it."""
+    listed = [(one, {}) if isinstance(one, str) else next(iter(one.items())) for one in columns]
+    ahead = next(iter((first or {"": ""}).items()))
+    return Shown(tuple(Column(key, **beside) for key, beside in listed), first=ahead, **facts)
+
+
+def _expanded(name: str, found: Mapping[str, Table]) -> Iterator[str]:
+    for column in found[name].columns:
+        if column.endswith(ALL):
+            yield from _expanded(column.removesuffix(ALL), found)
+        else:
+            yield column
