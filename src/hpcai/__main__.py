@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     read = commands.add_parser(
         "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
     )
-    read.add_argument("file", type=Path, nargs="+", help="one; of Darshan several logs, or a folder with them")
+    read.add_argument("file", type=Path, nargs="+", help="one; of Darshan and Horovod several, or a folder with them")
     read.add_argument("--data-root", help="Darshan: only files below this folder count as data")
     read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
     read.add_argument("--unit", choices=("W", "mW", "kW"), help="table of power: unit of a header that names none")
