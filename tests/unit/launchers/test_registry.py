@@ -61,7 +61,9 @@ def test_a_program_without_a_launcher_is_the_first_rank() -> None:
 
 def test_a_step_of_slurm_may_hold_another_launcher() -> None:
     assert rank_of({"SLURM_PROCID": "0", "OMPI_COMM_WORLD_RANK": "5"}) == 5
-    assert [launcher.of_batch_system for launcher in LAUNCHERS.values()] == [False, False, True]
+    last = [launcher.of_batch_system for launcher in LAUNCHERS.values()]
+    assert last == sorted(last)
+    assert any(last)
 
 
 def test_one_launcher_is_the_default() -> None:
