@@ -78,14 +78,7 @@ def test_digests_follow_launchers() -> None:
 
 def test_a_launcher_is_added_by_one_file(tmp_path: Path) -> None:
     library = library_with(tmp_path, "toy_launcher.py", "launchers/toy.py")
-    assert call_python(library, "-c", SHOW).split() == [
-        "horovodrun",
-        "mpirun",
-        "toy",
-        "srun",
-        "toy",
-        "1",
-        "1",
-        "TOY_RANK",
-    ]
+    found = call_python(library, "-c", SHOW).split()
+    assert set(found[:-4]) == {*LAUNCHERS, "toy"}
+    assert found[-4:] == ["toy", "1", "1", "TOY_RANK"]
     assert "toy: a shell on one node" in " ".join(call_python(library, "-m", "hpcai", "measure", "--help").split())
