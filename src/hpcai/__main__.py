@@ -108,17 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     weak.set_defaults(run=_measure_weak)
     _add_run_options(weak, "folder of the group, where its instances are published")
 
-    read = commands.add_parser(
-        "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
-    )
-    read.add_argument("file", type=Path, nargs="+", help="one; of Darshan several logs, or a folder with them")
-    read.add_argument("--data-root", help="Darshan: only files below this folder count as data")
-    read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
-    read.add_argument("--unit", choices=("W", "mW", "kW"), help="table of power: unit of a header that names none")
-    read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
-    read.add_argument("--list", action=_ListReaders, nargs=0, help="show the readers and exit")
-    read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
-    read.set_defaults(run=_read)
+    _add_read(commands)
 
     retry = commands.add_parser("retry", help="let runs that broke down and profiles without a tool be tried again")
     retry.add_argument("runs", type=Path, nargs="?", default=Path("results"), help="by default all runs and profiles")
@@ -139,6 +129,20 @@ def _parser() -> argparse.ArgumentParser:
     _add_comparisons(commands)
     _add_mlperf(commands)
     return parser
+
+
+def _add_read(commands: "argparse._SubParsersAction[_Parser]") -> None:
+    read = commands.add_parser(
+        "read", help="print the table of a profiler's, benchmark's or power meter's output as CSV"
+    )
+    read.add_argument("file", type=Path, nargs="+", help="one; of Darshan and Horovod several, or a folder with them")
+    read.add_argument("--data-root", help="Darshan: only files below this folder count as data")
+    read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
+    read.add_argument("--unit", choices=("W", "mW", "kW"), help="table of power: unit of a header that names none")
+    read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
+    read.add_argument("--list", action=_ListReaders, nargs=0, help="show the readers and exit")
+    read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
+    read.set_defaults(run=_read)
 
 
 class _ListReaders(argparse.Action):

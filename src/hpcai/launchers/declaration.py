@@ -50,6 +50,8 @@ class Launcher:
         Patterns of a line that tells how a rank ended by a signal; group ``reason``.
     first_end
         How it tells which rank ended first, if it does.
+    packages
+        Python packages that it imports itself, outside of any image of the ranks.
     environment
         Beginnings of the names of variables that steer it; records keep them.
     versions
@@ -67,5 +69,6 @@ class Launcher:
     of_batch_system: bool = False
     failure_words: tuple[re.Pattern[str], ...] = ()
     first_end: FirstEnd | None = None
+    packages: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
     versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

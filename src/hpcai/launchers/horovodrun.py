@@ -36,6 +36,7 @@ LAUNCHER = Launcher(
     local_rank_variables=("HOROVOD_LOCAL_RANK",),
     gloo_option=GLOO,
     default=True,
+    packages=("horovod",),
     # horovod/runner/gloo_run.py; of ranks it names no error.
     first_end=FirstEnd(
         pattern=re.compile(

@@ -15,7 +15,7 @@ def _command(ranks: Ranks) -> list[str]:
     if ranks.nodes > 1 or {share.host for share in ranks.shares} - {this_node()}:
         raise LaunchError(
             f"{ranks.name}: spawn starts ranks on this node alone, found {ranks.nodes} nodes; inside a job of Slurm "
-            "use the launcher horovodrun, whose ranks are a step of the job"
+            "use a launcher whose ranks are a step of the job"
         )
     return [sys.executable, "-m", PROGRAM, "-np", str(ranks.count)]
 

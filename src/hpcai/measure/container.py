@@ -22,6 +22,7 @@ from hpcai.config.machine import Software
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.core.extras import require
+from hpcai.launchers.registry import find_launcher
 from hpcai.measure.provenance import software_facts, source_root
 
 LOADED = "LOADEDMODULES"
@@ -102,8 +103,11 @@ def require_training(plan: RunPlan, launcher: str) -> None:
     is_here = software is None or software.container is None
     if is_here:
         require("tensorflow", "keras")
-    if launcher == "horovodrun" or (is_here and plan.point.engine == "horovod"):
-        require("horovod")
+    packages = set(find_launcher(launcher).packages)
+    if is_here and plan.point.engine == "horovod":
+        packages.add("horovod")
+    if packages:
+        require(*sorted(packages))
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

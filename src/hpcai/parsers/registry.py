@@ -95,14 +95,14 @@ def read_job_files(paths: Sequence[Path], data_root: str | None = None, tool: st
     data_root
         Folder of the dataset; None: all files.
     tool
-        A reader that has ``read_job``; None: the first that need not be asked for.
+        A reader that has ``read_job``; None: the last whose ending the files have, or the last of all.
 
     Raises
     ------
     ParseError
         If there is no file, or none that can be read.
     """
-    reader = reader_of(tool) if tool else next(one for one in _of_jobs() if not one.asked_for)
+    reader = reader_of(tool) if tool else _fitting(paths)
     if reader.read_job is None:
         raise ConfigError(f"{reader.name}: reads one file at a time; name one")
     files = [file for path in paths for file in (sorted(path.rglob(f"*{reader.ending}")) if path.is_dir() else [path])]
@@ -112,6 +112,16 @@ def read_job_files(paths: Sequence[Path], data_root: str | None = None, tool: st
             "name the file to read"
         )
     return reader.read_job(files, data_root)
+
+
+def _fitting(paths: Sequence[Path]) -> Reader:
+    readers = [reader for reader in _of_jobs() if not reader.asked_for]
+    fitting = [one for one in readers if all(_has_ending(path, one.ending) for path in paths)]
+    return (fitting or readers)[-1]
+
+
+def _has_ending(path: Path, ending: str) -> bool:
+    return any(path.rglob(f"*{ending}")) if path.is_dir() else path.name.endswith(ending)
 
 
 def _of_jobs() -> list[Reader]:

@@ -61,7 +61,9 @@ def test_a_program_without_a_launcher_is_the_first_rank() -> None:
 
 def test_a_step_of_slurm_may_hold_another_launcher() -> None:
     assert rank_of({"SLURM_PROCID": "0", "OMPI_COMM_WORLD_RANK": "5"}) == 5
-    assert [launcher.of_batch_system for launcher in LAUNCHERS.values()] == [False, False, True]
+    last = [launcher.of_batch_system for launcher in LAUNCHERS.values()]
+    assert last == sorted(last)
+    assert any(last)
 
 
 def test_one_launcher_is_the_default() -> None:
@@ -76,14 +78,7 @@ def test_digests_follow_launchers() -> None:
 
 def test_a_launcher_is_added_by_one_file(tmp_path: Path) -> None:
     library = library_with(tmp_path, "toy_launcher.py", "launchers/toy.py")
-    assert call_python(library, "-c", SHOW).split() == [
-        "horovodrun",
-        "mpirun",
-        "toy",
-        "srun",
-        "toy",
-        "1",
-        "1",
-        "TOY_RANK",
-    ]
+    found = call_python(library, "-c", SHOW).split()
+    assert set(found[:-4]) == {*LAUNCHERS, "toy"}
+    assert found[-4:] == ["toy", "1", "1", "TOY_RANK"]
     assert "toy: a shell on one node" in " ".join(call_python(library, "-m", "hpcai", "measure", "--help").split())

@@ -128,6 +128,17 @@ def test_darshan_logs_of_a_folder_are_read_together(tmp_path, monkeypatch):
     assert out.read_text() == together
 
 
+def test_timelines_of_a_job_are_read_together(tmp_path, monkeypatch):
+    source = sample("horovod/tf_gloo_2ranks_markcycles.json")
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "timeline.json").write_bytes(source.read_bytes())
+    out = tmp_path / "out.csv"
+    assert call(monkeypatch, ["read", str(tmp_path), "--output", str(out)]) == 0
+    assert set(pd.read_csv(out)["file"]) == {0, 1}
+    assert call(monkeypatch, ["read", str(tmp_path), "--data-root", "/data"]) == 1
+
+
 def test_traced_operations_of_darshan_are_read_if_asked_for(tmp_path, monkeypatch):
     log, out = sample("darshan/own_dxt.darshan"), tmp_path / "out.csv"
     for options, read_bytes in ((), 4_194_761), (("--data-root", "/scratch/train"), 4_194_304):

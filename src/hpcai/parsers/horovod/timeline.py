@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpcai.core.errors import ParseError
 from hpcai.parsers.horovod.activities import result_bytes
 from hpcai.parsers.horovod.blocks import TOOL
 from hpcai.parsers.horovod.events import Ending
@@ -237,6 +238,18 @@ def _named(numbers: NDArray[np.int32], names: list[str]) -> pd.Series:
     return pd.Series(pd.Categorical.from_codes(recoded.tolist(), categories=pd.Index(categories, dtype=object)))
 
 
+def _read_job(paths: Sequence[Path], data_root: str | None) -> Reading:
+    if data_root is not None:
+        raise ParseError(f"{paths[0]}: found a folder of data, {data_root}, but a timeline tells nothing of files")
+    return read_timelines(paths).spans
+
+
 READER = Reader(
-    "horovod-timeline", "timeline of Horovod", read_timeline, looks=("a Chrome trace (Horovod timeline)",), alone=True
+    "horovod-timeline",
+    "timeline of Horovod, or those of one job",
+    read_timeline,
+    looks=("a Chrome trace (Horovod timeline)",),
+    alone=True,
+    read_job=_read_job,
+    ending="timeline.json",
 )
