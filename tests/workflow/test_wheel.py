@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,12 @@ def rounds(tmp_path_factory):
     folder = tmp_path_factory.mktemp("v2.0")
     write_systems(folder, SCALES)
     return folder
+
+
+def test_every_file_is_in_the_wheel(wheel):
+    source = ROOT / "src"
+    files = {str(path.relative_to(source)) for path in (source / "hpcai").rglob("*") if path.is_file()}
+    assert {file for file in files if "__pycache__" not in file} <= set(zipfile.ZipFile(wheel).namelist())
 
 
 def test_nothing_of_an_extra_is_there(installed):
