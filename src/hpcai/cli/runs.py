@@ -1,0 +1,193 @@
+"""Commands about single runs: measure and profile them, read what tools wrote, and repair what is published."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hpcai.cli.options import Command
+from hpcai.core.errors import ConfigError, HpcaiError, ResultsError
+
+if TYPE_CHECKING:
+    from hpcai.parsers.reading import Reading
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+Plan = Annotated[Path, typer.Option(metavar="FILE", help="plan of the run")]
+Manifest = Annotated[Path, typer.Option(metavar="FILE", help="manifest of the dataset")]
+# Rules write this option always; where nothing is packed, it has no value.
+Pack = Annotated[str | None, typer.Option(metavar="[FILE]", help="manifest of the packed dataset, if it is staged")]
+Launcher = Annotated[str, typer.Option(metavar="NAME", help="horovodrun, mpirun or srun")]
+Folder = Annotated[Path, typer.Option(metavar="DIR", help="folder of the run, where its record is published")]
+Log = Annotated[Path | None, typer.Option(metavar="FILE", help="file for messages")]
+
+
+@app.command(cls=Command)
+def measure(
+    plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
+) -> None:
+    """Measure one run and publish its record."""
+    with logged_to(log):
+        from hpcai.measure.supervise import Inputs, measure
+
+        measure(Inputs(plan, manifest, _given(pack)), folder, launcher)
+
+
+@app.command(cls=Command)
+def capture(
+    plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
+) -> None:
+    """Make one profiled run, or say why it cannot be made."""
+    with logged_to(log):
+        from hpcai.measure.capture import capture
+        from hpcai.measure.supervise import Inputs
+
+        capture(Inputs(plan, manifest, _given(pack)), folder, launcher)
+
+
+@app.command("measure-weak", cls=Command)
+def measure_weak(
+    plans: Annotated[list[Path], typer.Option(metavar="PLAN...", help="plans of all instances")],
+    manifest: Manifest,
+    launcher: Launcher,
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="folder of the group, where its instances are published")],
+    pack: Pack = None,
+    log: Log = None,
+) -> None:
+    """Measure a weak-scaling group: several instances of a run at the same time."""
+    with logged_to(log):
+        from hpcai.measure.weak import GroupInputs, measure_weak
+
+        measure_weak(GroupInputs(tuple(plans), manifest, _given(pack)), folder, launcher)
+
+
+def _given(pack: str | None) -> Path | None:
+    return Path(pack) if pack else None
+
+
+@contextmanager
+def logged_to(path: Path | None) -> Iterator[None]:
+    """Send messages, and the error that ends the command, to a file as well, if one is named.
+
+    Raises
+    ------
+    ResultsError
+        If the file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    # Messages that a full disk does not take are no errors of their own.
+    logging.raiseExceptions = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written ({error.strerror}); make room, or repair its folder") from error
+    try:
+        yield
+    except (HpcaiError, OSError) as error:
+        if not isinstance(error, BrokenPipeError):
+            logging.getLogger(__name__).critical("%s", error, exc_info=isinstance(error, OSError))
+        raise
+
+
+@app.command(cls=Command)
+def read(
+    file: Annotated[list[Path], typer.Argument(metavar="FILE", help="one; of Darshan several logs, or a folder with them")],
+    data_root: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Darshan: only files below this folder count as data")
+    ] = None,
+    devices: Annotated[
+        int | None, typer.Option(metavar="N", help="nvidia-smi: GPUs of a query without index or uuid")
+    ] = None,
+    unit: Annotated[
+        Literal["W", "mW", "kW"] | None, typer.Option(help="table of power: unit of a header that names none")
+    ] = None,
+    tool: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="name of the reader, such as nccl-tests; by default all are tried"),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="write the table to a .csv or .parquet file instead")
+    ] = None,
+) -> None:
+    """Print the table of a profiler's, benchmark's or power meter's output as CSV."""
+    from hpcai.core.files import write_asked, written_where_asked
+    from hpcai.core.table_files import write_parquet
+    from hpcai.parsers.registry import READERS
+
+    if tool not in (None, *READERS):
+        raise ConfigError(f"--tool: found {tool}; allowed: {', '.join(READERS)}")
+    reading = _read_files(file, tool, data_root, devices, unit)
+    whole = f"{reading.complete_records} of {reading.seen_records} records"
+    print(f"{file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
+    if output is None:
+        reading.table.to_csv(sys.stdout, index=False)
+    elif output.suffix == ".parquet":
+        with written_where_asked(output):
+            write_parquet(reading.table, output)
+    else:
+        write_asked(output, reading.table.to_csv(index=False))
+
+
+def _read_files(
+    files: list[Path], tool: str | None, data_root: str | None, devices: int | None, unit: str | None
+) -> "Reading":
+    """Read what was named: one artefact, or the Darshan logs of a job."""
+    from hpcai.parsers.nvidia_smi import read_nvidia_smi
+    from hpcai.parsers.power_table import read_power_table
+    from hpcai.parsers.registry import JOB_READERS, read_artefact, read_jobs_logs
+
+    together = len(files) > 1 or files[0].is_dir() or data_root is not None
+    if together and tool not in (None, *JOB_READERS):
+        allowed = ", ".join(JOB_READERS)
+        raise ConfigError(f"--tool: found {tool}; allowed: {allowed}, for several files, a folder or --data-root")
+    if devices is not None and (together or tool not in (None, "nvidia-smi")):
+        raise ConfigError(f"--devices: found {devices}; allowed: with one query of nvidia-smi only")
+    apart = together or devices is not None or tool not in (None, "power-table")
+    if unit is not None and apart:
+        raise ConfigError(f"--unit: found {unit}; allowed: with one table of power only")
+    if together:
+        return read_jobs_logs(files, data_root, tool or "darshan")
+    if devices is not None:
+        return read_nvidia_smi(files[0], devices)
+    if unit is not None:
+        return read_power_table(files[0], unit)
+    return read_artefact(files[0], tool)
+
+
+@app.command(cls=Command)
+def retry(
+    runs: Annotated[Path, typer.Argument(metavar="RUNS", help="by default all runs and profiles")] = Path("results"),
+) -> None:
+    """Let runs that broke down and profiles without a tool be tried again."""
+    from hpcai.measure.publish import forget_breakdowns
+
+    folders = forget_breakdowns(runs)
+    for folder in folders:
+        print(f"{folder}: will be measured again")
+    print(f"{len(folders)} runs to repeat; start the workflow again")
+
+
+@app.command(cls=Command)
+def discard(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="of a run, or above several, such as results/profiles/io")],
+    reason: Annotated[str, typer.Option(metavar="WORDS", help="why; it is kept beside what was moved")],
+) -> None:
+    """Put runs aside (moved, not deleted), so that they are measured again."""
+    from hpcai.measure.publish import discard_all
+
+    for moved in discard_all(folder, reason):
+        print(f"moved to {moved}")
+
+
+@app.command(cls=Command)
+def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="of the run")]) -> None:
+    """Put back the record of a published run from the copy that is right."""
+    from hpcai.measure.publish import restore
+
+    print(f"{folder}: both copies of its record are now as {restore(folder)}")
