@@ -5,7 +5,8 @@ from textwrap import fill
 
 import pandas as pd
 
-from hpcai.campaign.text_table import WIDTH, say_number, say_percent, say_table
+from hpcai.campaign.text_table import say_number, say_percent
+from hpcai.core.text_table import WIDTH, say_table
 
 MOST_ROWS = 30
 SUM_HEADS = ("benchmark", "runs", "node-h", "lost", "core-h", "CPU [%]", "mem. [%]", "limit [%]", "rest [%]")

@@ -5,7 +5,8 @@ from textwrap import fill
 
 from hpcai.campaign.estimate import Estimate, WallTime
 from hpcai.campaign.estimate_data import Amount
-from hpcai.campaign.text_table import WIDTH, say_number, say_table
+from hpcai.campaign.text_table import say_number
+from hpcai.core.text_table import WIDTH, say_table
 from hpcai.metrics.words import say_bytes
 
 STAGE_HEADS = (

@@ -22,4 +22,4 @@ class Predictors(Group):
         """Return a predictor, or None."""
         if cmd_name not in MODULES:
             return None
-        return cast(TyperCommand, get_command(import_module(MODULES[cmd_name]).app))
+        return cast("TyperCommand", get_command(import_module(MODULES[cmd_name]).app))

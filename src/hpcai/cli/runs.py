@@ -97,7 +97,9 @@ def logged_to(path: Path | None) -> Iterator[None]:
 
 @app.command(cls=Command)
 def read(
-    file: Annotated[list[Path], typer.Argument(metavar="FILE", help="one; of Darshan several logs, or a folder with them")],
+    file: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="one; of Darshan several logs, or a folder with them")
+    ],
     data_root: Annotated[
         str | None, typer.Option(metavar="DIR", help="Darshan: only files below this folder count as data")
     ] = None,
@@ -175,7 +177,9 @@ def retry(
 
 @app.command(cls=Command)
 def discard(
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="of a run, or above several, such as results/profiles/io")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="of a run, or above several, such as results/profiles/io")
+    ],
     reason: Annotated[str, typer.Option(metavar="WORDS", help="why; it is kept beside what was moved")],
 ) -> None:
     """Put runs aside (moved, not deleted), so that they are measured again."""

@@ -41,7 +41,9 @@ def check(
 
 @app.command(cls=Command)
 def rules(
-    study: Annotated[Path | None, typer.Argument(metavar="STUDY", help="a study file; without it the rules are printed")] = None,
+    study: Annotated[
+        Path | None, typer.Argument(metavar="STUDY", help="a study file; without it the rules are printed")
+    ] = None,
 ) -> None:
     """Print the rules of the suites, or what a study can be valid for."""
     from hpcai.config.load import load_study_file

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -12,6 +13,7 @@ from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
 from hpcai.compare.scores import FINDINGS, count_tested
 from hpcai.compare.verdict import VERDICTS, Regression, say_change
+from hpcai.core.text_table import WIDTH, say_table
 from hpcai.metrics.words import say_bytes, say_rate, say_share
 
 MOST_ROWS = 40
@@ -80,15 +82,12 @@ def say_history(history: pd.DataFrame) -> str:
         rows = [_history_cells(row) for row in part.to_dict("records")]
         heads = ("result", "value", "95 % interval", "n", "to previous", "to best", "verdict")
         remarks = [f"result {row['number']}: {row['remark']}" for row in part.to_dict("records") if row["remark"]]
-        blocks.append("\n".join([f"{_label(first)}: {_words(first)}", columns(heads, rows), *remarks]))
+        blocks.append(
+            "\n".join(
+                [f"{_label(first)}: {_words(first)}", say_table(heads, rows, kinds="nnwnnnk", indent=2), *remarks]
+            )
+        )
     return "\n\n".join(blocks)
-
-
-def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return lines of aligned cells, indented by two blanks; long cells are cut."""
-    table = [list(heads), *([_cut(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in table) for place in range(len(heads))]
-    return "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in table)
 
 
 def shorten(text: str) -> str:
@@ -133,10 +132,11 @@ def _say_changes(changes: pd.DataFrame) -> str:
     if changes.empty:
         return "  nothing on record differs"
     rows = [
-        (row["category"], row["key"], shorten(row["before"]), shorten(row["after"]), row["where"] or "everywhere")
+        [_cut(row["category"]), _cut(row["key"]), *(_cut(shorten(row[name])) for name in ("before", "after")),
+         _cut(row["where"] or "everywhere")]
         for row in changes.to_dict("records")
-    ]
-    return columns(("category", "key", "before", "after", "where"), rows)
+    ]  # fmt: skip
+    return say_table(("category", "key", "before", "after", "where"), rows, kinds="wwwww", indent=2)
 
 
 def _count_findings(scores: pd.DataFrame) -> str:
@@ -149,17 +149,19 @@ def _say_scores(scores: pd.DataFrame, *, everything: bool) -> str:
         return ""
     least = int(scores["finding"].isin(NOTABLE).sum())
     shown = scores if everything else scores.head(max(MOST_ROWS, least))
-    heads = ("finding", "point", "score", "before", "after", "change", "95 % interval", "n", "p")
-    table = columns(heads, [_score_cells(row) for row in shown.to_dict("records")])
+    heads = ("score", "before", "after", "change", "95 % interval", "n", "p")
+    rows: list[Sequence[str] | str] = []
+    for (finding, *_), part in shown.groupby(["finding", "benchmark", "variant", "ranks", "scale"], sort=False):
+        records = part.to_dict("records")
+        rows += [f"{finding}: {_label(records[0])}", *map(_score_cells, records)]
+    table = say_table(heads, rows, indent=2)
     left = len(scores) - len(shown)
     return table + (f"\n  … {left} more without a finding; --all shows them" if left else "")
 
 
 def _score_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return (
-        row["finding"],
-        _label(row),
-        _words(row),
+        f"  {_words(row)}",
         say_value(row["base_value"], row["unit"]),
         say_value(row["new_value"], row["unit"]),
         say_change(row["ratio"]) if math.isfinite(row["ratio"]) else "–",
@@ -190,30 +192,32 @@ def _interval(low: float, high: float) -> str:
 
 
 def _how(scores: pd.DataFrame) -> str:
-    return (
+    words = (
         "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
-        "smaller side's degrees of\nfreedom finds it at 5 % after Holm's correction for the "
+        "smaller side's degrees of freedom finds it at 5 % after Holm's correction for the "
         f"{_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
-        "the runs\nare too few for that test, if all values of one side lie beyond the other's (this rests on the "
-        f"assumption of normal scatter).{_say_detectable(scores)}"
+        "the runs are too few for that test, if all values of one side lie beyond the other's (this rests on the "
+        "assumption of normal scatter)."
     )
+    return "\n".join([fill(words, WIDTH), *_say_detectable(scores)])
 
 
-def _say_detectable(scores: pd.DataFrame) -> str:
+def _say_detectable(scores: pd.DataFrame) -> list[str]:
     found = scores.loc[scores["measure"].isin(HEADLINES), "detectable_ratio"].dropna()
     if found.empty:
-        return ""
+        return []
     limit = say_change(LARGEST)
+    what = "Time to train, VFLOPS or throughput:"
     if found.min() >= LARGEST - 1:
-        return f"\nTime to train, VFLOPS or throughput: so few runs do not reliably find changes below {limit}."
+        return [fill(f"{what} so few runs do not reliably find changes below {limit}.", WIDTH)]
     least, most = (
         say_change(1 + ratio) if ratio < LARGEST - 1 else f"{limit} or more" for ratio in (found.min(), found.max())
     )
-    return (
-        "\nTime to train, VFLOPS or throughput: so many runs with this spread find a change of one score alone with "
-        f"80 % probability if it is\nlarger than {least} at the steadiest point, {most} at the least steady one (after "
-        "the correction)."
+    words = (
+        f"{what} so many runs with this spread find a change of one score alone with 80 % probability if it is larger "
+        f"than {least} at the steadiest point, {most} at the least steady one (after the correction)."
     )
+    return [fill(words, WIDTH)]
 
 
 def _label(row: Mapping[Any, Any]) -> str:

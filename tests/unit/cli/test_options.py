@@ -1,4 +1,4 @@
-"""What the command line reads: several values, values left out, beginnings of names; and what it says of wrong words."""
+"""What the command line reads: several values, values left out, beginnings of names, and wrong words."""
 
 import subprocess
 import sys

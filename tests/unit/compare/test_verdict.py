@@ -12,7 +12,7 @@ from unit.record_factory import make_benchmark, make_record
 from hpcai.__main__ import main
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.output import comparison_as_dict, write_comparison
-from hpcai.compare.text import columns, say_comparison, say_regression, say_value
+from hpcai.compare.text import say_comparison, say_regression, say_value
 from hpcai.compare.verdict import Regression, regress_folders
 from hpcai.core.errors import ConfigError
 from hpcai.records.run import RunRecord
@@ -316,7 +316,11 @@ def test_runs_too_few_for_any_change_are_said_to_be(tmp_path: Path) -> None:
     assert "unknown" not in few + more
 
 
-def test_columns_are_aligned_and_long_cells_cut() -> None:
-    lines = columns(("a", "value"), [("one", "1"), ("x" * 60, "2")]).splitlines()
-    assert lines[1].index("1") == lines[2].index("2") == lines[0].index("value")
-    assert lines[2].strip().startswith("x" * 43 + "…")
+def test_long_cells_of_changes_are_cut_and_lines_fit(tmp_path: Path) -> None:
+    base = write_study(tmp_path / "base", make_runs(), name="x" * 60)
+    new = write_study(tmp_path / "new", make_runs(factor=1.2), name="y" * 60)
+    lines = say_comparison(compare_folders(base, new), everything=True).splitlines()
+    assert "…" in "".join(lines)
+    # Paths and reasons are as long as they are.
+    first = next(number for number, line in enumerate(lines) if line.startswith("Besides the scores"))
+    assert max(map(len, lines[first:])) <= 100
