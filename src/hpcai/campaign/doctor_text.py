@@ -7,8 +7,8 @@ from hpcai.campaign.next_step import next_step
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.states import STATES, RunState
 from hpcai.campaign.surroundings import Space
+from hpcai.core.text import say_bytes
 from hpcai.core.text_table import say_table
-from hpcai.metrics.words import say_bytes
 
 LINES = 40
 """So many lines of runs are printed; the JSON file has all."""

@@ -10,11 +10,12 @@ from pathlib import Path
 
 from hpcai.campaign.controller_note import UTC
 from hpcai.campaign.doctor import Diagnosis, diagnose
-from hpcai.campaign.durations import mean_width, say_duration
+from hpcai.campaign.durations import mean_width
 from hpcai.campaign.failures import say_failures
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.run_progress import Progress, progress_of, say_progress
 from hpcai.campaign.states import RunState
+from hpcai.core.text import say_duration
 from hpcai.core.text_table import say_table
 from hpcai.slurm.queue import QueuedJob
 

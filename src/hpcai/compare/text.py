@@ -12,9 +12,9 @@ from hpcai.compare.changes import CATEGORIES
 from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
 from hpcai.compare.scores import FINDINGS, count_tested
-from hpcai.compare.verdict import VERDICTS, Regression, say_change
+from hpcai.compare.verdict import VERDICTS, Regression
+from hpcai.core.text import DASH, say_change, say_count, say_share, say_value
 from hpcai.core.text_table import WIDTH, say_table
-from hpcai.metrics.words import say_bytes, say_rate, say_share
 
 MOST_ROWS = 40
 """Rows of a table that fit a few screens."""
@@ -40,7 +40,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
     compared = scores[scores["measure"] != ""]
     parts = [
         _say_sides(comparison),
-        f"Besides the scores: {_count(len(changes), 'difference')}",
+        f"Besides the scores: {say_count(len(changes), 'difference')}",
         _say_changes(changes),
         f"Scores: {_count_findings(compared)}",
         _say_scores(compared, everything=everything),
@@ -61,7 +61,7 @@ def say_regression(regression: Regression) -> str:
         blocks.append("\n".join([*lines, *([f"    also: {row['remark']}"] if row["remark"] else [])]))
     tolerance = say_share(regression.tolerance_ratio)
     counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
-    lost = f"; {_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
+    lost = f"; {say_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
     last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance}{lost})"
     about = f"{_say_sides(regression.comparison)}\n{_count_changes(regression.comparison.changes)}"
     return "\n\n".join([about, "\n".join(blocks), last])
@@ -95,16 +95,6 @@ def shorten(text: str) -> str:
     return _DIGEST.sub(lambda found: found.group()[:12], text)
 
 
-def say_value(value: float, unit: str) -> str:
-    """Return a value with its unit; a dash for what was not measured."""
-    if not math.isfinite(value):
-        return "–"
-    sign, size = "−" if value < 0 else "", abs(value)
-    if unit.startswith("FLOP"):
-        return f"{sign}{say_rate(size, unit)}"
-    return f"{sign}{say_bytes(size) if unit == 'bytes' else f'{size:.4g} {unit}'.rstrip()}"
-
-
 def _say_sides(comparison: Comparison) -> str:
     lines = [_side("base", comparison.base), _side("new ", comparison.new)]
     if comparison.same_runs:
@@ -117,7 +107,7 @@ def _say_sides(comparison: Comparison) -> str:
 def _side(name: str, side: Side) -> str:
     first = f", first run {side.first_start_utc}" if side.first_start_utc else ""
     commit = f", commit {shorten(side.commits)}" if side.commits else ", commit unknown"
-    return f"{name}  {side.folder}: study {side.name}, {_count(side.runs, 'run')}{first}{commit}"
+    return f"{name}  {side.folder}: study {side.name}, {say_count(side.runs, 'run')}{first}{commit}"
 
 
 def _count_changes(changes: pd.DataFrame) -> str:
@@ -125,7 +115,7 @@ def _count_changes(changes: pd.DataFrame) -> str:
         return "nothing on record differs besides the scores"
     counts = changes["category"].value_counts()
     words = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if name in counts)
-    return f"{_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
+    return f"{say_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
 
 
 def _say_changes(changes: pd.DataFrame) -> str:
@@ -164,15 +154,15 @@ def _score_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
         f"  {_words(row)}",
         say_value(row["base_value"], row["unit"]),
         say_value(row["new_value"], row["unit"]),
-        say_change(row["ratio"]) if math.isfinite(row["ratio"]) else "–",
+        say_change(row["ratio"]) if math.isfinite(row["ratio"]) else DASH,
         _interval(row["low_ratio"], row["high_ratio"]),
         f"{row['n_base']:.0f}, {row['n_new']:.0f}",
-        f"{row['p_corrected']:.2g}" if math.isfinite(row["p_corrected"]) else "–",
+        f"{row['p_corrected']:.2g}" if math.isfinite(row["p_corrected"]) else DASH,
     )
 
 
 def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    interval = "–"
+    interval = DASH
     if math.isfinite(row["low"]):
         interval = f"{say_value(row['low'], row['unit'])} to {say_value(row['high'], row['unit'])}"
     to_previous, to_best = (row[name] for name in ("ratio_to_previous", "ratio_to_best"))
@@ -181,21 +171,21 @@ def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
         say_value(row["value"], row["unit"]),
         interval,
         f"{row['n']} of {row['runs']}",
-        say_change(to_previous) if math.isfinite(to_previous) else "–",
-        say_change(to_best) if math.isfinite(to_best) else "–",
+        say_change(to_previous) if math.isfinite(to_previous) else DASH,
+        say_change(to_best) if math.isfinite(to_best) else DASH,
         row["verdict"],
     )
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{say_change(low)} to {say_change(high)}" if math.isfinite(low) else "–"
+    return f"{say_change(low)} to {say_change(high)}" if math.isfinite(low) else DASH
 
 
 def _how(scores: pd.DataFrame) -> str:
     words = (
         "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
         "smaller side's degrees of freedom finds it at 5 % after Holm's correction for the "
-        f"{_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
+        f"{say_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
         "the runs are too few for that test, if all values of one side lie beyond the other's (this rests on the "
         "assumption of normal scatter)."
     )
@@ -230,7 +220,3 @@ def _words(row: Mapping[Any, Any]) -> str:
 
 def _cut(cell: str) -> str:
     return cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

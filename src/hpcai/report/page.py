@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hpcai.core.files import write_atomically
+from hpcai.core.text import say_whole
 from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
@@ -248,5 +249,6 @@ def _environment(sources: Path) -> Environment:
         undefined=StrictUndefined,
         finalize=say_plainly,
     )
+    environment.filters["whole"] = say_whole
     environment.tests["figure"] = lambda part: isinstance(part, Figure)
     return environment

@@ -9,7 +9,6 @@ from unit.campaign.result_folders import campaign, finish_run, open_attempt, run
 from unit.campaign.test_surroundings import fake_squeue
 
 from hpcai.campaign.controller_note import UTC, this_controller, write_note
-from hpcai.campaign.durations import say_duration
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
 from hpcai.campaign.status import forecast, say_status, status_of
@@ -62,11 +61,6 @@ def test_forecast_is_no_guess():
 
 def test_nothing_is_left():
     assert forecast([run(1, wall_s=100), run(2, "adoptable")], {}).remaining_s == 0
-
-
-def test_durations():
-    words = [say_duration(seconds) for seconds in (0, 59.6, 61, 3600, 7384, 90000, None)]
-    assert words == ["0 s", "1 min", "1 min 1 s", "1 h", "2 h 3 min", "1 d 1 h", "not known"]
 
 
 def test_status_of_a_campaign_at_work(results, tmp_path):

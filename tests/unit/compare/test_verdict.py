@@ -12,7 +12,7 @@ from unit.record_factory import make_benchmark, make_record
 from hpcai.__main__ import main
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.output import comparison_as_dict, write_comparison
-from hpcai.compare.text import say_comparison, say_regression, say_value
+from hpcai.compare.text import say_comparison, say_regression
 from hpcai.compare.verdict import Regression, regress_folders
 from hpcai.core.errors import ConfigError
 from hpcai.records.run import RunRecord
@@ -241,20 +241,6 @@ def test_files_hold_whole_counts(tmp_path: Path) -> None:
     assert set(rows["ranks"]) == {"1", "2"}
     written = comparison_as_dict(comparison)["scores"]
     assert {type(row["n_new"]) for row in written} == {int, type(None)}
-
-
-@pytest.mark.parametrize(
-    ("value", "unit", "text"),
-    [
-        (-238.5, "samples/s", "−238.5 samples/s"),
-        (-2.5e9, "FLOP/s", "−2.5 GFLOP/s"),
-        (-2048, "bytes", "−2 KiB"),
-        (0.0, "s", "0 s"),
-        (1.5, "", "1.5"),
-    ],
-)
-def test_values_below_zero_have_a_minus_sign(value: float, unit: str, text: str) -> None:
-    assert say_value(value, unit) == text
 
 
 def test_a_wrong_command_line_is_no_regression(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.text import RATES, choose_step
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.scores.best_results import (
     DECLARED,
@@ -21,7 +22,6 @@ from hpcai.metrics.scores.best_results import (
 )
 from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.vflops import quality_coefficient, valid_rate
-from hpcai.metrics.words import RATES, choose_step
 
 RANKING_COLUMNS = (
     "list", "group", "place", "score", "score_low", "score_high", "score_unit", "measure", "ratio_to_first", "valid",

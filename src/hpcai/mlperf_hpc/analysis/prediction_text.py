@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcai.core.errors import ConfigError
-from hpcai.metrics.words import say_share
+from hpcai.core.text import say_share, say_short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -169,7 +169,7 @@ def _say(rows: Sequence[Row], one: bool) -> list[str]:
 def _say_part(row: Row, words: str, name: str, unit: str) -> str:
     if math.isnan(row[f"{name}{unit}"]):
         return f"  {words:17} not logged: it is part of the extra time"
-    value, low, high = (_number(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
+    value, low, high = (say_short(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
     suffix = " s" if unit else ""
     return f"  {words:17} {value}{suffix}, interval of {say_share(row['level_ratio'])}: {low} to {high}{suffix}"
 
@@ -178,9 +178,9 @@ def _say_row(row: Row) -> str:
     place = f"{row['units']:>8}{row['global_batch_samples']:>8}"
     if row["reason"]:
         return f"{place}  not predicted: {row['reason']}"
-    interval = f"{_number(row['run_low_s'])} to {_number(row['run_high_s'])}"
+    interval = f"{say_short(row['run_low_s'])} to {say_short(row['run_high_s'])}"
     marks = (" !" if row["extrapolated"] else "") + (" =" if row["ran"] else "")
-    numbers = f"{_number(row['run_s']):>10}{interval:>20}{_number(row['epochs']):>9}{_number(row['epoch_s']):>11}"
+    numbers = f"{say_short(row['run_s']):>10}{interval:>20}{say_short(row['epochs']):>9}{say_short(row['epoch_s']):>11}"
     return place + numbers + marks
 
 
@@ -198,10 +198,6 @@ def _say_errors(row: Row, references: int) -> str:
         f"mean of all {row['mean_median_error_factor']:.2f} in the median); {row['inside']} of {row['predicted']} lie "
         f"inside their interval of {say_share(row['level_ratio'])}"
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON

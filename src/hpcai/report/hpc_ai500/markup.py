@@ -4,7 +4,7 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from hpcai.metrics.words import say_bytes, say_rate, say_time
+from hpcai.core.text import say_bytes, say_rate, say_time
 from hpcai.report.hpc_ai500.model import Column, Document, Item, Level, Part, Table, Value
 
 STATUS_WORDS = {"present": "present", "missing": "missing", "not_applicable": "does not apply"}
