@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from hpcai.cli.options import Command, Unread, flag, seconds_or
+from hpcai.cli.options import Command, Unread, argument, flag, option, seconds_or
 from hpcai.core.errors import ConfigError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 RESULTS = Path("results")
 REDRAW_S = 10.0
 CLEAR = "\x1b[H\x1b[2J"
-Results = Annotated[Path, typer.Argument(metavar="RESULTS", help="results folder")]
+Results = Annotated[Path, argument("RESULTS", "results folder")]
 
 
 @app.command("run", cls=Unread, add_help_option=False)
@@ -33,11 +33,11 @@ def status(
     results: Results = RESULTS,
     watch: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "[SECONDS]",
             parser=seconds_or(REDRAW_S),
-            metavar="[SECONDS]",
-            help=f"say it again every so many seconds, without a number every {REDRAW_S:g}, until nothing is under way "
-            "any more",
+            words=f"say it again every so many seconds (without a number: {REDRAW_S:g}) until nothing is under way any "
+            "more",
         ),
     ] = None,
 ) -> int:
@@ -60,19 +60,17 @@ def status(
 @app.command(cls=Command)
 def doctor(
     results: Results = RESULTS,
-    study: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="compare with this study, not with the last start")
-    ] = None,
+    study: Annotated[Path | None, option("FILE", "compare with this study, not with the last start")] = None,
     check_files: Annotated[
         bool, flag("--check-files", "check every raw file against its record; reads everything")
     ] = False,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write all findings as JSON")] = None,
+    json: Annotated[Path | None, option("FILE", "write all findings as JSON")] = None,
     wait: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "[SECONDS]",
             parser=seconds_or(math.inf),
-            metavar="[SECONDS]",
-            help="first wait, at most so long, until nothing is under way any more",
+            words="first wait, at most so long, until nothing is under way any more",
         ),
     ] = None,
 ) -> int:
@@ -116,14 +114,12 @@ def _say(words: str) -> None:
 @app.command(cls=Command)
 def efficiency(
     results: Results = RESULTS,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write all runs; other jobs go to FILE_jobs beside it")
-    ] = None,
+    csv: Annotated[Path | None, option("FILE", "write all runs; other jobs go to FILE_jobs beside it")] = None,
     sacct: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, "
+        option(
+            "FILE",
+            "output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, "
             "or 'auto' to ask Slurm's accounting: adds the jobs that are no runs",
         ),
     ] = None,

@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from hpcai.cli.options import Command, flag, takes
+from hpcai.cli.options import Command, argument, flag, option, takes
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 TOLERANCE = 0.05
-Tolerance = Annotated[float, typer.Option(metavar="RATIO", help="changes that are no regression")]
+Tolerance = Annotated[float, option("RATIO", "changes that are no regression")]
 Measures = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="score that counts, may be repeated (default: time to train, VFLOPS and training throughput); a wrong "
+    option(
+        "NAME",
+        "score that counts, may be repeated (default: time to train, VFLOPS and training throughput); a wrong "
         "name lists all",
     ),
 ]
@@ -23,13 +23,11 @@ Measures = Annotated[
 
 @app.command(cls=Command)
 def compare(
-    base: Annotated[Path, typer.Argument(metavar="BASE", help="results folder of the earlier study, such as results")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="results folder of the later study")],
+    base: Annotated[Path, argument("BASE", "results folder of the earlier study, such as results")],
+    new: Annotated[Path, argument("NEW", "results folder of the later study")],
     everything: Annotated[bool, flag("--all", "print all scores, not only the most important")] = False,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write everything as JSON")] = None,
-    csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the scores, and beside it FILE_changes")
-    ] = None,
+    json: Annotated[Path | None, option("FILE", "write everything as JSON")] = None,
+    csv: Annotated[Path | None, option("FILE", "write the scores, and beside it FILE_changes")] = None,
 ) -> None:
     """Show what changed between two results: settings, code, machine, software, and every score.
 
@@ -52,13 +50,13 @@ def compare(
 class Judgement:
     """What `hpcai regress` is asked for."""
 
-    base: Annotated[Path, typer.Argument(metavar="BASE", help="results folder to compare with")]
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="results folder to judge")]
+    base: Annotated[Path, argument("BASE", "results folder to compare with")]
+    new: Annotated[Path, argument("NEW", "results folder to judge")]
     require_conclusive: Annotated[bool, flag("--require-conclusive", "exit with 3 if too few runs tell nothing")] = (
         False
     )
     allow_lost: Annotated[bool, flag("--allow-lost", "NEW may lack points: it repeats a part of BASE")] = False
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the verdict and its reasons as JSON")] = None
+    json: Annotated[Path | None, option("FILE", "write the verdict and its reasons as JSON")] = None
     tolerance: Tolerance = TOLERANCE
     measure: Measures = None
 
@@ -90,9 +88,9 @@ def regress(asked: Judgement) -> int:
 
 @app.command(cls=Command)
 def history(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="results folders in any order")],
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the table as JSON")] = None,
-    csv: Annotated[Path | None, typer.Option(metavar="FILE", help="write the table as CSV")] = None,
+    folders: Annotated[list[Path], argument("FOLDER", "results folders in any order")],
+    json: Annotated[Path | None, option("FILE", "write the table as JSON")] = None,
+    csv: Annotated[Path | None, option("FILE", "write the table as CSV")] = None,
     tolerance: Tolerance = TOLERANCE,
     measure: Measures = None,
 ) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from hpcai.cli.options import Command, Group, count, flag, takes
+from hpcai.cli.options import Command, Group, argument, choice, count, flag, option, takes
 
 app = typer.Typer(cls=Group, help="Published rounds and submissions of MLPerf HPC.")
 DOES_NOT_COMPLY = FAILS = 2
@@ -16,19 +16,17 @@ DOES_NOT_COMPLY = FAILS = 2
 def import_rounds(
     sources: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="SOURCE",
-            help="result repository, organisation's folder, folder of logs, log, or .tar/.tar.gz/.tar.xz/.tar.bz2/.zip",
+        argument(
+            "SOURCE",
+            "result repository, organisation's folder, folder of logs, log, or .tar/.tar.gz/.tar.xz/.tar.bz2/.zip",
         ),
     ],
-    output: Annotated[Path, typer.Option(metavar="DIR", help="results folder to write")],
+    output: Annotated[Path, option("DIR", "results folder to write")],
     name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help='name of the round, such as "v1.0" (default: what the source says)'),
+        str | None, option("NAME", 'name of the round, such as "v1.0" (default: what the source says)')
     ] = None,
     rule_set: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="rules for all logs, such as 2.0.0 (default: found for each source)"),
+        str | None, option("VERSION", "rules for all logs, such as 2.0.0 (default: found for each source)")
     ] = None,
 ) -> None:
     """Import published rounds as a results folder like that of a study."""
@@ -44,11 +42,9 @@ def import_rounds(
 
 @app.command(cls=Command)
 def check(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="what to judge; it is only read")],
-    rule_set: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="1.0.0, 2.0.0 or 3.0.0; found by itself if not given")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(metavar="FILE", help="write the whole verdict as JSON")] = None,
+    source: Annotated[Path, argument("SOURCE", "what to judge; it is only read")],
+    rule_set: Annotated[str | None, option("VERSION", "1.0.0, 2.0.0 or 3.0.0; found by itself if not given")] = None,
+    json: Annotated[Path | None, option("FILE", "write the whole verdict as JSON")] = None,
     warnings: Annotated[bool, flag("--warnings", "print warnings as well; they decide nothing")] = False,
     ungrouped: Annotated[bool, flag("--all", "print every finding on a line of its own, ungrouped")] = False,
 ) -> int:
@@ -72,34 +68,21 @@ def check(
 @app.command(cls=Command)
 def predict(
     sources: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SOURCE", help="result repository, folder or archive, as `hpcai mlperf import` takes it"
-        ),
+        list[Path], argument("SOURCE", "result repository, folder or archive, as `hpcai mlperf import` takes it")
     ],
-    benchmark: Annotated[str, typer.Option(metavar="NAME", help="one of the sources; a wrong name lists them")],
-    system: Annotated[
-        str, typer.Option(metavar="ORG/SYSTEM", help="a submission on the machine: any one of it will do")
-    ],
+    benchmark: Annotated[str, option("NAME", "one of the sources; a wrong name lists them")],
+    system: Annotated[str, option("ORG/SYSTEM", "a submission on the machine: any one of it will do")],
     units: Annotated[
         int | None,
-        typer.Option(
-            parser=count,
-            metavar="N",
-            help="accelerators, or processors without; by default a table of powers of two",
-        ),
+        option("N", parser=count, words="accelerators, or processors without; by default a table of powers of two"),
     ] = None,
     batch: Annotated[
         int | None,
-        typer.Option(
-            parser=count,
-            metavar="N",
-            help="global batch in samples; by default the machine's samples per unit, at least 1",
+        option(
+            "N", parser=count, words="global batch in samples; by default the machine's samples per unit, at least 1"
         ),
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="also write predictions and errors to a file")
-    ] = None,
+    json: Annotated[Path | None, option("FILE", "also write predictions and errors to a file")] = None,
 ) -> None:
     """Predict the time to solution of a scale and batch that nobody ran."""
     from hpcai.core.files import write_asked_json
@@ -114,22 +97,15 @@ def predict(
 class Wanted:
     """What `hpcai mlperf submit` is asked for."""
 
-    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="results folder of a study, such as results")]
-    output: Annotated[Path, typer.Option(metavar="DIR", help="folder to write")]
-    org: Annotated[
-        str | None, typer.Option(metavar="NAME", help="submitting organisation (default: that of the study)")
-    ] = None
-    system: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="first part of the systems' names (default: the machine's name)"),
-    ] = None
-    benchmark: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="benchmark file or folder, may be repeated")
-    ] = None
-    scale: Annotated[list[str] | None, typer.Option(metavar="SCALE", help="such as n2x4, may be repeated")] = None
-    rule_set: Annotated[Literal["1.0.0", "2.0.0", "3.0.0"] | None, typer.Option(help="default: that of the study")] = (
+    results: Annotated[Path, argument("RESULTS", "results folder of a study, such as results")]
+    output: Annotated[Path, option("DIR", "folder to write")]
+    org: Annotated[str | None, option("NAME", "submitting organisation (default: that of the study)")] = None
+    system: Annotated[str | None, option("NAME", "first part of the systems' names (default: the machine's name)")] = (
         None
     )
+    benchmark: Annotated[list[str] | None, option("NAME", "benchmark file or folder, may be repeated")] = None
+    scale: Annotated[list[str] | None, option("SCALE", "such as n2x4, may be repeated")] = None
+    rule_set: Annotated[Literal["1.0.0", "2.0.0", "3.0.0"] | None, choice("default: that of the study")] = None
 
 
 @app.command(cls=Command)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.models import OptionInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 SEVERAL, OPTIONAL = "...", "["
 """How the name of an option's values ends, or begins, of which several may follow, or none."""
@@ -75,6 +75,24 @@ class Unread(TyperCommand):
 def _leading_values(words: list[str]) -> list[str]:
     end = next((place for place, word in enumerate(words) if word == "--" or OPTION.fullmatch(word)), len(words))
     return words[:end]
+
+
+def option(metavar: str, words: str, parser: Callable[[str], Any] | None = None) -> OptionInfo:
+    """Return an option with a value."""
+    made: OptionInfo = typer.Option(metavar=metavar, help=words, parser=parser)
+    return made
+
+
+def argument(metavar: str, words: str) -> ArgumentInfo:
+    """Return what is told by its place."""
+    made: ArgumentInfo = typer.Argument(metavar=metavar, help=words)
+    return made
+
+
+def choice(words: str) -> OptionInfo:
+    """Return an option whose values its type tells."""
+    made: OptionInfo = typer.Option(help=words)
+    return made
 
 
 def flag(name: str, words: str) -> OptionInfo:

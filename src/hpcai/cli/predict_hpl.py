@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import typer
 
-from hpcai.cli.options import Command, Texts, flag, takes
+from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.config.machine import Machine
 from hpcai.core.errors import ConfigError
 from hpcai.core.units import to_si
@@ -75,34 +75,26 @@ _HELP = {
 class Question:
     """What `hpcai predict hpl` is asked."""
 
-    machine: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="machine file (YAML); options go before what it says")
-    ] = None
+    machine: Annotated[Path | None, option("FILE", "machine file (YAML); options go before what it says")] = None
     given: Annotated[dict[str, str], Texts({name: _HELP[name] for name in (*NUMBERS, *NAMES)})]
     trsm: Annotated[bool, flag("--trsm", "add the triangular solve to the time")] = False
     a22_both_ways: Annotated[bool, flag("--a22-both-ways", "variant balance: the trailing matrix moves both ways")] = (
         False
     )
-    flop_count: Annotated[FlopCount, typer.Option(help="reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2")] = "hpl"
-    sweep: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=a,b,c", help="values of one option; several: all combinations"),
-    ] = None
+    flop_count: Annotated[FlopCount, choice("reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2")] = "hpl"
+    sweep: Annotated[list[str] | None, option("NAME=a,b,c", "values of one option; several: all combinations")] = None
     steps: Annotated[bool, flag("--steps", "all steps of one scenario")] = False
     inverse: Annotated[
-        Literal["host-link", "network", "block", "order"] | None,
-        typer.Option(help="ask for the rate, block or order instead"),
+        Literal["host-link", "network", "block", "order"] | None, choice("ask for the rate, block or order instead")
     ] = None
     target: Annotated[
-        str | None,
-        typer.Option(metavar="RATIO", help="efficiency to keep, 0 to 1, for --inverse host-link and network"),
+        str | None, option("RATIO", "efficiency to keep, 0 to 1, for --inverse host-link and network")
     ] = None
     memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help='memory that holds the matrix, such as "128 GiB", for --inverse order'),
+        str | None, option("SIZE", 'memory that holds the matrix, such as "128 GiB", for --inverse order')
     ] = None
-    memory_fraction: Annotated[str, typer.Option(metavar="RATIO", help="share of it")] = "0.9"
-    output: Annotated[Literal["table", "json", "csv"], typer.Option(help="format")] = "table"
+    memory_fraction: Annotated[str, option("RATIO", "share of it")] = "0.9"
+    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
 
 
 @app.command(cls=Command, short_help="Time and rate of HPL on nodes with processors and GPUs.", epilog=_EPILOGUE)

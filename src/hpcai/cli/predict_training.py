@@ -11,7 +11,7 @@ import pandas as pd
 import typer
 from pydantic import BaseModel, ValidationError
 
-from hpcai.cli.options import Command, Texts, flag, takes
+from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
@@ -20,13 +20,7 @@ from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
 from hpcai.predict.training.allreduce import AllreduceForm, AllreduceKind
 from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
 from hpcai.predict.training.networks import IMAGES, NETWORKS, build_network
-from hpcai.predict.training.options import (
-    QUANTITIES,
-    combine,
-    read_quantities,
-    read_samples,
-    read_sweeps,
-)
+from hpcai.predict.training.options import QUANTITIES, combine, read_quantities, read_samples, read_sweeps
 from hpcai.predict.training.presets import PRESETS, Cluster
 from hpcai.predict.training.roofline_cost import CostModel, LayerTimes, count_work, time_layers
 from hpcai.predict.training.step import Optimizer, Scenario, StepModel, combine_step, predict_step, time_messages
@@ -54,34 +48,27 @@ RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_s
 class Question:
     """What `hpcai predict training` is asked."""
 
-    network: Annotated[str | None, typer.Option(metavar="NAME", help=f"one of {', '.join(NETWORKS)}")] = None
-    data: Annotated[str | None, typer.Option(metavar="NAME", help=f"its images: {', '.join(IMAGES)}")] = None
-    layers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="layers of a benchmark (JSON), instead of --network")
-    ] = None
-    samples: Annotated[
-        str | None, typer.Option(metavar="N", help="of an epoch; default: as the network's data have")
-    ] = None
-    preset: Annotated[
-        str | None, typer.Option(metavar="NAME", help=f"a cluster of the source: {', '.join(PRESETS)}")
-    ] = None
+    network: Annotated[str | None, option("NAME", f"one of {', '.join(NETWORKS)}")] = None
+    data: Annotated[str | None, option("NAME", f"its images: {', '.join(IMAGES)}")] = None
+    layers: Annotated[Path | None, option("FILE", "layers of a benchmark (JSON), instead of --network")] = None
+    samples: Annotated[str | None, option("N", "of an epoch; default: as the network's data have")] = None
+    preset: Annotated[str | None, option("NAME", f"a cluster of the source: {', '.join(PRESETS)}")] = None
     given: Annotated[
-        dict[str, str],
-        Texts({name: f"{one.help}, for example {one.example!r}" for name, one in QUANTITIES.items()}),
+        dict[str, str], Texts({name: f"{one.help}, for example {one.example!r}" for name, one in QUANTITIES.items()})
     ]
-    cost_model: Annotated[CostModel, typer.Option(help="equations of the layers")] = "gemm"
+    cost_model: Annotated[CostModel, choice("equations of the layers")] = "gemm"
     regressors: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
+        option(
+            "FILE",
+            "times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
             "roofline; --peak and --memory then serve messages only",
         ),
     ] = None
-    allreduce: Annotated[AllreduceKind, typer.Option(help="a message for each layer, or one for all")] = "per-layer"
-    form: Annotated[
-        AllreduceForm, typer.Option(help="of the ring allreduce; what the printed form gives is no time")
-    ] = "corrected"
+    allreduce: Annotated[AllreduceKind, choice("a message for each layer, or one for all")] = "per-layer"
+    form: Annotated[AllreduceForm, choice("of the ring allreduce; what the printed form gives is no time")] = (
+        "corrected"
+    )
     overlap: Annotated[bool, flag("--overlap", "messages travel while earlier layers are computed")] = False
     input_overlap: Annotated[bool, flag("--input-overlap", "samples are prepared during the step before")] = False
     no_batch_norm_messages: Annotated[
@@ -89,13 +76,11 @@ class Question:
     ] = False
     optimizer: Annotated[
         Optimizer | None,
-        typer.Option(help="whose update is counted; default: momentum with the cost model full, none with the others"),
+        choice("whose update is counted; default: momentum with the cost model full, none with the others"),
     ] = None
-    sweep: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=A,B,C", help="values of an option above; may be repeated")
-    ] = None
+    sweep: Annotated[list[str] | None, option("NAME=A,B,C", "values of an option above; may be repeated")] = None
     per_layer: Annotated[bool, flag("--per-layer", "a row for each layer")] = False
-    output: Annotated[Literal["table", "json", "csv"], typer.Option(help="format")] = "table"
+    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
 
 
 @app.command(cls=Command, short_help="Time of a data-parallel training step.", epilog=EXAMPLE)

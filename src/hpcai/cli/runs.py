@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from hpcai.cli.options import Command
+from hpcai.cli.options import Command, argument, choice, option
 from hpcai.core.errors import ConfigError, HpcaiError, ResultsError
 
 if TYPE_CHECKING:
     from hpcai.parsers.reading import Reading
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
-Plan = Annotated[Path, typer.Option(metavar="FILE", help="plan of the run")]
-Manifest = Annotated[Path, typer.Option(metavar="FILE", help="manifest of the dataset")]
+Plan = Annotated[Path, option("FILE", "plan of the run")]
+Manifest = Annotated[Path, option("FILE", "manifest of the dataset")]
 # Rules write this option always; where nothing is packed, it has no value.
-Pack = Annotated[str | None, typer.Option(metavar="[FILE]", help="manifest of the packed dataset, if it is staged")]
-Launcher = Annotated[str, typer.Option(metavar="NAME", help="horovodrun, mpirun or srun")]
-Folder = Annotated[Path, typer.Option(metavar="DIR", help="folder of the run, where its record is published")]
-Log = Annotated[Path | None, typer.Option(metavar="FILE", help="file for messages")]
+Pack = Annotated[str | None, option("[FILE]", "manifest of the packed dataset, if it is staged")]
+Launcher = Annotated[str, option("NAME", "horovodrun, mpirun or srun")]
+Folder = Annotated[Path, option("DIR", "folder of the run, where its record is published")]
+Log = Annotated[Path | None, option("FILE", "file for messages")]
 
 
 @app.command(cls=Command)
@@ -50,10 +50,10 @@ def capture(
 
 @app.command("measure-weak", cls=Command)
 def measure_weak(
-    plans: Annotated[list[Path], typer.Option(metavar="PLAN...", help="plans of all instances")],
+    plans: Annotated[list[Path], option("PLAN...", "plans of all instances")],
     manifest: Manifest,
     launcher: Launcher,
-    folder: Annotated[Path, typer.Option(metavar="DIR", help="folder of the group, where its instances are published")],
+    folder: Annotated[Path, option("DIR", "folder of the group, where its instances are published")],
     pack: Pack = None,
     log: Log = None,
 ) -> None:
@@ -97,25 +97,14 @@ def logged_to(path: Path | None) -> Iterator[None]:
 
 @app.command(cls=Command)
 def read(
-    file: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="one; of Darshan several logs, or a folder with them")
-    ],
-    data_root: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Darshan: only files below this folder count as data")
-    ] = None,
-    devices: Annotated[
-        int | None, typer.Option(metavar="N", help="nvidia-smi: GPUs of a query without index or uuid")
-    ] = None,
-    unit: Annotated[
-        Literal["W", "mW", "kW"] | None, typer.Option(help="table of power: unit of a header that names none")
-    ] = None,
+    file: Annotated[list[Path], argument("FILE", "one; of Darshan several logs, or a folder with them")],
+    data_root: Annotated[str | None, option("DIR", "Darshan: only files below this folder count as data")] = None,
+    devices: Annotated[int | None, option("N", "nvidia-smi: GPUs of a query without index or uuid")] = None,
+    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("table of power: unit of a header that names none")] = None,
     tool: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="name of the reader, such as nccl-tests; by default all are tried"),
+        str | None, option("NAME", "name of the reader, such as nccl-tests; by default all are tried")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write the table to a .csv or .parquet file instead")
-    ] = None,
+    output: Annotated[Path | None, option("FILE", "write the table to a .csv or .parquet file instead")] = None,
 ) -> None:
     """Print the table of a profiler's, benchmark's or power meter's output as CSV."""
     from hpcai.core.files import write_asked, written_where_asked
@@ -163,9 +152,7 @@ def _read_files(
 
 
 @app.command(cls=Command)
-def retry(
-    runs: Annotated[Path, typer.Argument(metavar="RUNS", help="by default all runs and profiles")] = Path("results"),
-) -> None:
+def retry(runs: Annotated[Path, argument("RUNS", "by default all runs and profiles")] = Path("results")) -> None:
     """Let runs that broke down and profiles without a tool be tried again."""
     from hpcai.measure.publish import forget_breakdowns
 
@@ -177,10 +164,8 @@ def retry(
 
 @app.command(cls=Command)
 def discard(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="of a run, or above several, such as results/profiles/io")
-    ],
-    reason: Annotated[str, typer.Option(metavar="WORDS", help="why; it is kept beside what was moved")],
+    folder: Annotated[Path, argument("FOLDER", "of a run, or above several, such as results/profiles/io")],
+    reason: Annotated[str, option("WORDS", "why; it is kept beside what was moved")],
 ) -> None:
     """Put runs aside (moved, not deleted), so that they are measured again."""
     from hpcai.measure.publish import discard_all
@@ -190,7 +175,7 @@ def discard(
 
 
 @app.command(cls=Command)
-def restore(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="of the run")]) -> None:
+def restore(folder: Annotated[Path, argument("FOLDER", "of the run")]) -> None:
     """Put back the record of a published run from the copy that is right."""
     from hpcai.measure.publish import restore
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpcai.cli.options import Command, count
+from hpcai.cli.options import Command, argument, count, option
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 STUDY = Path("config/study.yaml")
@@ -22,10 +22,9 @@ def schema() -> None:
 
 @app.command(cls=Command)
 def check(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="study file")] = STUDY,
+    study: Annotated[Path, argument("STUDY", "study file")] = STUDY,
     profile: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="ask Slurm whether it would take each kind of job that this profile submits"),
+        str | None, option("NAME", "ask Slurm whether it would take each kind of job that this profile submits")
     ] = None,
 ) -> None:
     """Check a study and all files that it names."""
@@ -41,9 +40,7 @@ def check(
 
 @app.command(cls=Command)
 def rules(
-    study: Annotated[
-        Path | None, typer.Argument(metavar="STUDY", help="a study file; without it the rules are printed")
-    ] = None,
+    study: Annotated[Path | None, argument("STUDY", "a study file; without it the rules are printed")] = None,
 ) -> None:
     """Print the rules of the suites, or what a study can be valid for."""
     from hpcai.config.load import load_study_file
@@ -54,22 +51,20 @@ def rules(
 
 @app.command(cls=Command)
 def estimate(
-    study: Annotated[Path, typer.Argument(metavar="STUDY", help="study file")] = STUDY,
+    study: Annotated[Path, argument("STUDY", "study file")] = STUDY,
     like: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="RESULTS...",
-            help="results folders whose runs tell how long equal ones take; the study's own is looked at as well",
+        option(
+            "RESULTS...",
+            "results folders whose runs tell how long equal ones take; the study's own is looked at as well",
         ),
     ] = None,
-    results: Annotated[Path, typer.Option(metavar="DIR", help="results folder of the study")] = Path("results"),
-    data: Annotated[Path, typer.Option(metavar="DIR", help="folder of the datasets")] = Path("data"),
+    results: Annotated[Path, option("DIR", "results folder of the study")] = Path("results"),
+    data: Annotated[Path, option("DIR", "folder of the datasets")] = Path("data"),
     jobs: Annotated[
-        int | None, typer.Option(parser=count, metavar="N", help="also the wall time with N jobs at the same time")
+        int | None, option("N", parser=count, words="also the wall time with N jobs at the same time")
     ] = None,
-    json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="write all numbers with their methods and sources")
-    ] = None,
+    json: Annotated[Path | None, option("FILE", "write all numbers with their methods and sources")] = None,
 ) -> None:
     """Say what a study will take: node-hours, storage, files."""
     from dataclasses import asdict
