@@ -38,7 +38,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - as above
         """Spell out the words, so that each value stands behind the name of its option, and parse them."""
-        return super().parse_args(ctx, list(self._spelled_out(ctx, args)))
+        # What a shell asks to complete is not whole yet: its last option may lack its value.
+        return super().parse_args(ctx, args if ctx.resilient_parsing else list(self._spelled_out(ctx, args)))
 
     def _spelled_out(self, ctx: Any, args: list[str]) -> Iterator[str]:  # noqa: ANN401 - as above
         known = {name: param for param in self.get_params(ctx) for name in (*param.opts, *param.secondary_opts)}

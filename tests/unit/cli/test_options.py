@@ -125,9 +125,26 @@ def test_help_imports_nothing_heavy():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_can_complete_commands_and_options(shell):
-    words = {"COMP_WORDS": "hpcai est", "COMP_CWORD": "1", "_TYPER_COMPLETE_ARGS": "hpcai est"}
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("hpcai est", "estimate"),
+        ("hpcai doctor --check", "--check-files"),
+        ("hpcai predict tr", "training"),
+        ("hpcai predict hpl --inverse ", "host-link"),
+        ("hpcai estimate --json x --li", "--like"),
+    ],
+)
+def test_a_shell_can_complete_commands_options_and_choices(shell, line, expected):
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_TYPER_COMPLETE_ARGS": line}
     environment = {"_HPCAI_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args", **words}
     program = [sys.executable, "-m", "hpcai"]
-    said = subprocess.run(program, capture_output=True, text=True, check=False, env=environment).stdout
-    assert "estimate" in said
+    done = subprocess.run(program, capture_output=True, text=True, check=False, env=environment)
+    assert expected in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_option_that_waits_for_its_value_is_no_error_of_completion():
+    environment = {"_HPCAI_COMPLETE": "complete_bash", "COMP_WORDS": "hpcai estimate --json ", "COMP_CWORD": "3"}
+    done = subprocess.run([sys.executable, "-m", "hpcai"], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stderr) == (0, "")
