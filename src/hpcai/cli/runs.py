@@ -4,51 +4,64 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperOption
 
-from hpcai.cli.options import Command, argument, choice, option
-from hpcai.core.errors import ConfigError, HpcaiError, ResultsError
-
-if TYPE_CHECKING:
-    from hpcai.parsers.reading import Reading
+from hpcai.cli.options import Command, argument, choice, option, takes
+from hpcai.core.errors import HpcaiError, ResultsError
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 Plan = Annotated[Path, option("FILE", "plan of the run")]
 Manifest = Annotated[Path, option("FILE", "manifest of the dataset")]
 # Rules write this option always; where nothing is packed, it has no value.
 Pack = Annotated[str | None, option("[FILE]", "manifest of the packed dataset, if it is staged")]
-Launcher = Annotated[str, option("NAME", "horovodrun, mpirun or srun")]
+Launcher = Annotated[str, option("NAME", "what starts the ranks")]
 Folder = Annotated[Path, option("DIR", "folder of the run, where its record is published")]
 Log = Annotated[Path | None, option("FILE", "file for messages")]
 
 
-@app.command(cls=Command)
+class Launching(Command):
+    """A command whose help names the launchers that there are, which take a while to find."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer does not export the types
+        """Write the list of options."""
+        from hpcai.launchers.registry import LAUNCHERS
+
+        for param in self.params:
+            if isinstance(param, TyperOption) and param.name == "launcher":
+                param.help = "; ".join(f"{name}: {launcher.summary}" for name, launcher in LAUNCHERS.items())
+        super().format_options(ctx, formatter)
+
+
+@app.command(cls=Launching)
 def measure(
     plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
 ) -> None:
     """Measure one run and publish its record."""
     with logged_to(log):
-        from hpcai.measure.supervise import Inputs, measure
+        from hpcai.measure.inputs import Inputs
+        from hpcai.measure.supervise import measure
 
-        measure(Inputs(plan, manifest, _given(pack)), folder, launcher)
+        measure(Inputs((plan,), manifest, _given(pack)), folder, launcher)
 
 
-@app.command(cls=Command)
+@app.command(cls=Launching)
 def capture(
     plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
 ) -> None:
     """Make one profiled run, or say why it cannot be made."""
     with logged_to(log):
         from hpcai.measure.capture import capture
-        from hpcai.measure.supervise import Inputs
+        from hpcai.measure.inputs import Inputs
 
-        capture(Inputs(plan, manifest, _given(pack)), folder, launcher)
+        capture(Inputs((plan,), manifest, _given(pack)), folder, launcher)
 
 
-@app.command("measure-weak", cls=Command)
+@app.command("measure-weak", cls=Launching)
 def measure_weak(
     plans: Annotated[list[Path], option("PLAN...", "plans of all instances")],
     manifest: Manifest,
@@ -59,9 +72,10 @@ def measure_weak(
 ) -> None:
     """Measure a weak-scaling group: several instances of a run at the same time."""
     with logged_to(log):
-        from hpcai.measure.weak import GroupInputs, measure_weak
+        from hpcai.measure.inputs import Inputs
+        from hpcai.measure.weak import measure_weak
 
-        measure_weak(GroupInputs(tuple(plans), manifest, _given(pack)), folder, launcher)
+        measure_weak(Inputs(tuple(plans), manifest, _given(pack)), folder, launcher)
 
 
 def _given(pack: str | None) -> Path | None:
@@ -95,60 +109,50 @@ def logged_to(path: Path | None) -> Iterator[None]:
         raise
 
 
+def _list_readers(asked: bool) -> None:
+    if asked:
+        from hpcai.parsers.registry import list_readers
+
+        print(list_readers())
+        raise typer.Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What `hpcai read` is asked for."""
+
+    file: Annotated[list[Path], argument("FILE", "one; of Darshan several logs, or a folder with them")]
+    data_root: Annotated[str | None, option("DIR", "Darshan: only files below this folder count as data")] = None
+    devices: Annotated[int | None, option("N", "nvidia-smi: GPUs of a query without index or uuid")] = None
+    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("table of power: unit of a header that names none")] = None
+    tool: Annotated[str | None, option("NAME", "name of the reader, such as nccl-tests; by default all are tried")] = (
+        None
+    )
+    list_all: Annotated[
+        bool, typer.Option("--list", callback=_list_readers, is_eager=True, help="show the readers and exit")
+    ] = False
+    output: Annotated[Path | None, option("FILE", "write the table to a .csv or .parquet file instead")] = None
+
+
 @app.command(cls=Command)
-def read(
-    file: Annotated[list[Path], argument("FILE", "one; of Darshan several logs, or a folder with them")],
-    data_root: Annotated[str | None, option("DIR", "Darshan: only files below this folder count as data")] = None,
-    devices: Annotated[int | None, option("N", "nvidia-smi: GPUs of a query without index or uuid")] = None,
-    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("table of power: unit of a header that names none")] = None,
-    tool: Annotated[
-        str | None, option("NAME", "name of the reader, such as nccl-tests; by default all are tried")
-    ] = None,
-    output: Annotated[Path | None, option("FILE", "write the table to a .csv or .parquet file instead")] = None,
-) -> None:
+@takes(Reading)
+def read(asked: Reading) -> None:
     """Print the table of a profiler's, benchmark's or power meter's output as CSV."""
     from hpcai.core.files import write_asked, written_where_asked
     from hpcai.core.table_files import write_parquet
-    from hpcai.parsers.registry import READERS
+    from hpcai.parsers.registry import read_as_asked
 
-    if tool not in (None, *READERS):
-        raise ConfigError(f"--tool: found {tool}; allowed: {', '.join(READERS)}")
-    reading = _read_files(file, tool, data_root, devices, unit)
+    options = {"devices": asked.devices, "unit": asked.unit}
+    reading = read_as_asked(asked.file, asked.tool, asked.data_root, options)
     whole = f"{reading.complete_records} of {reading.seen_records} records"
-    print(f"{file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
-    if output is None:
+    print(f"{asked.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
+    if asked.output is None:
         reading.table.to_csv(sys.stdout, index=False)
-    elif output.suffix == ".parquet":
-        with written_where_asked(output):
-            write_parquet(reading.table, output)
+    elif asked.output.suffix == ".parquet":
+        with written_where_asked(asked.output):
+            write_parquet(reading.table, asked.output)
     else:
-        write_asked(output, reading.table.to_csv(index=False))
-
-
-def _read_files(
-    files: list[Path], tool: str | None, data_root: str | None, devices: int | None, unit: str | None
-) -> "Reading":
-    """Read what was named: one artefact, or the Darshan logs of a job."""
-    from hpcai.parsers.nvidia_smi import read_nvidia_smi
-    from hpcai.parsers.power_table import read_power_table
-    from hpcai.parsers.registry import JOB_READERS, read_artefact, read_jobs_logs
-
-    together = len(files) > 1 or files[0].is_dir() or data_root is not None
-    if together and tool not in (None, *JOB_READERS):
-        allowed = ", ".join(JOB_READERS)
-        raise ConfigError(f"--tool: found {tool}; allowed: {allowed}, for several files, a folder or --data-root")
-    if devices is not None and (together or tool not in (None, "nvidia-smi")):
-        raise ConfigError(f"--devices: found {devices}; allowed: with one query of nvidia-smi only")
-    apart = together or devices is not None or tool not in (None, "power-table")
-    if unit is not None and apart:
-        raise ConfigError(f"--unit: found {unit}; allowed: with one table of power only")
-    if together:
-        return read_jobs_logs(files, data_root, tool or "darshan")
-    if devices is not None:
-        return read_nvidia_smi(files[0], devices)
-    if unit is not None:
-        return read_power_table(files[0], unit)
-    return read_artefact(files[0], tool)
+        write_asked(asked.output, reading.table.to_csv(index=False))
 
 
 @app.command(cls=Command)

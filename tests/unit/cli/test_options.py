@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from hpcai.cli.main import call, main
 from hpcai.cli.options import Command, Texts, count, flag, seconds_or, takes
+from hpcai.launchers.registry import LAUNCHERS
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -113,6 +114,13 @@ def test_words_of_the_workflow_are_not_read(monkeypatch):
     for words in (["-n", "--help", "--", "x", "--conf"], ["--version"], []):
         assert call(["run", *words]) == 7
         assert seen[-1] == words
+
+
+@pytest.mark.parametrize("command", ["measure", "capture", "measure-weak"])
+def test_help_names_every_launcher(command, capsys):
+    assert call([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"{name}: " in said for name in LAUNCHERS)
 
 
 def test_help_imports_nothing_heavy():
