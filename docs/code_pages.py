@@ -2,44 +2,50 @@
 
 import ast
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from markdown_text import first_line, parameters
 
 LIBRARY = Path(__file__).resolve().parent.parent / "src/hpcai"
-GROUP, OWN = "mlperf", "modules"
-"""The command that has commands of its own; the page of modules that are in no package."""
+OWN = "modules"
+"""The page of modules that are in no package."""
 
 
 def commands() -> Iterator[str]:
     """Yield the help of every command."""
     yield from ("# Command line", "", "The help of every command, as the commands print it.", "")
-    predictors = [("python -m hpcai.predict", name) for name in ("hpl", "training")]
-    for program, name in [("hpcai", name) for name in command_names()] + predictors:
-        yield from (f"## {program} {name}", "", "```text", help_of(*program.split(), *name.split()).rstrip(), "```", "")
+    for name in command_names():
+        yield from (f"## hpcai {name}", "", "```text", help_of(*name.split()).rstrip(), "```", "")
 
 
 def command_names() -> list[str]:
     """Return all commands; those of a group with its name before them."""
-    names = subcommands(help_of("hpcai"))
-    nested = [f"{GROUP} {name}" for name in subcommands(help_of("hpcai", GROUP))]
-    return [*(name for name in names if name != GROUP), *nested]
+    from typer.main import get_command
+
+    from hpcai.cli.main import app
+
+    return list(_names(get_command(app)))
 
 
-def subcommands(text: str) -> list[str]:
-    """Return the commands that a help text lists."""
-    return re.findall(r"^    ([a-z][a-z-]*)(?=\s)", text, re.MULTILINE)
+def _names(group: Any, before: str = "") -> Iterator[str]:  # noqa: ANN401 - Typer does not export the type
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
+        yield from _names(command, f"{name} ") if hasattr(command, "list_commands") else [before + name]
 
 
 def help_of(*words: str) -> str:
     """Return what a command prints for --help, always at the same width."""
-    program = [sys.executable, "-m", "hpcai", *words[1:]] if words[0] == "hpcai" else [sys.executable, *words[1:]]
-    environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-    return subprocess.run([*program, "--help"], capture_output=True, text=True, check=True, env=environment).stdout
+    from hpcai.cli.main import call
+
+    printed = StringIO()
+    with redirect_stdout(printed), patch.dict(os.environ, {"COLUMNS": "100", "NO_COLOR": "1"}):
+        call([*words, "--help"])
+    return printed.getvalue()
 
 
 def api() -> Iterator[str]:

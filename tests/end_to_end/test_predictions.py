@@ -88,7 +88,7 @@ def test_the_layers_are_those_of_the_model(predicted):
 )
 def test_the_command_line_predicts(predicted, asked):
     words = [str(predicted.root / word) if word.startswith("config/") else word for word in asked]
-    command = [sys.executable, "-m", "hpcai.predict", *words, "--output", "json"]
+    command = [sys.executable, "-m", "hpcai", "predict", *words, "--output", "json"]
     done = subprocess.run(command, cwd=predicted.directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "modelled" in done.stdout

@@ -11,6 +11,8 @@ SUFFIXES = {".py", ".smk", ".j2", ".rst"}
 PROSE = re.compile(r'"""(?:(?!""").)*"""|^\s*#[^\n]*$|  #[^\n"]*$', re.DOTALL | re.MULTILINE)
 """Documentation and comments: what only they name is not used."""
 DEFINITION = re.compile(r"^(?:async def|def|class) ([A-Za-z]\w*)", re.MULTILINE)
+COMMAND = re.compile(r"^@app\.(?:command|callback)\((?:(?!^def ).)*^def (\w+)", re.DOTALL | re.MULTILINE)
+"""A command or a group's own options: Typer calls it by what is typed, nothing by its name."""
 NAME = re.compile(r"\b[A-Za-z]\w*")
 ELSEWHERE = {one.function for one in [*FIGURES.values(), *CHARTS.values()]}
 """Names that no text has: figures are drawn by the names that their declarations give the catalogue."""
@@ -34,7 +36,10 @@ def unused(texts: dict[str, str]) -> list[str]:
             users[name].append(path)
     found = []
     for path, text in code.items():
+        commands = set(COMMAND.findall(text))
         for name, times in Counter(DEFINITION.findall(text)).items() if path.startswith("src/") else ():
+            if name in commands:
+                continue
             others = [user for user in users[name] if user != path]
             if names[path][name] == times and not any(module_of(path) in names[user] for user in others):
                 found.append(f"{path}: {name}")
@@ -67,3 +72,8 @@ def test_what_only_documentation_names_is_found():
 def test_a_namesake_of_another_module_does_not_count():
     module, script = "def run():\n    pass\n", "from hpcai.b import run\n"
     assert unused({"src/hpcai/a.py": module, "src/hpcai/b.py": module, "bench/c.py": script}) == ["src/hpcai/a.py: run"]
+
+
+def test_a_command_is_used_by_whoever_types_it_and_what_stands_beside_it_is_not():
+    command = '@app.command(cls=Command)\n@takes(Wanted)\ndef submit(wanted):\n    """Hand in."""\n\n\n'
+    assert unused({"src/cli.py": f"{command}def left():\n    pass\n"}) == ["src/cli.py: left"]

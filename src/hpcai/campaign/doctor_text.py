@@ -7,7 +7,8 @@ from hpcai.campaign.next_step import next_step
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.states import STATES, RunState
 from hpcai.campaign.surroundings import Space
-from hpcai.metrics.words import say_bytes
+from hpcai.core.text import say_bytes
+from hpcai.core.text_table import say_table
 
 LINES = 40
 """So many lines of runs are printed; the JSON file has all."""
@@ -19,7 +20,7 @@ def say_diagnosis(diagnosis: Diagnosis) -> str:
     """Return the findings: counts, runs that are not simply finished, problems, and the next command at the end."""
     knowledge, step = diagnosis.knowledge, next_step(diagnosis)
     study = f"study {knowledge.planned.study}, " if knowledge.planned else ""
-    lines = [f"{knowledge.results}: {study}{knowledge.source}", "", *_table(diagnosis)]
+    lines = [f"{knowledge.results}: {study}{knowledge.source}", "", _table(diagnosis)]
     lines += ["", *(say_space(space) for space in diagnosis.around.spaces)]
     if runs := list(_run_lines(diagnosis.every_state)):
         hidden = [f"  ... and {len(runs) - LINES} more lines: --json FILE has all"] if len(runs) > LINES else []
@@ -32,18 +33,14 @@ def say_diagnosis(diagnosis: Diagnosis) -> str:
     return "\n".join([*lines, f"Next: {step.why}", *([f"  {step.command}"] if step.command else [])])
 
 
-def _table(diagnosis: Diagnosis) -> Iterator[str]:
+def _table(diagnosis: Diagnosis) -> str:
     """Return the counts: a line for each stage, a column for each state that occurs."""
     counts = diagnosis.counts
     states = [state for state in STATES if any(own[state] for own in counts.values())]
     heading = "planned" if diagnosis.knowledge.planned else "found"
-    widths = [max(len(state), 7) for state in states]
-    yield f"{'':<12}  {heading:>7}" + "".join(
-        f"  {state:>{width}}" for state, width in zip(states, widths, strict=True)
-    )
-    for stage, own in counts.items():
-        cells = "".join(f"  {own[state] or '-':>{width}}" for state, width in zip(states, widths, strict=True))
-        yield f"{NAMED[stage]:<12}  {own.total() or '-':>7}{cells}"
+    numbers = {stage: (own.total(), *(own[state] for state in states)) for stage, own in counts.items()}
+    rows = [[NAMED[stage], *(str(number or "-") for number in found)] for stage, found in numbers.items()]
+    return say_table(("", heading, *states), rows)
 
 
 def say_space(space: Space) -> str:

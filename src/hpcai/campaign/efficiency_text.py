@@ -5,7 +5,8 @@ from textwrap import fill
 
 import pandas as pd
 
-from hpcai.campaign.text_table import WIDTH, say_number, say_percent, say_table
+from hpcai.core.text import say_percent, say_short
+from hpcai.core.text_table import WIDTH, say_table
 
 MOST_ROWS = 30
 SUM_HEADS = ("benchmark", "runs", "node-h", "lost", "core-h", "CPU [%]", "mem. [%]", "limit [%]", "rest [%]")
@@ -43,7 +44,7 @@ def _sum_row(name: str, part: pd.DataFrame) -> list[str]:
     return [
         name,
         str(len(part)),
-        *(say_number(_sum(part[column])) for column in ("node_hours", "lost_node_hours", "core_hours")),
+        *(say_short(_sum(part[column])) for column in ("node_hours", "lost_node_hours", "core_hours")),
         *(say_percent(_mean(part, column)) for column in ("cpu_used_ratio", "memory_used_ratio")),
         say_percent(part["time_used_ratio"].max()),
         say_percent(_mean(part, "overhead_ratio")),
@@ -66,7 +67,7 @@ def _say_runs(table: pd.DataFrame) -> str:
     rows = [
         [
             f"{row['run_id']} {row['kind']}" if row["kind"] != "timed" else str(row["run_id"]),
-            *(say_number(row[column]) for column in ("asked_cores", "wall_s")),
+            *(say_short(row[column]) for column in ("asked_cores", "wall_s")),
             *(say_percent(row[column]) for column in ("cpu_used_ratio", "memory_used_ratio", "time_used_ratio")),
             say_percent(row["overhead_ratio"]),
         ]
@@ -92,11 +93,11 @@ def _say_jobs(jobs: pd.DataFrame) -> str:
         [
             str(rule) or "(no rule in the comment)",
             str(len(part)),
-            say_number(_sum(part["node_hours"])),
-            say_number(_sum(part["core_hours"])),
+            say_short(_sum(part["node_hours"])),
+            say_short(_sum(part["core_hours"])),
             say_percent(_mean(part, "cpu_efficiency_ratio")),
             say_percent(part["time_limit_used_ratio"].max()),
-            say_number(part["task_memory_bytes"].max() / 2**20),
+            say_short(part["task_memory_bytes"].max() / 2**20),
         ]
         for rule, part in jobs.groupby("rule", sort=True)
     ]

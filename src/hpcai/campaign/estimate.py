@@ -11,8 +11,8 @@ from hpcai.campaign.estimate_jobs import Jobs, other_jobs, read_experience, sche
 from hpcai.config.plans import Campaign
 from hpcai.config.sharing import Sharing
 from hpcai.config.workloads import Benchmark
+from hpcai.core.text import say_bytes
 from hpcai.data.catalogue import read_catalogue
-from hpcai.metrics.words import say_bytes
 
 HOUR_S = 3600.0
 _MEDIANS = "medians of equal runs, measured"

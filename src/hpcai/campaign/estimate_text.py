@@ -5,27 +5,26 @@ from textwrap import fill
 
 from hpcai.campaign.estimate import Estimate, WallTime
 from hpcai.campaign.estimate_data import Amount
-from hpcai.campaign.text_table import WIDTH, say_number, say_table
-from hpcai.metrics.words import say_bytes
+from hpcai.core.text import NOT_KNOWN, say_bytes, say_count, say_short, say_whole
+from hpcai.core.text_table import WIDTH, say_table
 
 STAGE_HEADS = (
     "stage", "jobs", "done", "nodes", "limit [node-h]", "limit [core-h]", "expected [node-h]", "known jobs",
 )  # fmt: skip
 DATA_HEADS = ("dataset", "samples", "archives", "shards", "files", "shard files")
 MARKS = {"measured": "", "declared": "", "modelled": "~ ", "upper bound": "≤ "}
-UNKNOWN = "not known"
 LEGEND = "~ modelled, ≤ upper bound, no mark: measured or declared. `--json` has the source of each number."
 
 
 def say_estimate(estimate: Estimate) -> str:
     """Return tables of jobs, wall time, storage and files, and what to look at."""
     parts = [
-        f"study {estimate.study} on {estimate.machine}: {_count(estimate.nodes, 'node')} of "
-        f"{_count(estimate.cores_per_node, 'core')}; node-hours, times and files are of what is still to do",
+        f"study {estimate.study} on {estimate.machine}: {say_count(estimate.nodes, 'node')} of "
+        f"{say_count(estimate.cores_per_node, 'core')}; node-hours, times and files are of what is still to do",
         _say_stages(estimate),
         "\n".join(_say_wall(one) for one in estimate.wall_times),
         _say_storage(estimate),
-        say_table(("files created", "number"), [(one.cause, _say(one.files, _whole)) for one in estimate.files]),
+        say_table(("files created", "number"), [(one.cause, _say(one.files, say_whole)) for one in estimate.files]),
         "\n".join(_wrap(f"! {warning}") for warning in estimate.warnings),
     ]
     return "\n\n".join(parts)
@@ -38,8 +37,8 @@ def _say_stages(estimate: Estimate) -> str:
             str(one.jobs),
             str(one.done),
             str(one.largest_nodes),
-            *(_say(amount, say_number) for amount in (one.limit_node_hours, one.limit_core_hours)),
-            _say(one.expected_node_hours, say_number),
+            *(_say(amount, say_short) for amount in (one.limit_node_hours, one.limit_core_hours)),
+            _say(one.expected_node_hours, say_short),
             f"{one.known} of {one.jobs - one.done}",
         )
         for one in estimate.stages
@@ -65,7 +64,7 @@ def _say_storage(estimate: Estimate) -> str:
         (
             one.name,
             *(_say(amount, say_bytes) for amount in (one.sample_bytes, one.archive_bytes, one.shard_bytes)),
-            *(_say(amount, _whole) for amount in (one.sample_files, one.shard_files)),
+            *(_say(amount, say_whole) for amount in (one.sample_files, one.shard_files)),
         )
         for one in estimate.datasets
     ]
@@ -81,19 +80,11 @@ def _say_storage(estimate: Estimate) -> str:
 
 
 def _say(amount: Amount, words: Callable[[float], str]) -> str:
-    return UNKNOWN if amount.value is None else f"{MARKS[amount.method]}{words(amount.value)}"
+    return NOT_KNOWN if amount.value is None else f"{MARKS[amount.method]}{words(amount.value)}"
 
 
 def _hours(value_s: float) -> str:
-    return f"{say_number(value_s / 3600)} h"
-
-
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
+    return f"{say_short(value_s / 3600)} h"
 
 
 def _wrap(text: str) -> str:
@@ -104,4 +95,4 @@ def _unknown_sizes(estimate: Estimate) -> list[str]:
     """Return in one line why sizes are not known, each reason once."""
     amounts = [amount for one in estimate.datasets for amount in (one.sample_bytes, one.archive_bytes)]
     reasons = dict.fromkeys(amount.source for amount in amounts if amount.value is None)
-    return [_wrap(f"{UNKNOWN}: {'; '.join(reasons)}")] if reasons else []
+    return [_wrap(f"{NOT_KNOWN}: {'; '.join(reasons)}")] if reasons else []

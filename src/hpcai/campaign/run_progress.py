@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hpcai.campaign.durations import say_duration
+from hpcai.core.text import say_duration
 from hpcai.measure.publish import ATTEMPTS
 
 

@@ -14,10 +14,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from hpcai.campaign.durations import say_duration
 from hpcai.campaign.journal import Job, Journal
 from hpcai.campaign.run_progress import progress_of, say_progress
 from hpcai.campaign.stage_times import expect
+from hpcai.core.text import say_duration
 
 SHOWN_JOBS = 4
 

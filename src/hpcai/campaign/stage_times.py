@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hpcai.campaign.durations import covered_s, mean_width, say_duration
+from hpcai.campaign.durations import covered_s, mean_width
 from hpcai.campaign.journal import Job, Journal
 from hpcai.core.files import write_atomically
+from hpcai.core.text import say_duration
 
 FILE = "stage_times.json"
 

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from hpcai.campaign.controller_note import UTC
 from hpcai.campaign.doctor import Diagnosis, diagnose
-from hpcai.campaign.durations import mean_width, say_duration
+from hpcai.campaign.durations import mean_width
 from hpcai.campaign.failures import say_failures
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.run_progress import Progress, progress_of, say_progress
 from hpcai.campaign.states import RunState
+from hpcai.core.text import say_duration
+from hpcai.core.text_table import say_table
 from hpcai.slurm.queue import QueuedJob
 
 WAITING = ("not started", "interrupted")
@@ -158,12 +160,12 @@ def say_status(status: Status) -> str:
 
 
 def _stage_lines(stages: Sequence[Stage]) -> list[str]:
-    lines = [f"{'':<12}  {'planned':>7}  {'done':>7}  {'running':>7}  {'failed':>7}  {'waiting':>7}"]
+    rows = []
     for stage in stages:
         running = "not seen" if stage.running is None and stage.waiting else stage.running or "-"
         cells = (stage.planned or "-", stage.done or "-", running, stage.failed or "-", stage.waiting or "-")
-        lines.append(f"{stage.name:<12}" + "".join(f"  {cell:>7}" for cell in cells))
-    return lines
+        rows.append([stage.name, *map(str, cells)])
+    return [say_table(("", "planned", "done", "running", "failed", "waiting"), rows)]
 
 
 def _running_lines(status: Status) -> list[str]:

@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import pandas as pd
@@ -11,8 +12,9 @@ from hpcai.compare.changes import CATEGORIES
 from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
 from hpcai.compare.scores import FINDINGS, count_tested
-from hpcai.compare.verdict import VERDICTS, Regression, say_change
-from hpcai.metrics.words import say_bytes, say_rate, say_share
+from hpcai.compare.verdict import VERDICTS, Regression
+from hpcai.core.text import DASH, say_change, say_count, say_share, say_value
+from hpcai.core.text_table import WIDTH, say_table
 
 MOST_ROWS = 40
 """Rows of a table that fit a few screens."""
@@ -38,7 +40,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
     compared = scores[scores["measure"] != ""]
     parts = [
         _say_sides(comparison),
-        f"Besides the scores: {_count(len(changes), 'difference')}",
+        f"Besides the scores: {say_count(len(changes), 'difference')}",
         _say_changes(changes),
         f"Scores: {_count_findings(compared)}",
         _say_scores(compared, everything=everything),
@@ -59,7 +61,7 @@ def say_regression(regression: Regression) -> str:
         blocks.append("\n".join([*lines, *([f"    also: {row['remark']}"] if row["remark"] else [])]))
     tolerance = say_share(regression.tolerance_ratio)
     counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
-    lost = f"; {_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
+    lost = f"; {say_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
     last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance}{lost})"
     about = f"{_say_sides(regression.comparison)}\n{_count_changes(regression.comparison.changes)}"
     return "\n\n".join([about, "\n".join(blocks), last])
@@ -80,30 +82,17 @@ def say_history(history: pd.DataFrame) -> str:
         rows = [_history_cells(row) for row in part.to_dict("records")]
         heads = ("result", "value", "95 % interval", "n", "to previous", "to best", "verdict")
         remarks = [f"result {row['number']}: {row['remark']}" for row in part.to_dict("records") if row["remark"]]
-        blocks.append("\n".join([f"{_label(first)}: {_words(first)}", columns(heads, rows), *remarks]))
+        blocks.append(
+            "\n".join(
+                [f"{_label(first)}: {_words(first)}", say_table(heads, rows, kinds="nnwnnnk", indent=2), *remarks]
+            )
+        )
     return "\n\n".join(blocks)
-
-
-def columns(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return lines of aligned cells, indented by two blanks; long cells are cut."""
-    table = [list(heads), *([_cut(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in table) for place in range(len(heads))]
-    return "\n".join("  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in table)
 
 
 def shorten(text: str) -> str:
     """Return a text whose commits and digests are cut to twelve digits."""
     return _DIGEST.sub(lambda found: found.group()[:12], text)
-
-
-def say_value(value: float, unit: str) -> str:
-    """Return a value with its unit; a dash for what was not measured."""
-    if not math.isfinite(value):
-        return "–"
-    sign, size = "−" if value < 0 else "", abs(value)
-    if unit.startswith("FLOP"):
-        return f"{sign}{say_rate(size, unit)}"
-    return f"{sign}{say_bytes(size) if unit == 'bytes' else f'{size:.4g} {unit}'.rstrip()}"
 
 
 def _say_sides(comparison: Comparison) -> str:
@@ -118,7 +107,7 @@ def _say_sides(comparison: Comparison) -> str:
 def _side(name: str, side: Side) -> str:
     first = f", first run {side.first_start_utc}" if side.first_start_utc else ""
     commit = f", commit {shorten(side.commits)}" if side.commits else ", commit unknown"
-    return f"{name}  {side.folder}: study {side.name}, {_count(side.runs, 'run')}{first}{commit}"
+    return f"{name}  {side.folder}: study {side.name}, {say_count(side.runs, 'run')}{first}{commit}"
 
 
 def _count_changes(changes: pd.DataFrame) -> str:
@@ -126,17 +115,18 @@ def _count_changes(changes: pd.DataFrame) -> str:
         return "nothing on record differs besides the scores"
     counts = changes["category"].value_counts()
     words = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if name in counts)
-    return f"{_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
+    return f"{say_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
 
 
 def _say_changes(changes: pd.DataFrame) -> str:
     if changes.empty:
         return "  nothing on record differs"
     rows = [
-        (row["category"], row["key"], shorten(row["before"]), shorten(row["after"]), row["where"] or "everywhere")
+        [_cut(row["category"]), _cut(row["key"]), *(_cut(shorten(row[name])) for name in ("before", "after")),
+         _cut(row["where"] or "everywhere")]
         for row in changes.to_dict("records")
-    ]
-    return columns(("category", "key", "before", "after", "where"), rows)
+    ]  # fmt: skip
+    return say_table(("category", "key", "before", "after", "where"), rows, kinds="wwwww", indent=2)
 
 
 def _count_findings(scores: pd.DataFrame) -> str:
@@ -149,28 +139,30 @@ def _say_scores(scores: pd.DataFrame, *, everything: bool) -> str:
         return ""
     least = int(scores["finding"].isin(NOTABLE).sum())
     shown = scores if everything else scores.head(max(MOST_ROWS, least))
-    heads = ("finding", "point", "score", "before", "after", "change", "95 % interval", "n", "p")
-    table = columns(heads, [_score_cells(row) for row in shown.to_dict("records")])
+    heads = ("score", "before", "after", "change", "95 % interval", "n", "p")
+    rows: list[Sequence[str] | str] = []
+    for (finding, *_), part in shown.groupby(["finding", "benchmark", "variant", "ranks", "scale"], sort=False):
+        records = part.to_dict("records")
+        rows += [f"{finding}: {_label(records[0])}", *map(_score_cells, records)]
+    table = say_table(heads, rows, indent=2)
     left = len(scores) - len(shown)
     return table + (f"\n  … {left} more without a finding; --all shows them" if left else "")
 
 
 def _score_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return (
-        row["finding"],
-        _label(row),
-        _words(row),
+        f"  {_words(row)}",
         say_value(row["base_value"], row["unit"]),
         say_value(row["new_value"], row["unit"]),
-        say_change(row["ratio"]) if math.isfinite(row["ratio"]) else "–",
+        say_change(row["ratio"]) if math.isfinite(row["ratio"]) else DASH,
         _interval(row["low_ratio"], row["high_ratio"]),
         f"{row['n_base']:.0f}, {row['n_new']:.0f}",
-        f"{row['p_corrected']:.2g}" if math.isfinite(row["p_corrected"]) else "–",
+        f"{row['p_corrected']:.2g}" if math.isfinite(row["p_corrected"]) else DASH,
     )
 
 
 def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
-    interval = "–"
+    interval = DASH
     if math.isfinite(row["low"]):
         interval = f"{say_value(row['low'], row['unit'])} to {say_value(row['high'], row['unit'])}"
     to_previous, to_best = (row[name] for name in ("ratio_to_previous", "ratio_to_best"))
@@ -179,41 +171,43 @@ def _history_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
         say_value(row["value"], row["unit"]),
         interval,
         f"{row['n']} of {row['runs']}",
-        say_change(to_previous) if math.isfinite(to_previous) else "–",
-        say_change(to_best) if math.isfinite(to_best) else "–",
+        say_change(to_previous) if math.isfinite(to_previous) else DASH,
+        say_change(to_best) if math.isfinite(to_best) else DASH,
         row["verdict"],
     )
 
 
 def _interval(low: float, high: float) -> str:
-    return f"{say_change(low)} to {say_change(high)}" if math.isfinite(low) else "–"
+    return f"{say_change(low)} to {say_change(high)}" if math.isfinite(low) else DASH
 
 
 def _how(scores: pd.DataFrame) -> str:
-    return (
+    words = (
         "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
-        "smaller side's degrees of\nfreedom finds it at 5 % after Holm's correction for the "
-        f"{_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
-        "the runs\nare too few for that test, if all values of one side lie beyond the other's (this rests on the "
-        f"assumption of normal scatter).{_say_detectable(scores)}"
+        "smaller side's degrees of freedom finds it at 5 % after Holm's correction for the "
+        f"{say_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
+        "the runs are too few for that test, if all values of one side lie beyond the other's (this rests on the "
+        "assumption of normal scatter)."
     )
+    return "\n".join([fill(words, WIDTH), *_say_detectable(scores)])
 
 
-def _say_detectable(scores: pd.DataFrame) -> str:
+def _say_detectable(scores: pd.DataFrame) -> list[str]:
     found = scores.loc[scores["measure"].isin(HEADLINES), "detectable_ratio"].dropna()
     if found.empty:
-        return ""
+        return []
     limit = say_change(LARGEST)
+    what = "Time to train, VFLOPS or throughput:"
     if found.min() >= LARGEST - 1:
-        return f"\nTime to train, VFLOPS or throughput: so few runs do not reliably find changes below {limit}."
+        return [fill(f"{what} so few runs do not reliably find changes below {limit}.", WIDTH)]
     least, most = (
         say_change(1 + ratio) if ratio < LARGEST - 1 else f"{limit} or more" for ratio in (found.min(), found.max())
     )
-    return (
-        "\nTime to train, VFLOPS or throughput: so many runs with this spread find a change of one score alone with "
-        f"80 % probability if it is\nlarger than {least} at the steadiest point, {most} at the least steady one (after "
-        "the correction)."
+    words = (
+        f"{what} so many runs with this spread find a change of one score alone with 80 % probability if it is larger "
+        f"than {least} at the steadiest point, {most} at the least steady one (after the correction)."
     )
+    return [fill(words, WIDTH)]
 
 
 def _label(row: Mapping[Any, Any]) -> str:
@@ -226,7 +220,3 @@ def _words(row: Mapping[Any, Any]) -> str:
 
 def _cut(cell: str) -> str:
     return cell if len(cell) <= LONGEST_CELL else f"{cell[: LONGEST_CELL - 1]}…"
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -14,8 +14,8 @@ from hpcai.compare.measures import HEADLINES
 from hpcai.compare.points import key_of
 from hpcai.compare.scores import count_tested
 from hpcai.core.errors import ConfigError
+from hpcai.core.text import say_change, say_share
 from hpcai.metrics.statistics.detectable import ALPHA, runs_needed
-from hpcai.metrics.words import say_share
 
 TOLERANCE = 0.05
 REGRESSION, IMPROVEMENT = "regression", "improvement"
@@ -139,13 +139,6 @@ def judge_score(row: Mapping[Any, Any], tolerance_ratio: float, tested: int = 1)
     if significant and math.isnan(row["low_ratio"]):
         return NO_CHANGE, f"{size}: every run of either side lies within {say_share(tolerance_ratio)} of the other's"
     return INCONCLUSIVE, f"{size}: {_what_is_missing(row, tolerance_ratio, tested)}"
-
-
-def say_change(ratio: float) -> str:
-    """Return a ratio as a signed percentage, beyond a doubling as a factor."""
-    if not math.isfinite(ratio):
-        return "unknown"
-    return f"×{ratio:.3g}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
 
 
 _SIGNIFICANT = {"worse": REGRESSION, "better": IMPROVEMENT, "different": INCONCLUSIVE}

@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.text import say_rate
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
-from hpcai.metrics.words import say_rate
 
 logger = logging.getLogger(__name__)
 DeviceKind = Literal["cpu", "gpu"]

@@ -13,5 +13,5 @@ is of. Where to begin:
   :func:`hpcai.predict.kernels.step_estimate.estimate_step`.
 * A measured study elsewhere: :func:`hpcai.predict.what_if.predict_study`.
 
-The command line is ``python -m hpcai.predict hpl`` and ``python -m hpcai.predict training``.
+The command line is ``hpcai predict hpl`` and ``hpcai predict training``.
 """

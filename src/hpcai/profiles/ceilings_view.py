@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.core.text import say_rate
 from hpcai.machine.ceilings.agreement import KEYS, say_disagreement
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Summary, best_of, summarise
 from hpcai.metrics.cells import join_words
@@ -14,7 +15,6 @@ from hpcai.metrics.quietness import DISTURBED
 from hpcai.metrics.roofline.ceilings import judge_ceilings
 from hpcai.metrics.roofline.columns import NOT_MEASURED, REFUSED
 from hpcai.metrics.roofline.samples_above import declared_peaks
-from hpcai.metrics.words import say_rate
 from hpcai.profiles.views import VIEWS
 
 COLUMNS = VIEWS["ceilings"]

@@ -8,8 +8,8 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import RecordError
+from hpcai.core.text import say_bytes
 from hpcai.metrics.profiles.link import CALL, TRANSFER, AllreduceReport, fit_link
-from hpcai.metrics.words import say_bytes
 from hpcai.profiles.ceilings_view import COLUMNS
 
 LINK_COLUMNS = columns_of("links")

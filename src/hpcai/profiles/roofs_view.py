@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.core.text import say_bytes
 from hpcai.metrics.cells import records_of
 from hpcai.metrics.profiles.link import rate_at
 from hpcai.metrics.roofline.samples_above import (
@@ -21,7 +22,6 @@ from hpcai.metrics.roofline.samples_above import (
     refuse_above_peak,
     staged_runs,
 )
-from hpcai.metrics.words import say_bytes
 from hpcai.profiles.views import join_views
 
 DENSE = ("gemm", "convolution")

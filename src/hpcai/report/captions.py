@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 
 from hpcai.catalogue.figures import FIGURES
 from hpcai.core.files import write_atomically
-from hpcai.metrics.words import say_rate
+from hpcai.core.text import say_between, say_error, say_fixed, say_measured_rate, say_ratio
 from hpcai.report.material import Material
 
 SETTINGS: dict[str, Any] = {
@@ -96,8 +96,8 @@ def render_text(material: Material, template: Path) -> str:
 def _environment() -> Environment:
     # The texts become reStructuredText, not HTML: docutils escapes them.
     environment = Environment(trim_blocks=True, lstrip_blocks=True, autoescape=False)  # noqa: S701
-    for function in (text, number, interval, rate, percent, signed, raw_files):
-        environment.globals[function.__name__] = function
+    environment.globals.update(text=text, raw_files=raw_files, number=say_fixed, interval=say_between)
+    environment.globals.update(rate=say_measured_rate, percent=say_ratio, signed=say_error)
     return environment
 
 
@@ -105,37 +105,6 @@ def text(value: object) -> str:
     """Return a text of a user or a program so that no sign of it is markup."""
     words = "not named" if value is None or isinstance(value, Undefined) else " ".join(str(value).split())
     return "".join(sign if sign.isalnum() or sign == " " else f"\\{sign}" for sign in words if sign.isprintable())
-
-
-def number(value: object, factor: float = 1.0, digits: int = 1, unit: str = "") -> str:
-    """Return a number times a factor, with so many digits after the point and its unit."""
-    if not isinstance(value, int | float):
-        return "not measured"
-    return f"{factor * value:.{digits}f}" + (f" {unit}" if unit else "")
-
-
-def interval(value: object, low: object, high: object, digits: int = 1, unit: str = "") -> str:
-    """Return a number with its unit, and its interval in brackets."""
-    found = number(value, 1, digits, unit)
-    if not isinstance(value, int | float):
-        return found
-    bounds = f"{number(low, 1, digits)} to {number(high, 1, digits)}" if isinstance(low, int | float) else "no interval"
-    return f"{found} ({bounds})"
-
-
-def rate(value: object, unit: str = "B/s") -> str:
-    """Return a rate with a decimal prefix."""
-    return say_rate(value, unit) if isinstance(value, int | float) else "not measured"
-
-
-def percent(value: object) -> str:
-    """Return a ratio as a percentage."""
-    return f"{100 * value:.3g} %" if isinstance(value, int | float) else "not known"
-
-
-def signed(value: object) -> str:
-    """Return a relative error as a percentage with its sign."""
-    return f"{100 * value:+.1f} %" if isinstance(value, int | float) else "not known"
 
 
 def raw_files(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ("source",)) -> str:

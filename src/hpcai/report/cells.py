@@ -8,18 +8,9 @@ from typing import Any
 
 from hpcai.catalogue.definitions import Definition
 from hpcai.catalogue.tables import Column
+from hpcai.core.text import NOT_DEFINED, NOT_MEASURED, choose_scale, say_exactly, say_interval, say_number
 from hpcai.report.material import Link, Material
-from hpcai.report.values import (
-    NOT_DEFINED,
-    NOT_MEASURED,
-    choose_scale,
-    is_blank,
-    is_number,
-    is_truth,
-    say_exactly,
-    say_interval,
-    say_number,
-)
+from hpcai.report.values import is_blank, is_number, is_truth
 
 POINT, RAW = "point", "raw_files"
 """Columns that the page makes: benchmark with variant, scale and ranks; links to a run's record and logs."""

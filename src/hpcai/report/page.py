@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
+from hpcai.core.text import say_whole
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
 from hpcai.report.definitions import anchor
@@ -244,5 +245,6 @@ def _environment(sources: Path) -> Environment:
         undefined=StrictUndefined,
         finalize=say_plainly,
     )
+    environment.filters["whole"] = say_whole
     environment.tests["figure"] = lambda part: isinstance(part, Figure)
     return environment

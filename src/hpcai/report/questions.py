@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from hpcai.metrics.words import say_rate, say_share
+from hpcai.core.text import say_rate, say_share
 from hpcai.report.material import Material
 
 MANY = 3

@@ -1,6 +1,5 @@
 """The doctor names the state of everything and one next command, changes nothing, and its exit status tells it."""
 
-import argparse
 import json
 import shutil
 
@@ -17,12 +16,13 @@ from unit.campaign.result_folders import (
 )
 from unit.campaign.test_surroundings import fake_squeue
 
-from hpcai.campaign import command, states
 from hpcai.campaign import doctor as doctor_module
+from hpcai.campaign import states
 from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.campaign.doctor import diagnose, problems_of, wait_until_idle
 from hpcai.campaign.next_step import next_step
 from hpcai.campaign.status import say_status, status_of
+from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.measure.claim import claimed
 from hpcai.records.run import read_record, write_json
@@ -51,9 +51,7 @@ def lock(results):
 
 
 def doctor(capsys, *arguments):
-    parser = argparse.ArgumentParser()
-    command.add_doctor_arguments(parser)
-    status = command.run_doctor(parser.parse_args(arguments))
+    status = call(["doctor", *arguments])
     return status, capsys.readouterr().out
 
 

@@ -1,6 +1,5 @@
 """The efficiency report: what was given, what was used, what was lost; unknown numbers stay empty, with a reason."""
 
-import argparse
 import json
 from pathlib import Path
 
@@ -8,8 +7,8 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_machine, make_record, write_records
 
-from hpcai.campaign import efficiency_command
 from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, efficiency_table
+from hpcai.cli.main import call
 from hpcai.config.load import write_plan
 from hpcai.core.errors import ConfigError
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
@@ -134,9 +133,7 @@ def test_instances_of_a_group_have_their_part_of_its_nodes(tmp_path: Path) -> No
 
 
 def run_command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    efficiency_command.add_arguments(parser)
-    return efficiency_command.run(parser.parse_args(words))
+    return call(["efficiency", *words])
 
 
 SACCT = """JobID|JobName|Comment|State|ElapsedRaw|TotalCPU|MaxRSS|AllocTRES|TimelimitRaw|WorkDir

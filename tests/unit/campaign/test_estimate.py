@@ -1,6 +1,5 @@
 """The estimate before the start: counted jobs, declared bounds, measured expectations, and what is not known."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,10 @@ import pytest
 import yaml
 from unit.record_factory import make_provenance, make_rank, make_record, write_records
 
-from hpcai.campaign import estimate_command
 from hpcai.campaign.estimate import RUN_FILES, Estimate, Places, estimate_campaign
 from hpcai.campaign.estimate_jobs import schedule_s
 from hpcai.campaign.estimate_text import say_estimate
+from hpcai.cli.main import call
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunPlan
@@ -274,9 +273,7 @@ def test_files_of_a_real_run_are_those_that_are_counted(tmp_path: Path) -> None:
 
 
 def run_command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    estimate_command.add_arguments(parser)
-    return estimate_command.run(parser.parse_args(words))
+    return call(["estimate", *words])
 
 
 def test_command_prints_and_writes_with_methods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

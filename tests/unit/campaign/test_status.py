@@ -1,19 +1,18 @@
 """The status tells stages, runs under way, and an expected end that rests on finished runs or is not known."""
 
-import argparse
 import time
 from dataclasses import replace
 
 import pytest
+from typer import TyperException
 from unit.campaign.result_folders import campaign, finish_run, open_attempt, run_folder
 from unit.campaign.test_surroundings import fake_squeue
 
-from hpcai.campaign import command
 from hpcai.campaign.controller_note import UTC, this_controller, write_note
-from hpcai.campaign.durations import say_duration
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
 from hpcai.campaign.status import forecast, say_status, status_of
+from hpcai.cli.main import call
 from hpcai.measure.claim import claimed
 
 
@@ -64,11 +63,6 @@ def test_nothing_is_left():
     assert forecast([run(1, wall_s=100), run(2, "adoptable")], {}).remaining_s == 0
 
 
-def test_durations():
-    words = [say_duration(seconds) for seconds in (0, 59.6, 61, 3600, 7384, 90000, None)]
-    assert words == ["0 s", "1 min", "1 min 1 s", "1 h", "2 h 3 min", "1 d 1 h", "not known"]
-
-
 def test_status_of_a_campaign_at_work(results, tmp_path):
     finish_run(results, "failed", ranks_per_node=2)
     fake_squeue(tmp_path, f'echo "7|PENDING|Resources|run|{tmp_path}|rule_train"')
@@ -90,9 +84,7 @@ def test_status_of_a_campaign_at_work(results, tmp_path):
 
 
 def status(*arguments):
-    parser = argparse.ArgumentParser()
-    command.add_status_arguments(parser)
-    return command.run_status(parser.parse_args(arguments))
+    return call(["status", *arguments])
 
 
 def test_watch_ends_with_the_campaign(results, monkeypatch, capsys):
@@ -103,7 +95,7 @@ def test_watch_ends_with_the_campaign(results, monkeypatch, capsys):
         naps.append(seconds)
         write_note(campaign(), results, ("snakemake",), ended)
 
-    monkeypatch.setattr(command.time, "sleep", nap)
+    monkeypatch.setattr(time, "sleep", nap)
     assert status("results", "--watch", "3") == 0
     assert naps == [3.0]
     assert capsys.readouterr().out.count("weak groups") == 2
@@ -113,12 +105,11 @@ def test_watch_is_left_with_ctrl_c(results, monkeypatch):
     def interrupt(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command.time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
     assert status("results", "--watch") == 0
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "soon", "nan"])
-def test_bad_interval(text, capsys):
-    with pytest.raises(SystemExit):
+def test_bad_interval(text):
+    with pytest.raises(TyperException, match="expected a number of seconds above 0"):
         status("results", "--watch", text)
-    assert "expected a number of seconds above 0" in capsys.readouterr().err

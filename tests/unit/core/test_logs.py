@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hpcai.__main__ import _log_to as write_log_to
+from hpcai.cli.runs import logged_to
 from hpcai.core.errors import ResultsError
 
 PROGRAM = """
@@ -45,8 +45,11 @@ def test_an_error_of_ours_shows_its_traceback(tmp_path):
 def test_a_commands_log_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", True)
     (tmp_path / "file").touch()
-    with pytest.raises(ResultsError, match=r"x\.log: cannot be written \(File exists\)"):
-        write_log_to(tmp_path / "file" / "x.log")
+    with (
+        pytest.raises(ResultsError, match=r"x\.log: cannot be written \(File exists\)"),
+        logged_to(tmp_path / "file" / "x.log"),
+    ):
+        pass
 
 
 def test_messages_that_a_full_disk_does_not_take_are_no_errors():

@@ -14,6 +14,7 @@ import psutil
 from numpy.typing import NDArray
 
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.text import say_bytes
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Sample, Way, report_of
 from hpcai.machine.subprocess_measure import (
@@ -24,7 +25,6 @@ from hpcai.machine.subprocess_measure import (
     say_lacking_cores,
     serve,
 )
-from hpcai.metrics.words import say_bytes
 
 logger = logging.getLogger(__name__)
 MODULE = "hpcai.machine.ceilings.memory"

@@ -20,9 +20,9 @@ import numpy as np
 from hpcai.config.machine import scratch_path
 from hpcai.core.files import file_system_of
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.text import say_bytes
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
-from hpcai.metrics.words import say_bytes
 
 logger = logging.getLogger(__name__)
 FILE_BYTES = 256 << 20

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.text import say_bytes, say_share, say_time
 from hpcai.metrics.profiles.advice_exchange import (
     Exchange,
     Finding,
@@ -20,8 +21,8 @@ from hpcai.metrics.profiles.advice_exchange import (
     number,
     or_not,
 )
+from hpcai.metrics.profiles.kernel_rules import name_category
 from hpcai.metrics.roofline.samples_above import SHARED, STAGING, fastest_read
-from hpcai.metrics.words import name_category, say_bytes, say_share, say_time
 
 COLUMNS = columns_of("advice")
 MOST = 2

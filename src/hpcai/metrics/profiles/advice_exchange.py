@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.core.text import say_bytes, say_rate, say_share, say_time
 from hpcai.metrics.profiles.link import TRANSFER
 from hpcai.metrics.quietness import DISTURBED
-from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
 
 COMMUNICATION_SMALL = 0.05
 """Share of the step: without any communication at all, the step would be at most a twentieth shorter."""

@@ -116,3 +116,13 @@ RULES: tuple[tuple[str, re.Pattern[str]], ...] = (
 def category_of(name: str) -> str:
     """Return the category of one name; "other" if no rule fits."""
     return next((category for category, pattern in RULES if pattern.search(name)), OTHER)
+
+
+def name_category(name: str) -> str:
+    """Return how a category of kernels is written, however a rule set spells it."""
+    words = name.strip().lower().replace("_", " ")
+    spellings = {
+        "gemm": "GEMM", "batch norm": "batch normalisation", "batch normalization": "batch normalisation",
+        "nccl allreduce": "allreduce", "elementwise": "element-wise", "element wise": "element-wise",
+    }  # fmt: skip
+    return spellings.get(words, words)

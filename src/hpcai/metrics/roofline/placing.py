@@ -4,11 +4,11 @@ import math
 
 import pandas as pd
 
+from hpcai.core.text import say_rate
 from hpcai.metrics.cells import Row, number_of, records_of, text_of
 from hpcai.metrics.roofline.columns import DRAWN, INTRA_NODE, MEMORY, NETWORK, NOT_PLACED, POINT_COLUMNS, REFUSED
 from hpcai.metrics.roofline.model import attainable_rate, communication_intensity, ridge_point, ring_traffic
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
-from hpcai.metrics.words import say_rate
 
 NEEDED = {
     "rate_flop_per_s": "no rate: no run trained to its end, or its work is not known",

@@ -7,7 +7,7 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
-from hpcai.metrics.words import say_rate
+from hpcai.core.text import say_rate
 
 TOLERANCE_RATIO = 0.02
 """So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.text import say_share
 from hpcai.metrics.scaling.efficiency import MEASURES, Regime, base_of, sample_of, tell_regime
 from hpcai.metrics.scaling.laws import (
     FREE,
@@ -22,7 +23,6 @@ from hpcai.metrics.scaling.laws import (
 )
 from hpcai.metrics.scaling.model_limits import is_too_efficient, why_too_efficient
 from hpcai.metrics.scaling.trials import COMPLETE
-from hpcai.metrics.words import say_share
 
 EXTRAPOLATED_TIMES = 8
 """Curves end at so many times the largest measured number of ranks."""

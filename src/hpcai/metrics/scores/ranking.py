@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.text import RATES, choose_step
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.scores.best_results import (
     DECLARED,
@@ -22,7 +23,6 @@ from hpcai.metrics.scores.best_results import (
 )
 from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient
-from hpcai.metrics.words import RATES, choose_step
 
 RANKING_COLUMNS = columns_of("ranking")
 """One row for each list, machine and study: the best result there (table `ranking`).

@@ -11,6 +11,7 @@ from scipy import stats
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.runs import Point
+from hpcai.core.text import say_bytes, say_time
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.trial_scores import is_error_metric
@@ -23,7 +24,6 @@ from hpcai.metrics.statistics.significance import (
     no_spread,
 )
 from hpcai.metrics.statistics.summaries import LEVEL, NOT_MEASURED, Estimate, finite
-from hpcai.metrics.words import say_bytes, say_time
 
 NO_VARIANTS = "Every benchmark was measured in one variant at each scale: there is nothing to compare."
 SETTINGS = (*POINT_SETTINGS, "global_batch_samples")

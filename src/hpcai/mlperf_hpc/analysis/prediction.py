@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpcai.metrics.words import say_share
+from hpcai.core.text import say_share
 from hpcai.mlperf_hpc.analysis.curve_model import Floats, generator, interval_of
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
 from hpcai.mlperf_hpc.analysis.prediction_points import STAGED_S, PointSet, name_machine

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hpcai.metrics.words import say_bytes, say_rate
+from hpcai.core.text import say_bytes, say_rate
 from hpcai.mlperf_hpc.submission.model import OpenPoint, Submission, SubmittedSystem
 from hpcai.records.run import RunRecord
 

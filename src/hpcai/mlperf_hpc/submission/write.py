@@ -59,6 +59,27 @@ def write_submission(request: Request) -> Written:
     return written
 
 
+def say_written(written: Written, output: Path) -> str:
+    """Return what was written and what its checks found, in lines for people."""
+    submission = written.submission
+    lines = [
+        f"{output}: submission of {submission.org}, {submission.division} division, rule set {submission.rule_set}"
+    ]
+    for system in submission.systems:
+        for result in system.results:
+            pruned = f", {len(result.pruned)} pruned" if result.pruned else ""
+            lines.append(f"  {system.name}: {result.scaling} {result.benchmark}, {len(result.runs)} runs{pruned}")
+    lines.append(f"package checker: {written.package.conclusion}")
+    for title, severity in (("failures", "failure"), ("warnings", "warning")):
+        own = [problem for problem in written.problems if problem.severity == severity]
+        lines.append(f"{len(own)} {title}")
+        for problem in own:
+            why = f" [{problem.reason}]" if problem.reason else ""
+            lines.append(f"  {problem.check}: {problem.place or 'whole submission'}: {problem.message}{why}")
+    lines.append(f"{len(written.open_points)} fields of system files to fill in by hand (see checks.json)")
+    return "\n".join(lines)
+
+
 def _require_own(output: Path) -> None:
     """Refuse to replace what this program did not write."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
-from hpcai.metrics.words import say_share
+from hpcai.core.text import say_ratio, say_share
 from hpcai.plots import theme
 from hpcai.plots.rounds import marks as mlperf_marks
 
@@ -108,7 +108,7 @@ def _draw_kernel(axes: Axes, row: Row, errors: np.ndarray[Any, np.dtype[np.float
     weights = np.full(len(errors), 100 / len(errors))
     axes.hist(100 * errors, edges, weights=weights, color=COLOURS[_verdict(row)], gid="errors")
     outside = float(np.mean(np.abs(errors) > REACH))
-    found = (f"MAPE {_percent(row.get('mape_ratio'))}", f"gain {_gain(row.get('gain_ratio'))}", f"n = {len(errors)}")
+    found = (f"MAPE {say_ratio(row.get('mape_ratio'))}", f"gain {_gain(row.get('gain_ratio'))}", f"n = {len(errors)}")
     axes.text(0.03, 0.95, "\n".join(found), transform=axes.transAxes, va="top", fontsize=7.5)
     if outside:
         axes.text(
@@ -142,11 +142,6 @@ def _gain(value: object) -> str:
     return "not known" if math.isnan(number) else f"{number:.2g} ×"
 
 
-def _percent(value: object) -> str:
-    number = _number(value)
-    return "not known" if math.isnan(number) else f"{100 * number:.3g} %"
-
-
 def _finish(axes: Axes) -> None:
     axes.set_xlim(-100 * REACH, 100 * REACH)
     axes.set_xticks([-50, -25, 0, 25, 50])
@@ -159,7 +154,7 @@ def _add_key(figure: Figure, accuracy: pd.DataFrame) -> None:
     goals = [
         f"{words} {say(value)}"
         for column, words, say in (
-            ("goal_ratio", "MAPE at most", _percent),
+            ("goal_ratio", "MAPE at most", say_ratio),
             ("gain_goal_ratio", "gain at least", _gain),
         )
         for value in (accuracy[column].dropna().unique() if column in accuracy else ())

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_rate, say_share
 from hpcai.metrics.quietness import DISTURBED
 from hpcai.metrics.roofline.columns import REFUSED
-from hpcai.metrics.words import say_rate, say_share
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_share, say_time
 from hpcai.metrics.profiles.communication import LIBRARIES
-from hpcai.metrics.words import say_share, say_time
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_rate, say_share
 from hpcai.metrics.profiles.kernel_rules import (
     ALLREDUCE,
     ARRANGEMENT,
@@ -21,8 +22,8 @@ from hpcai.metrics.profiles.kernel_rules import (
     MEMCPY,
     OTHER,
     POOLING,
+    name_category,
 )
-from hpcai.metrics.words import name_category, say_rate, say_share
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

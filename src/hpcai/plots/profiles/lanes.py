@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from hpcai.catalogue.figures import figure
-from hpcai.metrics.words import say_time
+from hpcai.core.text import say_time
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

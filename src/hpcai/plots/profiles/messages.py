@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_rate, say_share, say_time
 from hpcai.metrics.profiles.link import CALL, TRANSFER
-from hpcai.metrics.words import say_rate, say_share, say_time
 from hpcai.plots import theme
 from hpcai.plots.profiles import communication
 from hpcai.plots.profiles import panels as profiles

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from hpcai.metrics.words import say_bytes, say_rate, say_time
+from hpcai.core.text import say_bytes, say_rate, say_time
 from hpcai.plots import theme
 
 MOST_REASONS = 3

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hpcai.catalogue.figures import figure
-from hpcai.metrics.words import say_rate, say_share, say_time
+from hpcai.core.text import say_rate, say_share, say_time
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

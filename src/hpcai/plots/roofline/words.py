@@ -6,9 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.text import say_bytes, say_rate, say_share
 from hpcai.metrics.cells import text_of
 from hpcai.metrics.roofline.columns import DRAWN, MEMORY, NETWORK
-from hpcai.metrics.words import say_bytes, say_rate, say_share
 
 LABEL_PIXELS = 14
 """Least distance of two names."""

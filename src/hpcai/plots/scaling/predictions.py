@@ -6,9 +6,9 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
+from hpcai.core.text import say_share, say_time
 from hpcai.metrics.cells import number_of
 from hpcai.metrics.scaling.fits import EXTRAPOLATED_TIMES
-from hpcai.metrics.words import say_share, say_time
 from hpcai.plots.scaling.words import TITLES, Kind, Row, say_interval, say_rate_of, to_records
 
 PREDICTED = "predicted (modelled)"

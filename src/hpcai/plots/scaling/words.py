@@ -7,8 +7,8 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
+from hpcai.core.text import say_rate, say_share, say_time
 from hpcai.metrics.cells import number_of
-from hpcai.metrics.words import say_rate, say_share, say_time
 
 Kind = Literal["speedup", "efficiency"]
 Row = Mapping[Any, Any]

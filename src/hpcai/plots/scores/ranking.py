@@ -12,10 +12,10 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import say_rate, say_time
 from hpcai.metrics.scores.best_results import DECLARED, NOT_VALID, VALID
 from hpcai.metrics.scores.ranking import NOT_RANKED
 from hpcai.metrics.scores.validity import split_reasons
-from hpcai.metrics.words import say_rate, say_time
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 

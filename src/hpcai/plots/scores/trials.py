@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.text import RATES
 from hpcai.metrics.scaling.trials import name_statistics
 from hpcai.metrics.statistics.summaries import INTERVAL
-from hpcai.metrics.words import RATES
 from hpcai.plots import theme
 
 LOG_SPAN = 15.0

@@ -1,6 +1,5 @@
-"""Options of ``python -m hpcai.predict training`` that are numbers: text with its unit to the fields of scenarios."""
+"""Options of ``hpcai predict training`` that are numbers: text with its unit to the fields of scenarios."""
 
-import argparse
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -97,14 +96,14 @@ def read_sweeps(texts: Iterable[str]) -> dict[str, list[float]]:
 
 
 def read_quantities(
-    args: argparse.Namespace, cluster: Cluster | None, sweeps: Mapping[str, object]
+    given: Mapping[str, str], cluster: Cluster | None, sweeps: Mapping[str, object]
 ) -> dict[str, float]:
     """Return the value of each option that is not swept: its own, or the preset's, or a default.
 
     Parameters
     ----------
-    args
-        Of the command line.
+    given
+        Text of each option that the command line has.
     cluster
         The preset, if there is one.
     sweeps
@@ -117,7 +116,7 @@ def read_quantities(
     """
     values: dict[str, float] = {}
     for option, quantity in QUANTITIES.items():
-        text = getattr(args, option.replace("-", "_"))
+        text = given.get(option)
         if option in sweeps:
             if text is not None:
                 raise ConfigError(f"--{option} and --sweep {option} are both given: give one of them")

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hpcai.config.runs import RunPlan
+from hpcai.core.text import say_bytes, say_time
 from hpcai.launchers.registry import LAUNCHERS, launcher_of
-from hpcai.metrics.words import say_bytes, say_time
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Column, Item, Part, Table, Value, agreed, missing, not_applicable, present

@@ -9,7 +9,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from hpcai.metrics.words import say_bytes, say_rate, say_time
+from hpcai.core.text import say_bytes, say_rate, say_time
 from hpcai.report.hpc_ai500.model import Document, Item, Table, Value
 
 STATUS_WORDS = {"present": "present", "missing": "missing", "not_applicable": "does not apply"}

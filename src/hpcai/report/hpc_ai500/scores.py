@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.core.text import say_rate, say_time
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.statistics.summaries import INTERVAL
-from hpcai.metrics.words import say_rate, say_time
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence, Run
 from hpcai.report.hpc_ai500.model import Column, Item, Part, Table, Value, agreed, cell, missing, present

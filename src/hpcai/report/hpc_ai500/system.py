@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Link
+from hpcai.core.text import say_bytes, say_rate, say_share
 from hpcai.launchers.registry import LAUNCHERS, launcher_of
 from hpcai.metrics.profiles.link import TRANSFER
 from hpcai.metrics.roofline.columns import INTRA_NODE
 from hpcai.metrics.roofline.links import WHAT, LinkRate, link_rate
 from hpcai.metrics.roofline.model import ring_traffic
-from hpcai.metrics.words import say_bytes, say_rate, say_share
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, agreed, missing, not_applicable, present
 

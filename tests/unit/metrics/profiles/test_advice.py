@@ -11,7 +11,6 @@ from hpcai.config.benchmark import PackSettings, StagingSettings
 from hpcai.config.runs import Point
 from hpcai.metrics.profiles.advice import COLUMNS as ADVICE_COLUMNS
 from hpcai.metrics.profiles.advice import advise
-from hpcai.metrics.words import say_bytes, say_rate, say_share, say_time
 
 NONE = pd.DataFrame()
 NAMES = ("communication", "phases", "kernels", "io", "links", "ceilings", "captures")
@@ -355,24 +354,3 @@ def test_settings_that_are_named_exist() -> None:
     assert "codec" in PackSettings.model_fields
     point: dict[str, Any] = {"benchmark": "a", "variant": "b", "nodes": 1, "ranks_per_node": 2}
     assert Point(**point, fusion_bytes="32 MiB", cycle_time_s="2 ms", compression="fp16", precision="bf16")
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (say_bytes(40960), "40 KiB"),
-        (say_bytes(3), "3 B"),
-        (say_bytes(2.0**24), "16 MiB"),
-        (say_rate(999.9e6), "1 GB/s"),
-        (say_rate(123.4e6), "123 MB/s"),
-        (say_rate(0), "0 B/s"),
-        (say_rate(1.5e12, "FLOP/s"), "1.5 TFLOP/s"),
-        (say_time(4.2e-6), "4.2 µs"),
-        (say_time(125.3), "125 s"),
-        (say_share(0.004), "0.4 %"),
-        (say_share(0.286), "29 %"),
-        (say_share(0.0), "0 %"),
-    ],
-)
-def test_quantities_in_words(words: str, expected: str) -> None:
-    assert words == expected

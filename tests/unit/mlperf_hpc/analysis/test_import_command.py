@@ -1,22 +1,18 @@
 """The command ``hpcai mlperf import``: what it prints, writes and refuses."""
 
-import argparse
 from pathlib import Path
 
 import pytest
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 from unit.mlperf_hpc.log_factory import write_tree
 
+from hpcai.cli.main import call
 from hpcai.core.errors import HpcaiError
-from hpcai.metrics.run_tables import write_tables
-from hpcai.mlperf_hpc.analysis.command import add_arguments, run
 
 
 def command(*words: object) -> int:
     """Run the command with these words."""
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(word) for word in words]), write_tables)
+    return call(["mlperf", "import", *map(str, words)])
 
 
 def test_summary_counts_and_names_what_has_no_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

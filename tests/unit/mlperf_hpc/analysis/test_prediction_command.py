@@ -1,15 +1,15 @@
 """``hpcai mlperf predict``: what it prints and writes, and what it says about wrong input."""
 
-import argparse
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import TyperException
 from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
+from hpcai.cli.main import call as call_hpcai
 from hpcai.core.errors import ConfigError
-from hpcai.mlperf_hpc.analysis.prediction_command import add_arguments, run
 
 SCALES = {"machine_64": 8, "machine_128": 16, "machine_256": 32}
 """Nodes of each system, with 8 accelerators each."""
@@ -37,9 +37,7 @@ def write_systems(folder: Path, systems: dict[str, int], *, runs: int = 10, **se
 
 
 def call(*words: object) -> int:
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    return run(parser.parse_args([str(word) for word in words]))
+    return call_hpcai(["mlperf", "predict", *map(str, words)])
 
 
 def test_one_configuration(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +126,6 @@ def test_a_round_named_twice_is_an_error(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["0", "-3", "1.5", "many"])
-def test_units_are_counts(tree: Path, word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
+def test_units_are_counts(tree: Path, word: str) -> None:
+    with pytest.raises(TyperException, match="expected a whole number from 1 on"):
         call(tree, "--benchmark", "cosmoflow", "--system", "ORG/machine_64", f"--units={word}")
-    assert "expected a whole number from 1 on" in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """The verdict on sources of all kinds, as text, as JSON and as an exit status."""
 
-import argparse
 import json
 import tarfile
 
@@ -8,8 +7,8 @@ import pytest
 from unit.mlperf_hpc.compliance.test_package import BAD, five, ten
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
+from hpcai.cli.main import call as call_hpcai
 from hpcai.core.errors import ConfigError, ParseError
-from hpcai.mlperf_hpc.compliance import command
 from hpcai.mlperf_hpc.compliance.verdict import judge
 
 
@@ -22,9 +21,7 @@ def repository(tmp_path):
 
 
 def call(*words):
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+    return call_hpcai(["mlperf", "check", *map(str, words)])
 
 
 def test_a_repository(repository):

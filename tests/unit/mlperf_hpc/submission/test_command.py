@@ -1,18 +1,15 @@
 """The command line of a submission: its exit status and what it says."""
 
-import argparse
-
 import pytest
 from unit.mlperf_hpc.submission.result_factory import ORG, make_checkout, origin_of, write_runs
 
-from hpcai.mlperf_hpc.submission import checks, command
+from hpcai.cli.main import call
+from hpcai.mlperf_hpc.submission import checks
 from hpcai.mlperf_hpc.submission.package_check import ERRORS, NO_ERRORS, CheckerText
 
 
 def submit(*words):
-    parser = argparse.ArgumentParser()
-    command.add_arguments(parser)
-    return command.run(parser.parse_args([str(word) for word in words]))
+    return call(["mlperf", "submit", *map(str, words)])
 
 
 @pytest.mark.parametrize(("passes", "status"), [(True, 0), (False, 2)])

@@ -1,6 +1,5 @@
 """The command: what it prints in three forms, and what it refuses in one line."""
 
-import argparse
 import csv
 import io
 import json
@@ -8,20 +7,18 @@ import json
 import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
+from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.regressor import KernelRegressors
 from hpcai.predict.training.layers import Layer, LayerList
-from hpcai.predict.training_command import add_training_parser, run_training
 
 BASE = ("--network", "vgg16", "--data", "cifar10", "--preset", "hypothetical")
 MACHINE = ("--peak", "19.5 TFLOP/s", "--memory", "1555 GB/s", "--link", "200 Gbit/s", "--latency", "1 us")
 
 
 def _run(*arguments):
-    parser = argparse.ArgumentParser()
-    add_training_parser(parser.add_subparsers(required=True))
-    return run_training(parser.parse_args(["training", *arguments]))
+    return call(["predict", "training", *arguments])
 
 
 @pytest.fixture
@@ -219,10 +216,8 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, text):
 
 
 def test_help_has_an_example(capsys):
-    with pytest.raises(SystemExit) as caught:
-        _run("--help")
-    assert caught.value.code == 0
-    assert "python -m hpcai.predict training --network resnet50" in capsys.readouterr().out
+    assert _run("--help") == 0
+    assert "hpcai predict training --network resnet50" in capsys.readouterr().out
 
 
 def test_regressors_take_the_place_of_the_roofline(printed, tmp_path):

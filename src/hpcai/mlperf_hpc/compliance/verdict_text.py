@@ -1,11 +1,8 @@
-"""The command ``hpcai mlperf check``: whether a log, result, package or repository would stand."""
+"""A verdict on a log, result, package or repository, as text."""
 
-import argparse
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hpcai.core.files import write_asked_json
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
 from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 
@@ -14,39 +11,7 @@ if TYPE_CHECKING:
     from hpcai.mlperf_hpc.compliance.submission_check import SubmissionVerdict
     from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict
 
-DOES_NOT_COMPLY = 2
 SHOWN_PLACES = 3
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.description = (
-        "Judge a log, a folder of logs, an organisation's folder, a repository of results or an archive by the rules "
-        "of the package mlperf_logging. Exit status: 0 it complies, 1 bad input, 2 it does not comply."
-    )
-    parser.add_argument("source", type=Path, help="what to judge; it is only read")
-    parser.add_argument("--rule-set", metavar="VERSION", help="1.0.0, 2.0.0 or 3.0.0; found by itself if not given")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the whole verdict as JSON")
-    parser.add_argument("--warnings", action="store_true", help="print warnings as well; they decide nothing")
-    parser.add_argument("--all", action="store_true", help="print every finding on a line of its own, ungrouped")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Judge a source and print the verdict; return 0 if it complies, otherwise 2.
-
-    Raises
-    ------
-    HpcaiError
-        If the source cannot be read, or there is no such rule set.
-    """
-    from hpcai.mlperf_hpc.compliance.verdict import judge
-
-    verdict = judge(arguments.source, arguments.rule_set)
-    if arguments.json is not None:
-        write_asked_json(arguments.json, verdict.to_json())
-    for line in describe_verdict(verdict, warnings=arguments.warnings, ungrouped=arguments.all):
-        print(line)
-    return 0 if verdict.complies else DOES_NOT_COMPLY
 
 
 def describe_verdict(verdict: "PackageVerdict", *, warnings: bool, ungrouped: bool) -> Iterator[str]:

@@ -1,15 +1,13 @@
 """``hpcai mlperf predict``: the time to solution of a configuration nobody ran, and how far predictions are off."""
 
-import argparse
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hpcai.core.errors import ConfigError
-from hpcai.core.files import write_asked_json
-from hpcai.metrics.words import say_share
-from hpcai.mlperf_hpc.benchmarks import BENCHMARKS
+from hpcai.core.text import say_share, say_short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,30 +27,33 @@ PARTS = (
 Row = Mapping[Any, Any]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument(
-        "sources",
-        type=Path,
-        nargs="+",
-        metavar="SOURCE",
-        help="result repository, folder or archive, as `hpcai mlperf import` takes it",
-    )
-    parser.add_argument("--benchmark", required=True, help=f"{', '.join(BENCHMARKS)} or openfold")
-    parser.add_argument(
-        "--system", required=True, metavar="ORG/SYSTEM", help="a submission on the machine: any one of it will do"
-    )
-    parser.add_argument(
-        "--units", type=_positive, help="accelerators, or processors without; by default a table of powers of two"
-    )
-    parser.add_argument(
-        "--batch", type=_positive, help="global batch in samples; by default the machine's samples per unit, at least 1"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write predictions and errors to a file")
+@dataclass(frozen=True)
+class Question:
+    """Which time to solution is asked for.
+
+    Attributes
+    ----------
+    sources
+        Rounds, as :func:`hpcai.mlperf_hpc.rounds.reading.read_round` takes them.
+    benchmark
+        One of the rounds.
+    system
+        A submission, ``ORG/SYSTEM``, on the machine.
+    units
+        Accelerators; None: powers of two.
+    batch
+        Global batch in samples; None: the machine's samples per unit.
+    """
+
+    sources: Sequence[Path]
+    benchmark: str
+    system: str
+    units: int | None = None
+    batch: int | None = None
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Print the predictions and return 0.
+def print_predictions(question: Question) -> dict[str, Any]:
+    """Print the predictions and how far such ones are off; return both as plain values.
 
     Raises
     ------
@@ -63,31 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
     from hpcai.mlperf_hpc.analysis.prediction import join_curves
     from hpcai.mlperf_hpc.analysis.prediction_tables import prediction_row
 
-    if arguments.batch is not None and arguments.units is None:
+    if question.batch is not None and question.units is None:
         raise ConfigError("--batch: found it without --units, expected both: give the number of units as well")
-    points = _find_points(arguments.sources, arguments.benchmark, arguments.system)
-    wanted = _configurations(points, arguments)
+    points = _find_points(question.sources, question.benchmark, question.system)
+    wanted = _configurations(points, question)
     curves = join_curves(points)
     rows = [prediction_row(points, curves.predict(one)) for one in wanted]
-    if arguments.units is not None and rows[0]["reason"]:
-        raise ConfigError(f"{arguments.system}: cannot be predicted: {rows[0]['reason']}")
-    said = _say(rows, arguments.units is not None)
+    if question.units is not None and rows[0]["reason"]:
+        raise ConfigError(f"{question.system}: cannot be predicted: {rows[0]['reason']}")
+    said = _say(rows, question.units is not None)
     if all(row["reason"] for row in rows):
         print("\n".join(said))
-        raise ConfigError(f"{arguments.system}: none of its {len(rows)} configurations can be predicted, see above")
+        raise ConfigError(f"{question.system}: none of its {len(rows)} configurations can be predicted, see above")
     errors = leave_one_out([points])
     summary = summarise_errors(errors).to_dict("records")[0]
     print("\n".join([*said, _say_errors(summary, len(points.references))]))
-    if arguments.json:
-        content = {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors.to_dict("records")}
-        write_asked_json(arguments.json, _plain(content))
-    return 0
-
-
-def _positive(word: str) -> int:
-    if not word.isdecimal() or int(word) < 1:
-        raise argparse.ArgumentTypeError(f"found {word!r}, expected a whole number from 1 on")
-    return int(word)
+    plain: dict[str, Any] = _plain(
+        {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors.to_dict("records")}
+    )
+    return plain
 
 
 def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "PointSet":
@@ -143,17 +138,17 @@ def _say_none_usable(submissions: "pd.DataFrame") -> str:
     )
 
 
-def _configurations(points: "PointSet", arguments: argparse.Namespace) -> list[Any]:
+def _configurations(points: "PointSet", question: Question) -> list[Any]:
     from hpcai.mlperf_hpc.analysis.prediction import Configuration
     from hpcai.mlperf_hpc.analysis.prediction_tables import powers_of_two, samples_per_unit
 
     usable = points.usable
-    row = usable[usable["submission"] == arguments.system].iloc[0]
+    row = usable[usable["submission"] == question.system].iloc[0]
     organisation, family = str(row["org"]), str(row["family"])
-    if arguments.units is None:
+    if question.units is None:
         return powers_of_two(points, organisation, family)
-    batch = arguments.batch or round(arguments.units * samples_per_unit(points, organisation, family))
-    return [Configuration(organisation, family, arguments.units, batch)]
+    batch = question.batch or round(question.units * samples_per_unit(points, organisation, family))
+    return [Configuration(organisation, family, question.units, batch)]
 
 
 def _say(rows: Sequence[Row], one: bool) -> list[str]:
@@ -174,7 +169,7 @@ def _say(rows: Sequence[Row], one: bool) -> list[str]:
 def _say_part(row: Row, words: str, name: str, unit: str) -> str:
     if math.isnan(row[f"{name}{unit}"]):
         return f"  {words:17} not logged: it is part of the extra time"
-    value, low, high = (_number(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
+    value, low, high = (say_short(row[f"{name}{side}{unit}"]) for side in ("", "_low", "_high"))
     suffix = " s" if unit else ""
     return f"  {words:17} {value}{suffix}, interval of {say_share(row['level_ratio'])}: {low} to {high}{suffix}"
 
@@ -183,9 +178,9 @@ def _say_row(row: Row) -> str:
     place = f"{row['units']:>8}{row['global_batch_samples']:>8}"
     if row["reason"]:
         return f"{place}  not predicted: {row['reason']}"
-    interval = f"{_number(row['run_low_s'])} to {_number(row['run_high_s'])}"
+    interval = f"{say_short(row['run_low_s'])} to {say_short(row['run_high_s'])}"
     marks = (" !" if row["extrapolated"] else "") + (" =" if row["ran"] else "")
-    numbers = f"{_number(row['run_s']):>10}{interval:>20}{_number(row['epochs']):>9}{_number(row['epoch_s']):>11}"
+    numbers = f"{say_short(row['run_s']):>10}{interval:>20}{say_short(row['epochs']):>9}{say_short(row['epoch_s']):>11}"
     return place + numbers + marks
 
 
@@ -203,10 +198,6 @@ def _say_errors(row: Row, references: int) -> str:
         f"mean of all {row['mean_median_error_factor']:.2f} in the median); {row['inside']} of {row['predicted']} lie "
         f"inside their interval of {say_share(row['level_ratio'])}"
     )
-
-
-def _number(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON

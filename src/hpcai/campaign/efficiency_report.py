@@ -1,6 +1,5 @@
-"""The command ``hpcai efficiency``: what each job asked for, and what it used."""
+"""What each job of a campaign asked for and what it used, printed and written."""
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,20 +13,17 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("results", type=Path, nargs="?", default=Path("results"), help="by default results")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="write all runs; other jobs go to FILE_jobs beside it")
-    parser.add_argument(
-        "--sacct",
-        metavar="FILE",
-        help="output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, or "
-        "'auto' to ask Slurm's accounting: adds the jobs that are no runs",
-    )
+def report_efficiency(results: Path, csv: Path | None = None, sacct: str | None = None) -> None:
+    """Print the report, and write its rows if asked to.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Print the report and return 0.
+    Parameters
+    ----------
+    results
+        Results folder.
+    csv
+        File for all runs; other jobs go to one beside it.
+    sacct
+        Output of ``sacct``, or :data:`AUTO` to ask it: adds the jobs that are no runs.
 
     Raises
     ------
@@ -39,18 +35,17 @@ def run(arguments: argparse.Namespace) -> int:
     from hpcai.campaign.efficiency_text import say_efficiency
     from hpcai.compare.output import write_frame
 
-    table = _read(arguments.results)
-    reading = _read_jobs(arguments.sacct, table, arguments.results) if arguments.sacct else None
+    table = _read(results)
+    reading = _read_jobs(sacct, table, results) if sacct else None
     jobs = None
     if reading is not None:
         jobs = reading.table[~reading.table["job"].isin(set(table["slurm_job"]))].drop(columns="work_folder")
         print(*(f"sacct: {reason}" for reason in reading.reasons), sep="\n", end="\n" if reading.reasons else "")
-    if arguments.csv:
-        write_frame(table, arguments.csv)
+    if csv:
+        write_frame(table, csv)
         if jobs is not None:
-            write_frame(jobs, arguments.csv.with_name(f"{arguments.csv.stem}_jobs{arguments.csv.suffix}"))
+            write_frame(jobs, csv.with_name(f"{csv.stem}_jobs{csv.suffix}"))
     print(say_efficiency(table, jobs))
-    return 0
 
 
 def _read(results: Path) -> "pd.DataFrame":

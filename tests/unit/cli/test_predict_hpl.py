@@ -1,6 +1,5 @@
 """The command ``hpl``: options with units, sweeps, inverse questions, three formats, one-line errors."""
 
-import argparse
 import json
 from io import StringIO
 from pathlib import Path
@@ -8,10 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.figures_data import single_node_scenario, two_node_scenario
 from hpcai.predict.hpl.simulate import simulate
-from hpcai.predict.hpl_command import add_hpl_parser, run_hpl
 
 MACHINES = Path(__file__).parents[3] / "config/machines"
 NODE = [
@@ -22,16 +21,14 @@ LINKED = [*NODE, "--host-link", "32 GB/s"]
 SOURCE = ["--machine", str(MACHINES / "paper_hu_lu_4gpu.yaml"), "--order", "176000", "--block", "128"]
 
 
-def parse(*words):
-    parser = argparse.ArgumentParser(prog="python -m hpcai.predict")
-    add_hpl_parser(parser.add_subparsers())
-    return parser.parse_args(["hpl", *words])
+def hpl(*words):
+    return call(["predict", "hpl", *words])
 
 
 @pytest.fixture
 def ask(capsys):
     def run(*words):
-        assert run_hpl(parse(*words)) == 0
+        assert hpl(*words) == 0
         return capsys.readouterr().out
 
     return run
@@ -129,9 +126,7 @@ def test_the_table_says_common_values_once(ask):
 
 
 def test_help_has_an_example(capsys):
-    with pytest.raises(SystemExit) as ended:
-        parse("--help")
-    assert ended.value.code == 0
+    assert hpl("--help") == 0
     text = capsys.readouterr().out
     assert "examples:" in text
     assert "--inverse order" in text
@@ -186,7 +181,7 @@ def test_the_variant_of_processors_needs_one_rate_only(ask):
 )
 def test_errors_are_one_line(words, message):
     with pytest.raises(ConfigError, match=message) as caught:
-        run_hpl(parse(*words))
+        hpl(*words)
     assert "\n" not in str(caught.value)
 
 
@@ -194,8 +189,8 @@ def test_a_machine_file_that_is_not_valid_is_one_line_too(tmp_path):
     file = tmp_path / "bad.yaml"
     file.write_text((MACHINES / "paper_hu_lu_2gpu.yaml").read_text().replace("topology: star", "topology: torus"))
     with pytest.raises(ConfigError, match=r"hpl.topology: found 'torus'") as caught:
-        run_hpl(parse("--machine", str(file)))
+        hpl("--machine", str(file))
     assert "\n" not in str(caught.value)
     file.write_text("")
     with pytest.raises(ConfigError, match=r"bad.yaml: an empty machine file"):
-        run_hpl(parse("--machine", str(file)))
+        hpl("--machine", str(file))

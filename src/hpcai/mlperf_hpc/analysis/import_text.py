@@ -1,50 +1,12 @@
-"""The command ``hpcai mlperf import``: published results as a results folder."""
+"""What was imported of published results, as text."""
 
-import argparse
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from hpcai.mlperf_hpc.analysis.results_folder import Writer
     from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument(
-        "sources",
-        type=Path,
-        nargs="+",
-        metavar="SOURCE",
-        help="result repository, organisation's folder, folder of logs, log, or .tar/.tar.gz/.tar.xz/.tar.bz2/.zip",
-    )
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="results folder to write")
-    parser.add_argument("--name", help='name of the round, such as "v1.0" (default: what the source says)')
-    parser.add_argument("--rule-set", help="rules for all logs, such as 2.0.0 (default: found for each source)")
-
-
-def run(arguments: argparse.Namespace, write_tables: "Writer") -> int:
-    """Import, write the folder, and print a summary.
-
-    Parameters
-    ----------
-    arguments
-        Those of :func:`add_arguments`.
-    write_tables
-        :func:`hpcai.metrics.run_tables.write_tables`, which this layer may not import.
-    """
-    from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
-
-    rounds = read_rounds(arguments.sources, name=arguments.name, rule_set=arguments.rule_set)
-    tables = write_import(rounds, arguments.output, write_tables)
-    print("\n".join(line for checked in rounds for line in summarise_import(checked, tables)))
-    print(
-        f"written: {arguments.output}, which `hpcai compare`, `rank_with` and `compare_with` take as a study's results"
-    )
-    return 0
 
 
 def summarise_import(checked: "CheckedRound", tables: Mapping[str, "pd.DataFrame"]) -> Sequence[str]:

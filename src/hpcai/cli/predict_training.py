@@ -1,42 +1,37 @@
-"""``python -m hpcai.predict training``: step times of a network on a machine, as a table, JSON or CSV."""
+"""The command ``hpcai predict training``: step times of a network on a machine, as a table, JSON or CSV."""
 
-import argparse
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import pandas as pd
+import typer
 from pydantic import BaseModel, ValidationError
 
+from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
+from hpcai.predict.training.allreduce import AllreduceForm, AllreduceKind
 from hpcai.predict.training.layers import LayerList, count_parameters, name_layers_without_cost
 from hpcai.predict.training.networks import IMAGES, NETWORKS, build_network
-from hpcai.predict.training.options import (
-    NEEDED,
-    QUANTITIES,
-    combine,
-    read_quantities,
-    read_samples,
-    read_sweeps,
-)
+from hpcai.predict.training.options import QUANTITIES, combine, read_quantities, read_samples, read_sweeps
 from hpcai.predict.training.presets import PRESETS, Cluster
-from hpcai.predict.training.roofline_cost import COST_MODELS, LayerTimes, count_work, time_layers
-from hpcai.predict.training.step import OPTIMIZER_PASSES, Scenario, StepModel, combine_step, predict_step, time_messages
+from hpcai.predict.training.roofline_cost import CostModel, LayerTimes, count_work, time_layers
+from hpcai.predict.training.step import Optimizer, Scenario, StepModel, combine_step, predict_step, time_messages
 from hpcai.predict.training.sweeps import describe_step
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
-
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 EXAMPLE = """\
+\b
 examples:
-  python -m hpcai.predict training --network resnet50 --data imagenet --preset hypothetical --cost-model full
-  python -m hpcai.predict training --layers results/characterise/layers/resnet50.json --batch 32 --nodes 64 \\
+  hpcai predict training --network resnet50 --data imagenet --preset hypothetical --cost-model full
+  hpcai predict training --layers results/characterise/layers/resnet50.json --batch 32 --nodes 64 \\
       --peak "15.7 TFLOP/s" --memory "900 GB/s" --link "100 Gbit/s" --latency "5 us" \\
       --sweep nodes=1,8,64,512 --sweep "link=10 Gbit/s,100 Gbit/s" --overlap --output csv
 """
@@ -49,64 +44,71 @@ RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_s
 """Columns of a printed table of several scenarios, after those that tell them apart."""
 
 
-def add_training_parser(subparsers: "Subparsers") -> argparse.ArgumentParser:
-    """Add the command to those of ``python -m hpcai.predict`` and return its parser."""
-    parser = subparsers.add_parser(
-        "training",
-        help="time of a data-parallel training step",
-        description="Model the time of a data-parallel training step: layers by the roofline, gradients by a ring "
-        "allreduce (Barrachina et al. 2023, doi 10.1007/s00607-021-00997-9). All times are modelled.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What `hpcai predict training` is asked."""
+
+    network: Annotated[str | None, option("NAME", f"one of {', '.join(NETWORKS)}")] = None
+    data: Annotated[str | None, option("NAME", f"its images: {', '.join(IMAGES)}")] = None
+    layers: Annotated[Path | None, option("FILE", "layers of a benchmark (JSON), instead of --network")] = None
+    samples: Annotated[str | None, option("N", "of an epoch; default: as the network's data have")] = None
+    preset: Annotated[str | None, option("NAME", f"a cluster of the source: {', '.join(PRESETS)}")] = None
+    given: Annotated[
+        dict[str, str], Texts({name: f"{one.help}, for example {one.example!r}" for name, one in QUANTITIES.items()})
+    ]
+    cost_model: Annotated[CostModel, choice("equations of the layers")] = "gemm"
+    regressors: Annotated[
+        Path | None,
+        option(
+            "FILE",
+            "times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
+            "roofline; --peak and --memory then serve messages only",
+        ),
+    ] = None
+    allreduce: Annotated[AllreduceKind, choice("a message for each layer, or one for all")] = "per-layer"
+    form: Annotated[AllreduceForm, choice("of the ring allreduce; what the printed form gives is no time")] = (
+        "corrected"
     )
-    network = parser.add_argument_group("network")
-    network.add_argument("--network", metavar="NAME", help=f"one of {', '.join(NETWORKS)}")
-    network.add_argument("--data", metavar="NAME", help=f"its images: {', '.join(IMAGES)}")
-    network.add_argument(
-        "--layers", type=Path, metavar="FILE", help="layers of a benchmark (JSON), instead of --network"
-    )
-    network.add_argument("--samples", metavar="N", help="of an epoch; default: as the network's data have")
-    machine = parser.add_argument_group("machine and batch", "Rates and times with their units. Without --preset "
-                                        f"needed: {', '.join('--' + name for name in NEEDED)}.")  # fmt: skip
-    machine.add_argument("--preset", metavar="NAME", help=f"a cluster of the source: {', '.join(PRESETS)}")
-    for option, quantity in QUANTITIES.items():
-        machine.add_argument(f"--{option}", metavar="VALUE", help=f"{quantity.help}, for example {quantity.example!r}")
-    _add_model_arguments(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--sweep", action="append", default=[], metavar="NAME=A,B,C", help="values of an option above; may be repeated"
-    )
-    output.add_argument("--per-layer", action="store_true", help="a row for each layer")
-    output.add_argument("--output", choices=("table", "json", "csv"), default="table")
-    return parser
+    overlap: Annotated[bool, flag("--overlap", "messages travel while earlier layers are computed")] = False
+    input_overlap: Annotated[bool, flag("--input-overlap", "samples are prepared during the step before")] = False
+    no_batch_norm_messages: Annotated[
+        bool, flag("--no-batch-norm-messages", "do not exchange the parameters of normalisations")
+    ] = False
+    optimizer: Annotated[
+        Optimizer | None,
+        choice("whose update is counted; default: momentum with the cost model full, none with the others"),
+    ] = None
+    sweep: Annotated[list[str] | None, option("NAME=A,B,C", "values of an option above; may be repeated")] = None
+    per_layer: Annotated[bool, flag("--per-layer", "a row for each layer")] = False
+    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
 
 
-def run_training(args: argparse.Namespace) -> int:
-    """Print what `add_training_parser` was asked for; return 0.
+@app.command(cls=Command, short_help="Time of a data-parallel training step.", epilog=EXAMPLE)
+@takes(Question)
+def training(question: Question) -> None:
+    """Model the time of a data-parallel training step: layers by the roofline, gradients by a ring allreduce.
 
-    Raises
-    ------
-    ConfigError
-        If an option has no sensible value, or is missing.
+    Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9). All times are modelled. Rates and times have their units.
+    Without --preset, --peak, --memory, --link, --latency, --nodes and --batch are needed.
     """
-    network, cluster = _choose_network(args), _choose_cluster(args)
+    network, cluster = _choose_network(question), _choose_cluster(question.preset)
     model = StepModel(
-        cost_model=args.cost_model,
-        allreduce=args.allreduce,
-        form=args.form,
-        batch_norm_messages=args.batch_norm_messages,
-        overlap=args.overlap,
-        optimizer=args.optimizer,
-        input_overlap=args.input_overlap,
+        cost_model=question.cost_model,
+        allreduce=question.allreduce,
+        form=question.form,
+        batch_norm_messages=not question.no_batch_norm_messages,
+        overlap=question.overlap,
+        optimizer=question.optimizer,
+        input_overlap=question.input_overlap,
     )
-    sweeps = read_sweeps(args.sweep)
-    columns = combine(read_quantities(args, cluster, sweeps), sweeps)
+    sweeps = read_sweeps(question.sweep or [])
+    columns = combine(read_quantities(question.given, cluster, sweeps), sweeps)
     scenario = Scenario(**columns)
-    regressors = _read_regressors(args.regressors) if args.regressors else None
-    if args.per_layer:
+    regressors = _read_regressors(question.regressors) if question.regressors else None
+    if question.per_layer:
         frame = _tabulate_layers(network, scenario, model, sweeps, regressors)
     else:
-        samples = read_samples(args.samples, network.samples_per_epoch)
+        samples = read_samples(question.samples, network.samples_per_epoch)
         frame = _tabulate_steps(network, scenario, model, samples, regressors)
     facts = {
         "network": network.title,
@@ -119,52 +121,19 @@ def run_training(args: argparse.Namespace) -> int:
         "overlap": model.overlap,
         "optimizer_passes": model.update_passes,
         "not_modelled": list(name_layers_without_cost(network)),
-        "origins": _find_origins(args, cluster, sweeps),
+        "origins": _find_origins(question.given, cluster, sweeps),
     }
-    print(_write(frame, facts, "layers" if args.per_layer else "scenarios", args.output))
-    return 0
+    print(_write(frame, facts, "layers" if question.per_layer else "scenarios", question.output))
 
 
-def _add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    model = parser.add_argument_group("equations")
-    model.add_argument("--cost-model", choices=COST_MODELS, default="gemm", help="default: %(default)s")
-    model.add_argument(
-        "--regressors",
-        type=Path,
-        metavar="FILE",
-        help="times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
-        "roofline; --peak and --memory then serve messages only",
-    )
-    model.add_argument("--allreduce", choices=("per-layer", "fused"), default="per-layer", help="default: %(default)s")
-    model.add_argument(
-        "--form",
-        choices=("corrected", "printed"),
-        default="corrected",
-        help="of the ring allreduce; what the printed form gives is no time (default: %(default)s)",
-    )
-    model.add_argument("--overlap", action="store_true", help="messages travel while earlier layers are computed")
-    model.add_argument("--input-overlap", action="store_true", help="samples are prepared during the step before")
-    model.add_argument(
-        "--no-batch-norm-messages",
-        dest="batch_norm_messages",
-        action="store_false",
-        help="do not exchange the parameters of normalisations",
-    )
-    model.add_argument(
-        "--optimizer",
-        choices=tuple(OPTIMIZER_PASSES),
-        help="whose update is counted; default: momentum with the cost model full, none with the others",
-    )
-
-
-def _choose_network(args: argparse.Namespace) -> LayerList:
-    if args.layers and (args.network or args.data):
+def _choose_network(question: Question) -> LayerList:
+    if question.layers and (question.network or question.data):
         raise ConfigError("--layers is given together with --network or --data: give one of them")
-    if args.layers:
-        return _read_stored(LayerList, args.layers, "layers")
-    if not (args.network and args.data):
+    if question.layers:
+        return _read_stored(LayerList, question.layers, "layers")
+    if not (question.network and question.data):
         raise ConfigError("no network: give --network and --data, or --layers with a file")
-    return build_network(args.network, args.data)
+    return build_network(question.network, question.data)
 
 
 def _read_stored(model: type[Stored], path: Path, what: str) -> Stored:
@@ -181,12 +150,12 @@ def _read_stored(model: type[Stored], path: Path, what: str) -> Stored:
         raise ConfigError(f"{path}: {error}: start the workflow again, which makes it again") from error
 
 
-def _choose_cluster(args: argparse.Namespace) -> Cluster | None:
-    if args.preset is None:
+def _choose_cluster(preset: str | None) -> Cluster | None:
+    if preset is None:
         return None
-    if args.preset not in PRESETS:
-        raise ConfigError(f"--preset {args.preset!r} is unknown: choose from {', '.join(PRESETS)}")
-    return PRESETS[args.preset]
+    if preset not in PRESETS:
+        raise ConfigError(f"--preset {preset!r} is unknown: choose from {', '.join(PRESETS)}")
+    return PRESETS[preset]
 
 
 def _read_regressors(path: Path) -> Regressors:
@@ -248,15 +217,11 @@ def _time_layers(network: LayerList, scenario: Scenario, model: StepModel, regre
     )
 
 
-def _find_origins(args: argparse.Namespace, cluster: Cluster | None, sweeps: Mapping[str, object]) -> dict[str, str]:
+def _find_origins(given: Mapping[str, str], cluster: Cluster | None, sweeps: Mapping[str, object]) -> dict[str, str]:
     """Return where the numbers of a preset come from, of those that no option replaces."""
     if cluster is None:
         return {}
-    own = {
-        quantity.parameter
-        for option, quantity in QUANTITIES.items()
-        if option in sweeps or getattr(args, option.replace("-", "_")) is not None
-    }
+    own = {quantity.parameter for option, quantity in QUANTITIES.items() if option in sweeps or option in given}
     return {name: words for name, words in cluster.origins.items() if name not in own}
 
 

@@ -1,17 +1,19 @@
-"""Command line of the HPL model: ``python -m hpcai.predict hpl``."""
+"""The command ``hpcai predict hpl``: the options of a question, and its answer as a table, JSON or CSV."""
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+import typer
 
+from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.config.machine import Machine
 from hpcai.core.errors import ConfigError
 from hpcai.core.units import to_si
-from hpcai.predict.hpl.counts import SECOND_ORDER
+from hpcai.predict.hpl.counts import FlopCount
 from hpcai.predict.hpl.inverse import Answer, find_block, find_host_link, find_network, find_order
 from hpcai.predict.hpl.scenario import VARIANTS, Scenario
 from hpcai.predict.hpl.simulate import simulate, tabulate_steps
@@ -30,25 +32,20 @@ from hpcai.predict.hpl_settings import (
 from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, Network
 from hpcai.predict.topology import TOPOLOGIES
 
-Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-_DESCRIPTION = """\
-Predict the time, rate and efficiency of HPL (High-Performance Linpack) on nodes with processors and GPUs, by the step
-model of Hu and Lu 2021 (doi 10.1007/s11227-021-03829-x). All numbers are modelled; each row names the variant and
-the form of its equations. The efficiency is over the peak of the GPUs alone (variant cpu: of the processors).
-"""
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 _EPILOGUE = """\
+\b
 examples:
   One node with four GPUs, and what its host link does to it:
-    python -m hpcai.predict hpl --order 125000 --block 256 --gpus-per-node 4 --gpu-rate "6.6 TFLOP/s" \\
+    hpcai predict hpl --order 125000 --block 256 --gpus-per-node 4 --gpu-rate "6.6 TFLOP/s" \\
       --cpu-rate "2.6624 TFLOP/s" --blas-efficiency 0.9 --gpu-efficiency 0.9 --host-link paper_Gen3 \\
       --sweep host-link=paper_Gen3,paper_Gen4 --sweep block=128,256,512
   Which network keeps an efficiency of 55 % on a declared machine:
-    python -m hpcai.predict hpl --machine config/machines/paper_hu_lu_4gpu.yaml --order 176000 --block 128 \\
+    hpcai predict hpl --machine config/machines/paper_hu_lu_4gpu.yaml --order 176000 --block 128 \\
       --inverse network --target 0.55
   The largest order for a memory:
-    python -m hpcai.predict hpl --inverse order --block 256 --memory "128 GiB"
+    hpcai predict hpl --inverse order --block 256 --memory "128 GiB"
 """
 
 _HELP = {
@@ -74,83 +71,66 @@ _HELP = {
 }
 
 
-def add_hpl_parser(subparsers: Subparsers) -> argparse.ArgumentParser:
-    """Add the command ``hpl`` and return its parser."""
-    parser: argparse.ArgumentParser = subparsers.add_parser(
-        "hpl",
-        help="time and rate of HPL on nodes with processors and GPUs",
-        description=_DESCRIPTION,
-        epilog=_EPILOGUE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What `hpcai predict hpl` is asked."""
+
+    machine: Annotated[Path | None, option("FILE", "machine file (YAML); options go before what it says")] = None
+    given: Annotated[dict[str, str], Texts({name: _HELP[name] for name in (*NUMBERS, *NAMES)})]
+    trsm: Annotated[bool, flag("--trsm", "add the triangular solve to the time")] = False
+    a22_both_ways: Annotated[bool, flag("--a22-both-ways", "variant balance: the trailing matrix moves both ways")] = (
+        False
     )
-    parser.add_argument(
-        "--machine", type=Path, metavar="FILE", help="machine file (YAML); options go before what it says"
-    )
-    for name in (*NUMBERS, *NAMES):
-        parser.add_argument(f"--{name}", metavar="VALUE", help=_HELP[name].replace("%", "%%"))
-    parser.add_argument("--trsm", action="store_true", help="add the triangular solve to the time")
-    parser.add_argument(
-        "--a22-both-ways", action="store_true", help="variant balance: the trailing matrix moves both ways"
-    )
-    parser.add_argument(
-        "--flop-count", choices=tuple(SECOND_ORDER), default="hpl", help="reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2"
-    )
-    parser.add_argument(
-        "--sweep",
-        action="append",
-        default=[],
-        metavar="NAME=a,b,c",
-        help="values of one option; several: all combinations",
-    )
-    wanted = parser.add_mutually_exclusive_group()
-    wanted.add_argument("--steps", action="store_true", help="all steps of one scenario")
-    wanted.add_argument(
-        "--inverse", choices=("host-link", "network", "block", "order"), help="ask for the rate, block or order instead"
-    )
-    parser.add_argument(
-        "--target", metavar="RATIO", help="efficiency to keep, 0 to 1, for --inverse host-link and network"
-    )
-    parser.add_argument(
-        "--memory", metavar="SIZE", help='memory that holds the matrix, such as "128 GiB", for --inverse order'
-    )
-    parser.add_argument("--memory-fraction", default="0.9", metavar="RATIO", help="share of it (default 0.9)")
-    parser.add_argument("--output", choices=("table", "json", "csv"), default="table", help="format (default table)")
-    return parser
+    flop_count: Annotated[FlopCount, choice("reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2")] = "hpl"
+    sweep: Annotated[list[str] | None, option("NAME=a,b,c", "values of one option; several: all combinations")] = None
+    steps: Annotated[bool, flag("--steps", "all steps of one scenario")] = False
+    inverse: Annotated[
+        Literal["host-link", "network", "block", "order"] | None, choice("ask for the rate, block or order instead")
+    ] = None
+    target: Annotated[
+        str | None, option("RATIO", "efficiency to keep, 0 to 1, for --inverse host-link and network")
+    ] = None
+    memory: Annotated[
+        str | None, option("SIZE", 'memory that holds the matrix, such as "128 GiB", for --inverse order')
+    ] = None
+    memory_fraction: Annotated[str, option("RATIO", "share of it")] = "0.9"
+    output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
 
 
-def run_hpl(args: argparse.Namespace) -> int:
-    """Print what was asked; return 0.
+@app.command(cls=Command, short_help="Time and rate of HPL on nodes with processors and GPUs.", epilog=_EPILOGUE)
+@takes(Question)
+def hpl(question: Question) -> None:
+    """Predict the time, rate and efficiency of HPL (High-Performance Linpack) on nodes with processors and GPUs.
 
-    Raises
-    ------
-    ConfigError
-        One sentence for what cannot be computed.
+    By the step model of Hu and Lu 2021 (doi 10.1007/s11227-021-03829-x). All numbers are modelled; each row names the
+    variant and the form of its equations. The efficiency is over the peak of the GPUs alone (variant cpu: of the
+    processors).
     """
-    print(_write(_compute(args), args.output), end="")
-    return 0
+    print(_write(_compute(question), question.output), end="")
 
 
-def _compute(args: argparse.Namespace) -> pd.DataFrame:
-    given = {name: getattr(args, name.replace("-", "_")) for name in (*NUMBERS, *NAMES)}
-    settings = {name: read_value(name, text) for name, text in given.items() if text is not None}
-    if args.inverse == "order":
-        return _frame_of(_answer_order(args, settings), settings)
-    machine: Machine | None = read_machine(args.machine) if args.machine else None
+def _compute(question: Question) -> pd.DataFrame:
+    settings = {name: read_value(name, text) for name, text in question.given.items()}
+    if question.steps and question.inverse:
+        raise ConfigError("--steps: found it with --inverse, expected one of them")
+    if question.inverse == "order":
+        return _frame_of(_answer_order(question, settings), settings)
+    machine: Machine | None = read_machine(question.machine) if question.machine else None
     if machine:
         settings = settings_of_machine(machine) | settings
-    flags = Flags(args.trsm, args.a22_both_ways, args.flop_count)
-    sweeps = read_sweeps(args.sweep)
-    if not (args.steps or args.inverse):
+    flags = Flags(question.trsm, question.a22_both_ways, question.flop_count)
+    sweeps = read_sweeps(question.sweep or [])
+    if not (question.steps or question.inverse):
         groups = expand(settings, sweeps)
         return pd.concat([_predict(group, make_scenario(group, flags, machine)) for group in groups], ignore_index=True)
     if sweeps:
         raise ConfigError("--sweep goes with predictions only: leave it out with --steps and --inverse")
-    if args.inverse == "block":
+    if question.inverse == "block":
         settings.setdefault("block", 1.0)
     scenario = make_scenario(settings, flags, machine)
-    if args.steps:
+    if question.steps:
         return tabulate_steps(scenario)
-    return _frame_of(_answer(args, scenario), settings)
+    return _frame_of(_answer(question, scenario), settings)
 
 
 def _predict(settings: dict[str, Any], scenario: Scenario) -> pd.DataFrame:
@@ -195,24 +175,24 @@ def _column(name: str) -> str:
     return name.replace("-", "_") + suffix
 
 
-def _answer_order(args: argparse.Namespace, settings: dict[str, Any]) -> Answer:
-    if args.memory is None or "block" not in settings:
+def _answer_order(question: Question, settings: dict[str, Any]) -> Answer:
+    if question.memory is None or "block" not in settings:
         raise ConfigError("--inverse order needs --memory and --block")
     block = settings["block"]
     if block < 1 or block != int(block):
         raise ConfigError(f"--block: found {block:g}; expected a whole number of 1 or more")
-    memory_bytes = _read(args.memory, "memory", "byte")
-    fraction = _read(args.memory_fraction, "memory-fraction", "")
+    memory_bytes = _read(question.memory, "memory", "byte")
+    fraction = _read(question.memory_fraction, "memory-fraction", "")
     return find_order(memory_bytes, int(block), fraction, str(settings.get("variant", "device")))
 
 
-def _answer(args: argparse.Namespace, scenario: Scenario) -> Answer:
-    if args.inverse == "block":
+def _answer(question: Question, scenario: Scenario) -> Answer:
+    if question.inverse == "block":
         return find_block(scenario)
-    if args.target is None:
-        raise ConfigError(f"--inverse {args.inverse} needs --target, the efficiency to keep (0 to 1)")
-    target = _read(args.target, "target", "")
-    return find_host_link(scenario, target) if args.inverse == "host-link" else find_network(scenario, target)
+    if question.target is None:
+        raise ConfigError(f"--inverse {question.inverse} needs --target, the efficiency to keep (0 to 1)")
+    target = _read(question.target, "target", "")
+    return find_host_link(scenario, target) if question.inverse == "host-link" else find_network(scenario, target)
 
 
 def _read(text: str, name: str, unit: str) -> float:

@@ -1,0 +1,130 @@
+"""Commands about a campaign: run it, say how far it is, what state its results are in, and what its jobs used."""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcai.cli.options import Command, Unread, argument, flag, option, seconds_or
+from hpcai.core.errors import ConfigError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+RESULTS = Path("results")
+REDRAW_S = 10.0
+CLEAR = "\x1b[H\x1b[2J"
+Results = Annotated[Path, argument("RESULTS", "results folder")]
+
+
+@app.command("run", cls=Unread, add_help_option=False)
+def run_workflow(context: typer.Context) -> int:
+    """Run the workflow with one screen, and say where the time went."""
+    from hpcai.campaign.run_command import run
+
+    return run(context.args)
+
+
+@app.command(cls=Command)
+def status(
+    results: Results = RESULTS,
+    watch: Annotated[
+        float | None,
+        option(
+            "[SECONDS]",
+            parser=seconds_or(REDRAW_S),
+            words=f"say it again every so many seconds (without a number: {REDRAW_S:g}) until nothing is under way any "
+            "more",
+        ),
+    ] = None,
+) -> int:
+    """Say how far a running campaign is, and when its measurements are expected to end."""
+    from hpcai.campaign.status import say_status, status_of
+
+    try:
+        while True:
+            with _readable():
+                found = status_of(results)
+            clear = CLEAR if watch is not None and sys.stdout.isatty() else ""
+            print(f"{clear}{say_status(found)}", flush=True)
+            if watch is None or found.is_over:
+                return 0
+            time.sleep(watch)
+    except KeyboardInterrupt:
+        return 0
+
+
+@app.command(cls=Command)
+def doctor(
+    results: Results = RESULTS,
+    study: Annotated[Path | None, option("FILE", "compare with this study, not with the last start")] = None,
+    check_files: Annotated[
+        bool, flag("--check-files", "check every raw file against its record; reads everything")
+    ] = False,
+    json: Annotated[Path | None, option("FILE", "write all findings as JSON")] = None,
+    wait: Annotated[
+        float | None,
+        option(
+            "[SECONDS]",
+            parser=seconds_or(math.inf),
+            words="first wait, at most so long, until nothing is under way any more",
+        ),
+    ] = None,
+) -> int:
+    """Say what state a results folder is in, and the one command to run next.
+
+    Nothing is changed. Exit status: 0 all finished and well, 1 bad input, 2 something is missing, broken down or under
+    way, 3 something is damaged.
+    """
+    from hpcai.campaign.doctor import diagnose, wait_until_idle
+    from hpcai.campaign.doctor_text import diagnosis_as_dict, say_diagnosis
+    from hpcai.core.files import write_asked_json
+
+    with _readable():
+        if wait is not None:
+            try:
+                wait_until_idle(results, _say, wait)
+            except KeyboardInterrupt:
+                _say("waits no longer")
+        diagnosis = diagnose(results, study, check_files=check_files)
+    if json:
+        write_asked_json(json, diagnosis_as_dict(diagnosis))
+    print(say_diagnosis(diagnosis))
+    return diagnosis.exit_status
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"{error.filename}: cannot be read ({error.strerror}); ask its owner for access, or try again when the "
+            f"file system is back"
+        ) from error
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+@app.command(cls=Command)
+def efficiency(
+    results: Results = RESULTS,
+    csv: Annotated[Path | None, option("FILE", "write all runs; other jobs go to FILE_jobs beside it")] = None,
+    sacct: Annotated[
+        str | None,
+        option(
+            "FILE",
+            "output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, "
+            "or 'auto' to ask Slurm's accounting: adds the jobs that are no runs",
+        ),
+    ] = None,
+) -> None:
+    """Say what each run asked for and what it used."""
+    from hpcai.campaign.efficiency_report import report_efficiency
+
+    report_efficiency(results, csv, sacct)

@@ -1,0 +1,78 @@
+"""The commands together, and what the program ``hpcai`` says and returns when one of them ends badly."""
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from typer.main import get_command
+
+from hpcai.cli import campaign, compare, mlperf, runs, study
+from hpcai.cli.options import Group
+from hpcai.cli.predict import Predictors
+from hpcai.core.errors import HpcaiError
+
+PROGRAM = "hpcai"
+NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+app = typer.Typer(name=PROGRAM, cls=Group, rich_markup_mode=None, context_settings=SETTINGS)
+for part in (study.app, runs.app, campaign.app, compare.app):
+    app.add_typer(part)
+app.add_typer(mlperf.app, name="mlperf")
+app.add_typer(typer.Typer(cls=Predictors), name="predict", help=Predictors.__doc__)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from importlib import metadata
+
+        print(f"HPC-AI Bench {metadata.version('hpcai')}")
+        raise typer.Exit
+
+
+@app.callback()
+def program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="say the version")
+    ] = False,
+) -> None:
+    """HPC-AI Bench: what the workflow calls, and repairs."""
+
+
+def call(words: list[str]) -> int:
+    """Run one command and return its status.
+
+    Raises
+    ------
+    HpcaiError
+        For bad input.
+    TyperException
+        For a wrong command line.
+    """
+    status: int | None = get_command(app).main(args=words, prog_name=PROGRAM, standalone_mode=False)
+    return status or 0
+
+
+def main() -> int:
+    """Run one command; return its status: 0, or 1 after one clear sentence; a verdict has more."""
+    try:
+        status = call(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except typer.TyperException as error:
+        # A wrong command line is bad input as any other: status 1, because 2 means a regression.
+        context = getattr(error, "ctx", None)
+        print(
+            *([context.get_usage()] if context else []), f"error: {error.format_message()}", sep="\n", file=sys.stderr
+        )
+        return 1
+    except HpcaiError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
+    except OSError as error:  # a file of somebody else, a full or absent file system: nothing that code can foresee
+        print(f"error: {error.filename or 'a file'}: {error.strerror or error}; {NO_ACCESS}", file=sys.stderr)
+        return 1
+    return status

@@ -1,0 +1,133 @@
+"""Commands about published rounds and submissions of MLPerf HPC."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hpcai.cli.options import Command, Group, argument, choice, count, flag, option, takes
+
+app = typer.Typer(cls=Group, help="Published rounds and submissions of MLPerf HPC.")
+DOES_NOT_COMPLY = FAILS = 2
+
+
+@app.command("import", cls=Command)
+def import_rounds(
+    sources: Annotated[
+        list[Path],
+        argument(
+            "SOURCE",
+            "result repository, organisation's folder, folder of logs, log, or .tar/.tar.gz/.tar.xz/.tar.bz2/.zip",
+        ),
+    ],
+    output: Annotated[Path, option("DIR", "results folder to write")],
+    name: Annotated[
+        str | None, option("NAME", 'name of the round, such as "v1.0" (default: what the source says)')
+    ] = None,
+    rule_set: Annotated[
+        str | None, option("VERSION", "rules for all logs, such as 2.0.0 (default: found for each source)")
+    ] = None,
+) -> None:
+    """Import published rounds as a results folder like that of a study."""
+    from hpcai.metrics.run_tables import write_tables
+    from hpcai.mlperf_hpc.analysis.import_text import summarise_import
+    from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
+
+    rounds = read_rounds(sources, name=name, rule_set=rule_set)
+    tables = write_import(rounds, output, write_tables)
+    print("\n".join(line for checked in rounds for line in summarise_import(checked, tables)))
+    print(f"written: {output}, which `hpcai compare`, `rank_with` and `compare_with` take as a study's results")
+
+
+@app.command(cls=Command)
+def check(
+    source: Annotated[Path, argument("SOURCE", "what to judge; it is only read")],
+    rule_set: Annotated[str | None, option("VERSION", "1.0.0, 2.0.0 or 3.0.0; found by itself if not given")] = None,
+    json: Annotated[Path | None, option("FILE", "write the whole verdict as JSON")] = None,
+    warnings: Annotated[bool, flag("--warnings", "print warnings as well; they decide nothing")] = False,
+    ungrouped: Annotated[bool, flag("--all", "print every finding on a line of its own, ungrouped")] = False,
+) -> int:
+    """Judge a log, a package or a repository; exit status 2: does not comply.
+
+    A log, a folder of logs, an organisation's folder, a repository of results or an archive is judged by the rules of
+    the package mlperf_logging. Exit status: 0 it complies, 1 bad input, 2 it does not comply.
+    """
+    from hpcai.core.files import write_asked_json
+    from hpcai.mlperf_hpc.compliance.verdict import judge
+    from hpcai.mlperf_hpc.compliance.verdict_text import describe_verdict
+
+    verdict = judge(source, rule_set)
+    if json is not None:
+        write_asked_json(json, verdict.to_json())
+    for line in describe_verdict(verdict, warnings=warnings, ungrouped=ungrouped):
+        print(line)
+    return 0 if verdict.complies else DOES_NOT_COMPLY
+
+
+@app.command(cls=Command)
+def predict(
+    sources: Annotated[
+        list[Path], argument("SOURCE", "result repository, folder or archive, as `hpcai mlperf import` takes it")
+    ],
+    benchmark: Annotated[str, option("NAME", "one of the sources; a wrong name lists them")],
+    system: Annotated[str, option("ORG/SYSTEM", "a submission on the machine: any one of it will do")],
+    units: Annotated[
+        int | None,
+        option("N", parser=count, words="accelerators, or processors without; by default a table of powers of two"),
+    ] = None,
+    batch: Annotated[
+        int | None,
+        option(
+            "N", parser=count, words="global batch in samples; by default the machine's samples per unit, at least 1"
+        ),
+    ] = None,
+    json: Annotated[Path | None, option("FILE", "also write predictions and errors to a file")] = None,
+) -> None:
+    """Predict the time to solution of a scale and batch that nobody ran."""
+    from hpcai.core.files import write_asked_json
+    from hpcai.mlperf_hpc.analysis.prediction_text import Question, print_predictions
+
+    found = print_predictions(Question(sources, benchmark, system, units, batch))
+    if json:
+        write_asked_json(json, found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What `hpcai mlperf submit` is asked for."""
+
+    results: Annotated[Path, argument("RESULTS", "results folder of a study, such as results")]
+    output: Annotated[Path, option("DIR", "folder to write")]
+    org: Annotated[str | None, option("NAME", "submitting organisation (default: that of the study)")] = None
+    system: Annotated[str | None, option("NAME", "first part of the systems' names (default: the machine's name)")] = (
+        None
+    )
+    benchmark: Annotated[list[str] | None, option("NAME", "benchmark file or folder, may be repeated")] = None
+    scale: Annotated[list[str] | None, option("SCALE", "such as n2x4, may be repeated")] = None
+    rule_set: Annotated[Literal["1.0.0", "2.0.0", "3.0.0"] | None, choice("default: that of the study")] = None
+
+
+@app.command(cls=Command)
+@takes(Wanted)
+def submit(asked: Wanted) -> int:
+    """Write own runs as a submission, and check it.
+
+    The runs of a finished study become the tree that MLPerf HPC asks for, which the official package checker judges.
+    Exit status: 0 nothing fails, 1 bad input, 2 the tree was written, but fails checks.
+    """
+    from hpcai.mlperf_hpc.submission.model import Request
+    from hpcai.mlperf_hpc.submission.write import say_written, write_submission
+
+    request = Request(
+        results=asked.results,
+        output=asked.output,
+        org=asked.org,
+        system=asked.system,
+        benchmarks=tuple(asked.benchmark or ()),
+        scales=tuple(asked.scale or ()),
+        rule_set=asked.rule_set,
+    )
+    written = write_submission(request)
+    print(say_written(written, asked.output))
+    return FAILS if written.failures else 0

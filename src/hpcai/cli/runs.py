@@ -1,0 +1,186 @@
+"""Commands about single runs: measure and profile them, read what tools wrote, and repair what is published."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperOption
+
+from hpcai.cli.options import Command, argument, choice, option, takes
+from hpcai.core.errors import HpcaiError, ResultsError
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+Plan = Annotated[Path, option("FILE", "plan of the run")]
+Manifest = Annotated[Path, option("FILE", "manifest of the dataset")]
+# Rules write this option always; where nothing is packed, it has no value.
+Pack = Annotated[str | None, option("[FILE]", "manifest of the packed dataset, if it is staged")]
+Launcher = Annotated[str, option("NAME", "what starts the ranks")]
+Folder = Annotated[Path, option("DIR", "folder of the run, where its record is published")]
+Log = Annotated[Path | None, option("FILE", "file for messages")]
+
+
+class Launching(Command):
+    """A command whose help names the launchers that there are, which take a while to find."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 - Typer does not export the types
+        """Write the list of options."""
+        from hpcai.launchers.registry import LAUNCHERS
+
+        for param in self.params:
+            if isinstance(param, TyperOption) and param.name == "launcher":
+                param.help = "; ".join(f"{name}: {launcher.summary}" for name, launcher in LAUNCHERS.items())
+        super().format_options(ctx, formatter)
+
+
+@app.command(cls=Launching)
+def measure(
+    plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
+) -> None:
+    """Measure one run and publish its record."""
+    with logged_to(log):
+        from hpcai.measure.inputs import Inputs
+        from hpcai.measure.supervise import measure
+
+        measure(Inputs((plan,), manifest, _given(pack)), folder, launcher)
+
+
+@app.command(cls=Launching)
+def capture(
+    plan: Plan, manifest: Manifest, launcher: Launcher, folder: Folder, pack: Pack = None, log: Log = None
+) -> None:
+    """Make one profiled run, or say why it cannot be made."""
+    with logged_to(log):
+        from hpcai.measure.capture import capture
+        from hpcai.measure.inputs import Inputs
+
+        capture(Inputs((plan,), manifest, _given(pack)), folder, launcher)
+
+
+@app.command("measure-weak", cls=Launching)
+def measure_weak(
+    plans: Annotated[list[Path], option("PLAN...", "plans of all instances")],
+    manifest: Manifest,
+    launcher: Launcher,
+    folder: Annotated[Path, option("DIR", "folder of the group, where its instances are published")],
+    pack: Pack = None,
+    log: Log = None,
+) -> None:
+    """Measure a weak-scaling group: several instances of a run at the same time."""
+    with logged_to(log):
+        from hpcai.measure.inputs import Inputs
+        from hpcai.measure.weak import measure_weak
+
+        measure_weak(Inputs(tuple(plans), manifest, _given(pack)), folder, launcher)
+
+
+def _given(pack: str | None) -> Path | None:
+    return Path(pack) if pack else None
+
+
+@contextmanager
+def logged_to(path: Path | None) -> Iterator[None]:
+    """Send messages, and the error that ends the command, to a file as well, if one is named.
+
+    Raises
+    ------
+    ResultsError
+        If the file cannot be written.
+    """
+    if path is None:
+        yield
+        return
+    # Messages that a full disk does not take are no errors of their own.
+    logging.raiseExceptions = False
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        logging.basicConfig(filename=path, filemode="w", level=logging.INFO, format="%(asctime)s %(message)s")
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be written ({error.strerror}); make room, or repair its folder") from error
+    try:
+        yield
+    except (HpcaiError, OSError) as error:
+        if not isinstance(error, BrokenPipeError):
+            logging.getLogger(__name__).critical("%s", error, exc_info=isinstance(error, OSError))
+        raise
+
+
+def _list_readers(asked: bool) -> None:
+    if asked:
+        from hpcai.parsers.registry import list_readers
+
+        print(list_readers())
+        raise typer.Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What `hpcai read` is asked for."""
+
+    file: Annotated[list[Path], argument("FILE", "one; of Darshan and Horovod several, or a folder with them")]
+    data_root: Annotated[str | None, option("DIR", "Darshan: only files below this folder count as data")] = None
+    devices: Annotated[int | None, option("N", "nvidia-smi: GPUs of a query without index or uuid")] = None
+    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("table of power: unit of a header that names none")] = None
+    tool: Annotated[str | None, option("NAME", "name of the reader, such as nccl-tests; by default all are tried")] = (
+        None
+    )
+    list_all: Annotated[
+        bool, typer.Option("--list", callback=_list_readers, is_eager=True, help="show the readers and exit")
+    ] = False
+    output: Annotated[Path | None, option("FILE", "write the table to a .csv or .parquet file instead")] = None
+
+
+@app.command(cls=Command)
+@takes(Reading)
+def read(asked: Reading) -> None:
+    """Print the table of a profiler's, benchmark's or power meter's output as CSV."""
+    from hpcai.core.files import write_asked, written_where_asked
+    from hpcai.core.table_files import write_parquet
+    from hpcai.parsers.registry import read_as_asked
+
+    options = {"devices": asked.devices, "unit": asked.unit}
+    reading = read_as_asked(asked.file, asked.tool, asked.data_root, options)
+    whole = f"{reading.complete_records} of {reading.seen_records} records"
+    print(f"{asked.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
+    if asked.output is None:
+        reading.table.to_csv(sys.stdout, index=False)
+    elif asked.output.suffix == ".parquet":
+        with written_where_asked(asked.output):
+            write_parquet(reading.table, asked.output)
+    else:
+        write_asked(asked.output, reading.table.to_csv(index=False))
+
+
+@app.command(cls=Command)
+def retry(runs: Annotated[Path, argument("RUNS", "by default all runs and profiles")] = Path("results")) -> None:
+    """Let runs that broke down and profiles without a tool be tried again."""
+    from hpcai.measure.publish import forget_breakdowns
+
+    folders = forget_breakdowns(runs)
+    for folder in folders:
+        print(f"{folder}: will be measured again")
+    print(f"{len(folders)} runs to repeat; start the workflow again")
+
+
+@app.command(cls=Command)
+def discard(
+    folder: Annotated[Path, argument("FOLDER", "of a run, or above several, such as results/profiles/io")],
+    reason: Annotated[str, option("WORDS", "why; it is kept beside what was moved")],
+) -> None:
+    """Put runs aside (moved, not deleted), so that they are measured again."""
+    from hpcai.measure.publish import discard_all
+
+    for moved in discard_all(folder, reason):
+        print(f"moved to {moved}")
+
+
+@app.command(cls=Command)
+def restore(folder: Annotated[Path, argument("FOLDER", "of the run")]) -> None:
+    """Put back the record of a published run from the copy that is right."""
+    from hpcai.measure.publish import restore
+
+    print(f"{folder}: both copies of its record are now as {restore(folder)}")

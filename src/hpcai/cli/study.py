@@ -1,0 +1,89 @@
+"""Commands about a study before it runs: its schema, whether it is valid, by which rules, and what it will take."""
+
+import json as json_text
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hpcai.cli.options import Command, argument, count, option
+
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
+STUDY = Path("config/study.yaml")
+
+
+@app.command(cls=Command)
+def schema() -> None:
+    """Print the JSON schema of all configuration files."""
+    from hpcai.config.schema import json_schema
+
+    print(json_text.dumps(json_schema(), indent=1))
+
+
+@app.command(cls=Command)
+def check(
+    study: Annotated[Path, argument("STUDY", "study file")] = STUDY,
+    profile: Annotated[
+        str | None, option("NAME", "ask Slurm whether it would take each kind of job that this profile submits")
+    ] = None,
+) -> None:
+    """Check a study and all files that it names."""
+    from hpcai.config.load import load_study_file
+
+    campaign = load_study_file(study)
+    print(f"{study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    if profile:
+        from hpcai.campaign.sbatch_trial import try_profile
+
+        print(try_profile(campaign, study, profile))
+
+
+@app.command(cls=Command)
+def rules(
+    study: Annotated[Path | None, argument("STUDY", "a study file; without it the rules are printed")] = None,
+) -> None:
+    """Print the rules of the suites, or what a study can be valid for."""
+    from hpcai.config.load import load_study_file
+    from hpcai.rules.listing import list_rules, list_verdicts
+
+    print(list_verdicts(load_study_file(study)) if study else list_rules())
+
+
+@app.command(cls=Command)
+def estimate(
+    study: Annotated[Path, argument("STUDY", "study file")] = STUDY,
+    like: Annotated[
+        list[Path] | None,
+        option(
+            "RESULTS...",
+            "results folders whose runs tell how long equal ones take; the study's own is looked at as well",
+        ),
+    ] = None,
+    results: Annotated[Path, option("DIR", "results folder of the study")] = Path("results"),
+    data: Annotated[Path, option("DIR", "folder of the datasets")] = Path("data"),
+    jobs: Annotated[
+        int | None, option("N", parser=count, words="also the wall time with N jobs at the same time")
+    ] = None,
+    json: Annotated[Path | None, option("FILE", "write all numbers with their methods and sources")] = None,
+) -> None:
+    """Say what a study will take: node-hours, storage, files."""
+    from dataclasses import asdict
+
+    from hpcai.campaign.estimate import Places, estimate_campaign
+    from hpcai.campaign.estimate_text import say_estimate
+    from hpcai.config.load import load_study_file
+    from hpcai.core.errors import ConfigError
+    from hpcai.core.files import write_asked_json
+    from hpcai.measure.provenance import source_root
+
+    likely = like or []
+    for folder in likely:
+        if not folder.is_dir():
+            raise ConfigError(f"--like: found no folder {folder}, expected the results folder of an earlier study")
+    campaign = load_study_file(study)
+    root = source_root()
+    config = root / "config" if root else study.parent
+    estimate = estimate_campaign(campaign, Places(data, results, config / "datasets.tsv"), likely, jobs)
+    if json:
+        write_asked_json(json, asdict(estimate))
+    print(say_estimate(estimate))

@@ -1,0 +1,192 @@
+"""Numbers and their units as people read them: on the terminal, in captions, on the page and in figures."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Steps = Sequence[tuple[float, str]]
+BYTES = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B"))
+RATES = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+TIMES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+PREFIXED = ("FLOP/s", "FLOP", "FLOP/sample", "B/s", "FLOP/J", "J", "W", "B")
+"""Units that are written with a decimal prefix, as processors, links and disks are rated."""
+NOT_MEASURED, NOT_DEFINED, NOT_KNOWN, DASH = "not measured", "not defined", "not known", "–"
+
+
+def say_bytes(value: float) -> str:
+    """Return a number of bytes with a binary prefix, because message sizes are powers of two."""
+    return _say(value, BYTES)
+
+
+def say_rate(value: float, unit: str = "B/s") -> str:
+    """Return a rate with a decimal prefix, as links, disks and processors are rated."""
+    return _say(value, [(factor, prefix + unit) for factor, prefix in RATES])
+
+
+def say_time(value: float) -> str:
+    """Return a time [s] in s, ms, µs or ns."""
+    return _say(value, TIMES)
+
+
+def say_share(value: float) -> str:
+    """Return a ratio as a percentage; one that is not zero never reads as ``0 %``."""
+    if 0 < value < 0.0095:
+        return f"{100 * value:.1g} %"
+    return f"{100 * value:.0f} %"
+
+
+def say_duration(seconds: float | None) -> str:
+    """Return a duration [s] in days, hours, minutes and seconds: the two largest; "not known" for None."""
+    if seconds is None:
+        return NOT_KNOWN
+    whole = round(seconds)
+    parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    first = next((number for number, (count, _) in enumerate(parts) if count), len(parts) - 1)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count or unit == parts[first][1])
+
+
+def say_count(number: int, word: str) -> str:
+    """Return a number of things, in the plural unless it is one."""
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def say_whole(value: float | None) -> str:
+    """Return a whole number with thousands in groups."""
+    return "unknown" if value is None else f"{value:,.0f}"
+
+
+def say_short(value: float | None) -> str:
+    """Return a number with three significant digits; a dash where it is not known."""
+    if value is None or not math.isfinite(value):
+        return DASH
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def say_percent(value: float | None) -> str:
+    """Return a ratio in percent, without the sign; a dash where it is not known."""
+    return DASH if value is None or not math.isfinite(value) else f"{100 * value:.0f}"
+
+
+def say_value(value: float, unit: str) -> str:
+    """Return a value with its unit; a dash for what was not measured."""
+    if not math.isfinite(value):
+        return DASH
+    sign, size = "−" if value < 0 else "", abs(value)
+    if unit.startswith("FLOP"):
+        return f"{sign}{say_rate(size, unit)}"
+    return f"{sign}{say_bytes(size) if unit == 'bytes' else f'{size:.4g} {unit}'.rstrip()}"
+
+
+def say_change(ratio: float) -> str:
+    """Return a ratio as a signed percentage, beyond a doubling as a factor."""
+    if not math.isfinite(ratio):
+        return "unknown"
+    return f"×{ratio:.3g}" if ratio >= 2 else f"{100 * (ratio - 1):+.1f} %".replace("-", "−")
+
+
+def say_fixed(value: object, factor: float = 1.0, digits: int = 1, unit: str = "") -> str:
+    """Return a number times a factor, with so many digits after the point and its unit."""
+    if not isinstance(value, int | float):
+        return NOT_MEASURED
+    return f"{factor * value:.{digits}f}" + (f" {unit}" if unit else "")
+
+
+def say_between(value: object, low: object, high: object, digits: int = 1, unit: str = "") -> str:
+    """Return a number with its unit, and its interval in brackets."""
+    found = say_fixed(value, 1, digits, unit)
+    if not isinstance(value, int | float):
+        return found
+    known = isinstance(low, int | float)
+    return f"{found} ({f'{say_fixed(low, 1, digits)} to {say_fixed(high, 1, digits)}' if known else 'no interval'})"
+
+
+def say_measured_rate(value: object, unit: str = "B/s") -> str:
+    """Return a rate with a decimal prefix, or that it was not measured."""
+    return say_rate(value, unit) if isinstance(value, int | float) else NOT_MEASURED
+
+
+def say_ratio(value: object) -> str:
+    """Return a ratio as a percentage with three significant digits."""
+    return f"{100 * value:.3g} %" if isinstance(value, int | float) and not math.isnan(value) else NOT_KNOWN
+
+
+def say_error(value: object) -> str:
+    """Return a relative error as a percentage with its sign."""
+    return f"{100 * value:+.1f} %" if isinstance(value, int | float) else NOT_KNOWN
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a value is written: divided by ``factor``, with ``unit`` behind it."""
+
+    factor: float
+    unit: str
+
+
+def choose_scale(value: float, unit: str) -> Scale:
+    """Return the scale in which a value has one to three digits before its point.
+
+    Parameters
+    ----------
+    value
+        The number [unit].
+    unit
+        A unit of ``reports/definitions.yaml``; "share" is a ratio that is written as a percentage.
+    """
+    if unit == "share":
+        return Scale(0.01, "%")
+    if unit == "bytes":
+        return _scale(value, BYTES)
+    if unit == "s":
+        return _scale(value, TIMES)
+    if unit in PREFIXED:
+        found = _scale(value, RATES)
+        return Scale(found.factor, found.unit + unit)
+    return Scale(1.0, "" if unit == "ratio" else unit)
+
+
+def say_number(value: float) -> str:
+    """Return a number with three significant digits or more, thousands in groups, and a real minus sign."""
+    size = abs(value)
+    if size >= 99.95 or (float(value).is_integer() and size < 1e15):
+        text = f"{value:,.0f}"
+    elif size >= 1e-3:
+        text = f"{value:#.3g}"
+    else:
+        text = f"{value:.2e}"
+    return text.replace("-", "−")
+
+
+def say_exactly(value: float, unit: str) -> str:
+    """Return a number with all digits that were measured, in the unit that its column is stored in."""
+    stored = "" if unit in {"ratio", "share", ""} else f" {unit}"
+    return f"{value:.12g}{stored}"
+
+
+def say_interval(low: float, high: float, scale: Scale) -> str:
+    """Return the bounds of an interval in the scale of their value."""
+    return f"[{say_number(low / scale.factor)}, {say_number(high / scale.factor)}]"
+
+
+def choose_step(value: float, steps: Steps) -> tuple[float, str]:
+    """Return the largest step that leaves a digit before the point, or else the smallest."""
+    # 999.7 would be written as 1000: it belongs to the next step.
+    return next((step for step in steps if abs(value) >= 0.9995 * step[0]), steps[-1])
+
+
+def _scale(value: float, steps: Steps) -> Scale:
+    """Return the step of a value; zero needs no prefix."""
+    plain = next(step for step in steps if step[0] == 1.0)
+    return Scale(*(plain if value == 0 else choose_step(value, steps)))
+
+
+def _say(value: float, steps: Steps) -> str:
+    factor, unit = choose_step(value, steps)
+    return f"{_digits(value / factor)} {unit}"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, without an exponent."""
+    if abs(value) >= 99.95:
+        return f"{value:.0f}"
+    return f"{value:.3g}"

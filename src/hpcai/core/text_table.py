@@ -1,0 +1,49 @@
+"""Tables for people: as wide as the terminal, with bold heads; at most 100 columns of plain text anywhere else."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+WIDTH = 100
+"""Columns of text that goes to a file or to another program."""
+
+
+_OVER = "\ue000"
+"""Stands where a line over all columns goes: Rich's tables have no such line."""
+
+
+def say_table(heads: Sequence[str], rows: Iterable[Sequence[str] | str], *, kinds: str = "", indent: int = 0) -> str:
+    """Return lines of aligned cells; where a line would become too long, cells of text go on in the next one.
+
+    Parameters
+    ----------
+    heads
+        Heading of each column, with its unit.
+    rows
+        Cells as text; a row that is one text alone is a line over all columns.
+    kinds
+        A letter for each column: ``w`` words, which may go on in the next line, ``k`` words that are kept whole, ``n``
+        numbers, which are kept whole and stand on the right. By default words come first, then numbers alone.
+    indent
+        Blanks before each line.
+    """
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH) if console.is_terminal else WIDTH
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for head, kind in zip(heads, kinds or f"w{'n' * (len(heads) - 1)}", strict=True):
+        justify: Literal["left", "right"] = "right" if kind == "n" else "left"
+        table.add_column(Text(head), justify=justify, overflow="fold", no_wrap=kind != "w")
+    over: list[str] = []
+    for row in rows:
+        if isinstance(row, str):
+            over.append(row)
+        table.add_row(*([_OVER] if isinstance(row, str) else map(Text, row)))
+    with console.capture() as printed:
+        console.print(Padding(table, (0, 0, 0, indent), expand=False))
+    remaining = iter(over)
+    lines = (" " * indent + next(remaining) if _OVER in line else line.rstrip() for line in printed.get().splitlines())
+    return "\n".join(lines)
