@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
-from hpcai.core.messages import message_class
+from hpcai.core.protobuf import message_class
 
 Feature = bytes | Sequence[bytes] | NDArray[np.generic]
 Decoded = list[bytes] | NDArray[np.float32] | NDArray[np.int64]

@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from hpcai.core.messages import message_class
+from hpcai.core.protobuf import message_class
 
 MESSAGES = {
     "XSpace": {"planes": (1, "XPlane*")},
