@@ -11,8 +11,11 @@ from crc32c import crc32c
 from hpcai.config.benchmark import DataSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
+from hpcai.core.messages import Message, at
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
+
+SEVERAL_FOLDERS = Message("module.several_folders", "found {found} for {split}, expected one of them; move one away")
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
@@ -211,7 +214,7 @@ def split_folders(root: Path) -> dict[Split, str] | None:
     present = {split: [name for name in names if (root / name).is_dir()] for split, names in FOLDERS.items()}
     for split, names in present.items():
         if len(names) > 1:
-            raise DatasetError(f"{root}: found {' and '.join(names)} for {split}, expected one of them; move one away")
+            raise DatasetError(at(str(root), SEVERAL_FOLDERS(found=" and ".join(names), split=split)))
     return {split: names[0] for split, names in present.items()} if all(present.values()) else None
 
 

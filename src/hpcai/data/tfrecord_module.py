@@ -7,8 +7,15 @@ from typing import TypeVar
 
 from hpcai.config.benchmark import DataSettings
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.module import DataModule, FileFacts, Member, checksum_of
 from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
+
+CHANGED_FILE = Message(
+    "tfrecord_module.changed_file",
+    "found {found_bytes} bytes with checksum {found_crc32c}, expected {expected_bytes} with {expected_crc32c}: "
+    "not the file of the manifest; make or copy the dataset again",
+)
 
 Data = TypeVar("Data", bound=DataSettings)
 
@@ -58,6 +65,13 @@ class TfrecordDataModule(DataModule[Data]):
                 return
         self.examine(file)  # says what is wrong with it, if it is damaged
         raise DatasetError(
-            f"{file}: found {len(data)} bytes with checksum {checksum_of(data)}, expected {facts.bytes} with "
-            f"{facts.crc32c}: not the file of the manifest; make or copy the dataset again"
+            at(
+                str(file),
+                CHANGED_FILE(
+                    found_bytes=len(data),
+                    found_crc32c=checksum_of(data),
+                    expected_bytes=facts.bytes,
+                    expected_crc32c=facts.crc32c,
+                ),
+            )
         )

@@ -17,9 +17,12 @@ from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.messages import Message
 from hpcai.core.sealed import Unsealed, sealed_model, unseal
 from hpcai.core.stalls import Stalls
 from hpcai.rules.verdict import RunFacts, Verdict
+
+RAW_IF_MEASURED = Message("run.raw_if_measured", "raw files if and only if something was measured")
 
 RECORD = "record.json"
 RAW = "raw"
@@ -148,7 +151,7 @@ class Capture(_Part):
 
     @model_validator(mode="after")
     def _measured_or_why_not(self) -> "Capture":
-        _check(bool(self.raw) == (self.status == "measured"), "raw files if and only if something was measured")
+        _check(bool(self.raw) == (self.status == "measured"), RAW_IF_MEASURED())
         _check(bool(self.reason) != (self.status == "measured"), "a reason if and only if nothing was measured")
         return self
 
