@@ -16,6 +16,11 @@ from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 
 SEVERAL_FOLDERS = Message("module.several_folders", "found {found} for {split}, expected one of them; move one away")
+CHANGED_FILE = Message(
+    "module.changed_file",
+    "found {found_bytes} bytes with checksum {found_crc32c}, expected {expected_bytes} with {expected_crc32c}: "
+    "not the file of the manifest; make or copy the dataset again",
+)
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
@@ -198,8 +203,12 @@ def require_unchanged(file: Path, facts: FileFacts) -> None:
     size, crc = file_checksum(file)
     if (size, crc) != (facts.bytes, facts.crc32c):
         raise DatasetError(
-            f"{file}: found {size} bytes with checksum {crc}, expected {facts.bytes} with {facts.crc32c}: "
-            "not the file of the manifest; make or copy the dataset again"
+            at(
+                str(file),
+                CHANGED_FILE(
+                    found_bytes=size, found_crc32c=crc, expected_bytes=facts.bytes, expected_crc32c=facts.crc32c
+                ),
+            )
         )
 
 

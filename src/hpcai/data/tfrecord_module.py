@@ -7,15 +7,9 @@ from typing import TypeVar
 
 from hpcai.config.benchmark import DataSettings
 from hpcai.core.errors import DatasetError
-from hpcai.core.messages import Message, at
-from hpcai.data.module import DataModule, FileFacts, Member, checksum_of
+from hpcai.core.messages import at
+from hpcai.data.module import CHANGED_FILE, DataModule, FileFacts, Member, checksum_of
 from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
-
-CHANGED_FILE = Message(
-    "tfrecord_module.changed_file",
-    "found {found_bytes} bytes with checksum {found_crc32c}, expected {expected_bytes} with {expected_crc32c}: "
-    "not the file of the manifest; make or copy the dataset again",
-)
 
 Data = TypeVar("Data", bound=DataSettings)
 
