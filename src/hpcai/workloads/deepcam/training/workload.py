@@ -24,7 +24,7 @@ from hpcai.workloads.deepcam.training.scores import intersections_over_unions, w
 from hpcai.workloads.deepcam.training.work import network_layers
 
 NO_STATISTICS = Message(
-    "workload.no_statistics", "found {found} values of {name}, expected {expected}; prepare the dataset again"
+    "deepcam.no_statistics", "found {found} values of {name}, expected {expected}; prepare the dataset again"
 )
 
 OPTIMIZERS = {"Adam": Adam, "AdamW": AdamW, "LAMB": Lamb}

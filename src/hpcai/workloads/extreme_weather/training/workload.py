@@ -36,7 +36,7 @@ from hpcai.workloads.extreme_weather.training.roi_align import roi_align
 from hpcai.workloads.extreme_weather.training.schedule import learning_rate, peak_rate
 
 NO_STATISTICS = Message(
-    "workload.no_statistics",
+    "extreme_weather.no_statistics",
     "found {means} means and {deviations} standard deviations, expected {expected} of each in the manifest; "
     "prepare the dataset again",
 )
