@@ -4,7 +4,11 @@ import shutil
 
 import pytest
 from slurm.campaigns import SlurmCampaign
+from unit.refusals import told
 from workflow_project import ROOT, edit_yaml
+
+from hpcai.campaign.sbatch_trial import WOULD_TAKE_ALL
+from hpcai.slurm.sbatch_request import FROM_STUDY
 
 PROFILE = "home/snakemake/slurm"
 WORDS = "Requested time limit is invalid"
@@ -59,7 +63,7 @@ def test_what_slurm_takes_passes_the_check_and_starts(campaign):
     ask_for(campaign, slurm_partition="cpu")
     status, said = check(campaign)
     assert status == 0, said
-    assert "Slurm would take all kinds of jobs" in said
+    told(said, WOULD_TAKE_ALL)
     assert campaign.run("pack") == 0, campaign.output
     assert "Slurm did not take" not in campaign.hpcai("doctor")[1]
 
@@ -68,4 +72,4 @@ def test_a_node_that_is_not_there_is_named_by_the_check(campaign):
     edit_yaml(campaign.folder / "config/machines/box.yaml", memory_bytes="9 TiB")
     status, said = check(campaign)
     assert status == 1
-    assert "memory_bytes of the machine file: found" in said or "cores_per_node of the machine file: found" in said
+    assert any(f"{FROM_STUDY[key]}: found" in said for key in ("mem_mb", "tasks_per_node"))

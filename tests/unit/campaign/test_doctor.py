@@ -95,10 +95,10 @@ def test_all_is_well(results, capsys):
 
 def test_runs_are_missing(results, capsys):
     finish_run(results)
-    interrupt(open_attempt(run_folder(results, ranks_per_node=2)), "time is up")
+    interrupt(open_attempt(run_folder(results, ranks_per_node=2)), "ended")
     status, text = doctor(capsys)
     assert status == 2
-    assert "interrupted: runs/cosmoflow_mini/fp32/n1x2 r1: time is up" in text
+    assert "interrupted: runs/cosmoflow_mini/fp32/n1x2 r1: ended" in text
     assert "not started: runs/cosmoflow_mini/fp32/n1x2 r2\n" in text
     assert "not started: weak/cosmoflow_mini/fp32/n1x1\n" in text
     assert text.endswith(f"\n  {START}\n")

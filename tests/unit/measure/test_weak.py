@@ -21,7 +21,7 @@ from hpcai.measure.interruption import FROM_OUTSIDE, INTERRUPTED
 from hpcai.measure.weak import OTHER_PLANS, GroupInputs, measure_weak
 from hpcai.measure.weak_shares import TOO_FEW_CORES
 from hpcai.records.run import Attempt, read_part, read_record, write_json
-from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
+from hpcai.records.weak import GROUP, SAME_PART, InstanceShare, WeakGroup
 
 INSTANCES = 3
 RANK = """
@@ -174,7 +174,7 @@ def test_of_equal_seeds_one_counts(tmp_path, monkeypatch):
 
 def test_instances_that_shared_a_core_are_no_group(group):
     group.report(group.plans[2], "converged", core=1)
-    with pytest.raises(LaunchError, match=r"instances 1 and 3 both had core 1 of box.*hpcai discard"):
+    with pytest.raises(LaunchError, match=SAME_PART(first=1, second=3, part="core 1", host="box") + ".*hpcai discard"):
         group.measure()
     assert not (group.folder / GROUP).exists()
 

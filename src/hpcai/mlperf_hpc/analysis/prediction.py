@@ -26,6 +26,9 @@ BEFORE_CLOCK = Message("prediction.before_clock", "{submissions} before the cloc
 SOME_NOT_LOGGED = Message("prediction.some_not_logged", "{submissions} not logged, which is part of their extra time")
 BATCH_OUTSIDE = Message("prediction.batch_outside", "batch outside {least:.0f} to {most:.0f}")
 UNITS_OUTSIDE = Message("prediction.units_outside", "units outside the family's {least:.0f} to {most:.0f}")
+TOO_FEW_POINTS = Message(
+    "prediction.too_few_points", "submissions with a time: {points}, a prediction needs at least {needed}"
+)
 
 FURTHEST_RATIO = 4.0
 """Farther than this factor outside the batches or units of the points nothing is predicted."""
@@ -164,7 +167,7 @@ def why_refused(usable: pd.DataFrame, wanted: Configuration) -> str:
     Several units per sample (model parallelism) are predicted only where the family ran like that.
     """
     if len(usable) < FEWEST_POINTS:
-        return f"submissions with a time: {len(usable)}, a prediction needs at least {FEWEST_POINTS}"
+        return TOO_FEW_POINTS(points=len(usable), needed=FEWEST_POINTS)
     batches, units = usable["global_batch_samples"], usable["units"]
     for name, value, known in (("batch", wanted.batch_samples, batches), ("units", wanted.units, units)):
         if not _within(value, known, FURTHEST_RATIO):

@@ -17,6 +17,10 @@ UNREAD = Message(
     "{unread} of {opened} files were opened, but no byte of them was read: they were probably mapped into memory "
     "(numpy mmap_mode, LMDB, Arrow), or read with io_uring, which Darshan does not see",
 )
+NEGATIVE = Message(
+    "reasons.negative",
+    "{column} of {records} {module} records is negative (not monitored, or a wrong time): not available",
+)
 
 DEFAULT_LIMIT = 1024
 """Records per module and process unless MAX_RECORDS says otherwise (darshan-runtime documentation)."""
@@ -84,8 +88,7 @@ def _value_reasons(answer: Answer) -> list[str]:
     reasons = []
     for name, table in answer["tables"].items():
         reasons += [
-            f"{answer['path']}: {column} of {count} {name} records is negative (not monitored, or a wrong time): "
-            "not available"
+            at(str(answer["path"]), NEGATIVE(column=column, records=count, module=name))
             for column, count in table["negative"].items()
         ]
         nameless = sum(file is None for file in table["file"])

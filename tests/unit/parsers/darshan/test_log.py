@@ -14,7 +14,7 @@ from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan import log as darshan_log
 from hpcai.parsers.darshan.child import answer_log
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs, read_darshan_segments
-from hpcai.parsers.darshan.reasons import NONE_BELOW, RECORDS_LOST, UNREAD
+from hpcai.parsers.darshan.reasons import NEGATIVE, NONE_BELOW, RECORDS_LOST, UNREAD
 
 DATA = "/data/train"
 NAME = "user_python_id{job}-{process}_11-21-36303-1234567890_1.darshan"
@@ -125,7 +125,7 @@ def test_what_is_not_monitored_is_missing(tmp_path):
     assert row["read_bytes"] == 2048
     assert np.isnan(row["read_time_s"])
     assert np.isnan(row["reads"])
-    assert sum("is negative" in reason for reason in reading.reasons) == 2
+    assert sum(NEGATIVE.find_in(reason) is not None for reason in reading.reasons) == 2
 
 
 def test_files_that_are_only_mapped(tmp_path):
@@ -334,7 +334,7 @@ def test_published_incomplete_and_damaged_logs():
     assert told(partial.reasons[0], RECORDS_LOST)["records"] == "1022"
     assert ": STDIO " in partial.reasons[0]
     times = read_darshan_logs([folder / "sample_mpiio_2048ranks.darshan"], None)
-    assert "write_time_s of 1 STDIO records is negative" in times.reasons[0]
+    assert NEGATIVE(column="write_time_s", records=1, module="STDIO") in times.reasons[0]
     corrupt = read_darshan_logs([folder / "derived_corrupt_module.darshan"], None)
     assert "POSIX" not in set(corrupt.table["module"])
     assert "incorrect data check" in corrupt.reasons[0]
