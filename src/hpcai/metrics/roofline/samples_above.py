@@ -6,10 +6,12 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.metrics.words import say_rate
 
 TOLERANCE_RATIO = 0.02
 """So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""
+OTHER_UNIT = Message("samples_above.other_unit", "{what}: found {found}, expected {expected}, the unit of its roof")
 EXCHANGE_TOLERANCE_RATIO = 0.1
 """So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
 between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
@@ -55,7 +57,7 @@ def find_inconsistencies(
     mixed = joined[joined["unit"] != joined["unit_roof"]]
     if len(mixed):
         first = mixed.iloc[0]
-        raise ValueError(f"{first['what']}: found {first['unit']}, expected {first['unit_roof']}, the unit of its roof")
+        raise ValueError(OTHER_UNIT(what=first["what"], found=first["unit"], expected=first["unit_roof"]))
     ratio = joined["value"] / joined["value_roof"]
     above = joined.assign(ratio=ratio)[ratio > 1 + tolerance_ratio].sort_values("ratio", ascending=False)
     rows = [

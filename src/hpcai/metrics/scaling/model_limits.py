@@ -5,6 +5,13 @@ What published models say of published machines is not held to these limits: tho
 
 import math
 
+from hpcai.core.messages import Message
+
+TOO_EFFICIENT = Message(
+    "model_limits.too_efficient",
+    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: that base was "
+    "measured too slow, or the model leaves out what slows ranks down",
+)
 LEAST_COVERED_RATIO = 0.90
 """Of a step's operations and of its memory traffic at least so much must have an estimate, the smaller share counts:
 what is left out takes time as well, and nothing tells how much."""
@@ -45,7 +52,4 @@ def why_too_efficient(efficiency_ratio: float, base: str) -> str:
     """Return why such an efficiency against a base is no prediction; blank if it may be one."""
     if not is_too_efficient(efficiency_ratio):
         return ""
-    return (
-        f"no prediction: its efficiency would be {efficiency_ratio:.3g} against {base}, expected at most "
-        f"{MOST_EFFICIENCY_RATIO:g}: that base was measured too slow, or the model leaves out what slows ranks down"
-    )
+    return TOO_EFFICIENT(efficiency=efficiency_ratio, base=base, most=MOST_EFFICIENCY_RATIO)
