@@ -11,7 +11,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs screenshots lock schema clean
+.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -69,10 +69,12 @@ unit: env ## the fast tests alone
 bench: env ## speed as ratios against named peers, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
-docs: env $(DOCS)/requirements.txt ## the documentation with its generated reference: docs/_build/html; a warning is an error
+docs: env docs-tools ## the documentation with its generated reference: docs/_build/html; a warning is an error
 	$(BIN)/python docs/generate.py
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "The documentation: file://$(CURDIR)/docs/_build/html/index.html"
+
+docs-tools: $(DOCS)/requirements.txt
 
 # An environment of its own: who runs the benchmarks needs none of these packages.
 $(DOCS)/requirements.txt: docs/requirements.txt

@@ -64,4 +64,4 @@ def test_workers_share_folders_files_and_tensorflow():
     assert find_share(slurm / "test_cluster.py") == find_share(slurm / "test_campaign.py")
     assert find_share(ends / "test_five.py") == find_share(ends / "test_study.py") != find_share(ends / "test_ranks.py")
     assert find_share(unit / "training/test_engine.py") == find_share(unit / "training/test_input.py") == "TensorFlow"
-    assert find_share(unit / "test_units.py") != find_share(unit / "test_files.py")
+    assert find_share(unit / "core/test_units.py") != find_share(unit / "core/test_files.py")

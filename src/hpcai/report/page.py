@@ -22,6 +22,7 @@ from hpcai.report.hpc_ai500.markup import FRAGMENT_STYLE, document_html
 from hpcai.report.hpc_ai500.model import read_document
 from hpcai.report.material import Link, Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
+from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table
@@ -153,6 +154,7 @@ def make_context(material: Material) -> dict[str, Any]:
         "banner": make_banner(summary),
         "dates": say_dates(summary) if summary else "",
         "answer": _make_answer(material),
+        "questions": make_questions(material),
         "advice": choose_advice(material),
         "key_figures": [figures[name] for name in KEY_FIGURES if name in figures and figures[name].picture],
         "documents": make_documents(material),

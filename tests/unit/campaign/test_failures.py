@@ -105,7 +105,7 @@ def test_many_jobs_of_one_reason_are_one_line(results, fails):
 def test_an_error_of_our_own_is_told_whole(tmp_path):
     log = tmp_path / "x.log"
     log.write_text(
-        "2026-11-24 07:53:12,123 CRITICAL stopped\nTraceback ...\nhpcai.errors.NoResultError: 1 of 2:\n  a: b\n"
+        "2026-11-24 07:53:12,123 CRITICAL stopped\nTraceback ...\nhpcai.core.errors.NoResultError: 1 of 2:\n  a: b\n"
     )
     assert last_words(log) == "1 of 2:\n  a: b"
     log.write_text("chatter\nerror: no room\n")

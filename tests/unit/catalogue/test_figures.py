@@ -11,7 +11,7 @@ from hpcai.catalogue.figures import CHARTS, FIGURES
 from hpcai.report.section_specs import FigureSpec
 from hpcai.report.sections import SECTIONS
 
-SOURCE = Path(__file__).parents[2] / "src"
+SOURCE = Path(__file__).parents[3] / "src"
 GUIDE = SOURCE.parent / "docs/how-to/add_a_figure.md"
 SHOW = """
 import pandas as pd

@@ -68,7 +68,7 @@ def test_found_are_all_that_the_definition_says(times_s: list[float]) -> None:
 
 def test_words_and_the_definition_that_readers_find() -> None:
     assert say_stall(20.123, 0.0213) == "20.1 s for what takes 0.021 s beside it"
-    definitions = yaml.safe_load((Path(__file__).parents[2] / "reports/definitions.yaml").read_text())
+    definitions = yaml.safe_load((Path(__file__).parents[3] / "reports/definitions.yaml").read_text())
     said = definitions["stalls"]["definition"]
     for words in (f"longer than {LEAST_S:g} s", f"than {FACTOR:g} times", f"median of the {NEIGHBOURS} before"):
         assert words in said

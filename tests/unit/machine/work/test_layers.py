@@ -16,7 +16,7 @@ from hpcai.records.run import read_part
 from hpcai.training.registry import workload_of
 from hpcai.training.workload import seed_streams
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BENCHMARKS = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
 GRAPHS = {
     **{f"mean_{what}": (size,) for what, size in (("atoms", 10.7), ("edges", 118.4), ("triplets", 1301.5))},

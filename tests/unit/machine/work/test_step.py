@@ -16,7 +16,7 @@ from hpcai.records.run import read_part
 from hpcai.training.work import LayerWork
 from hpcai.workloads.cosmoflow.training import CosmoFlow
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 BENCHMARKS = ("cosmoflow", "deepcam", "extreme_weather", "opencatalyst", "resnet50")
 GRAPHS = {
     f"{kind}_{what}": (value,)

@@ -438,7 +438,7 @@ def test_no_arrow_leads_to_one_of_several_results_with_the_same_setting():
 
 
 def test_the_paper_shows_what_compression_and_mixed_precision_moved():
-    paper = load_published(Path(__file__).parents[3] / "config" / "published" / "hpc_ai500_v2.yaml")
+    paper = load_published(Path(__file__).parents[4] / "config" / "published" / "hpc_ai500_v2.yaml")
     moves = roofline_moves(declared_roofline(paper), declared_ceilings(paper))
     found = moves[moves["kind"] != "modelled"]
     assert set(found["kind"]) == {"declared"}

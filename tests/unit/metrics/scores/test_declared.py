@@ -23,7 +23,7 @@ from hpcai.metrics.scores.declared_checks import (
 )
 from hpcai.metrics.scores.vflops import valid_rate
 
-FILES = sorted((Path(__file__).parents[3] / "config" / "published").glob("*.yaml"))
+FILES = sorted((Path(__file__).parents[4] / "config" / "published").glob("*.yaml"))
 positive = st.floats(0.01, 100.0)
 
 

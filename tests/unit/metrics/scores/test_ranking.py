@@ -20,7 +20,7 @@ from hpcai.metrics.scores.vflops import valid_rate
 from hpcai.plots.scores.ranking import MOST, NOTHING, plot_ranking
 from hpcai.plots.theme import to_svg
 
-PUBLISHED = Path(__file__).parents[3] / "config" / "published"
+PUBLISHED = Path(__file__).parents[4] / "config" / "published"
 GOOD, GOOD_TIME = label_result("hpc_ai500", ()), label_result("mlperf_hpc", ())
 BAD = "not a valid result: generated data"
 ON_CLOCK, BEFORE = TIMINGS[True], TIMINGS[False]

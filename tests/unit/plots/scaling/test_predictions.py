@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from unit.plots.prediction_factory import make_predictions
-from unit.plots.test_scaling import NOTHING, make_tables
+from unit.plots.scaling.test_chart import NOTHING, make_tables
 from unit.record_factory import make_record, make_study, write_records
 
 from hpcai.metrics.run_tables import collect_runs, summarise_scales

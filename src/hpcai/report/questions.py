@@ -1,0 +1,288 @@
+"""What a reader with five minutes asks: each question with an answer in plain words and the place that proves it."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from hpcai.metrics.words import say_rate, say_share
+from hpcai.report.material import Material
+
+MANY = 3
+"""Names or reasons that a sentence holds; the table behind it has the others."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One question.
+
+    Attributes
+    ----------
+    asked, answer
+        The question, and its answer in at most a few sentences.
+    anchor, place
+        The section of the page that proves it: its anchor, and words.
+    is_answered
+        Whether this study has an answer; if not, ``answer`` says what would give one.
+    """
+
+    asked: str
+    answer: str
+    anchor: str
+    place: str
+    is_answered: bool = True
+
+
+def make_questions(material: Material) -> tuple[Question, ...]:
+    """Return all questions in the order in which they are asked; none where nothing was measured."""
+    if material.table("scales").empty:
+        return ()
+    return tuple(ask(material) for ask in _ALL)
+
+
+def _say_how_good(material: Material) -> Question:
+    asked, place = "How good is this machine?", ("scores", "Scores")
+    scores = material.table("scores")
+    own = scores[scores["method"].eq("measured")] if "method" in scores else scores
+    rates = own.dropna(subset=["rate_flop_per_s"]) if not own.empty else own
+    if rates.empty:
+        return Question(asked, "No work was counted: `snakemake characterise` counts it.", *place, is_answered=False)
+    best = rates.loc[rates.groupby("benchmark")["rate_flop_per_s"].idxmax()].sort_values("rate_flop_per_s")[::-1]
+    rate = [
+        f"{row.benchmark} {say_rate(row.rate_flop_per_s, 'FLOP/s')} ({row.variant}, {row.scale})"
+        for row in best.itertuples()
+    ]
+    return Question(asked, f"Best of each benchmark: {'; '.join(rate)}.{_say_of_peak(best, material)}", *place)
+
+
+def _say_of_peak(best: pd.DataFrame, material: Material) -> str:
+    """Return the share of the fastest measured matrix product that the best results reach, in their own precision."""
+    ceilings = material.table("ceilings")
+    if ceilings.empty:
+        return ""
+    products = ceilings[ceilings["kind"].eq("gemm") & ceilings["status"].eq("measured")]
+    peaks = products.groupby("precision")["value"].max()
+    one_node = best[best["nodes"].eq(1) & best["precision"].isin(peaks.index)]
+    if one_node.empty:
+        return ""
+    shares = [row.rate_flop_per_s / peaks[row.precision] for row in one_node.itertuples()]
+    return f" On one node that is {say_share(min(shares))} to {say_share(max(shares))} of its fastest matrix product."
+
+
+def _say_faster(material: Material) -> Question:
+    asked = "Which machine is faster, and by how much?"
+    comparison, ranking = material.table("comparison"), material.table("ranking")
+    if not comparison.empty:
+        found = comparison["finding"].replace("", "not compared").value_counts()
+        words = ", ".join(f"{number} {finding}" for finding, number in found.items())
+        return Question(asked, f"Scores against the earlier result: {words}.", "comparison", "What changed")
+    others = ranking[ranking["method"].ne("measured")] if not ranking.empty else ranking
+    placed = ranking[ranking["place"].notna()] if not ranking.empty else ranking
+    own = placed[placed["method"].eq("measured")] if not placed.empty else placed
+    if own.empty:
+        words = "Not to be said: no result of this study has a place beside another machine's, like with like."
+        words += f" {len(others)} published results are listed." if len(others) else ""
+        words += " `hpcai compare OLD NEW` compares two results folders."
+        return Question(asked, words, "ranking", "Ranking", is_answered=False)
+    best = [
+        f"place {row.place:.0f} in “{row.list}” ({row.ratio_to_first:.3g} of the first)"
+        for row in own.sort_values("place").drop_duplicates("list").itertuples()
+    ]
+    return Question(asked, f"This machine: {_some(best)}.", "ranking", "Ranking")
+
+
+def _say_significant(material: Material) -> Question:
+    asked, place = "Is a difference significant?", ("scaling", "Effect of variants")
+    effects = material.table("variant_effects")
+    if effects.empty:
+        return Question(asked, "No two variants were measured at the same scale.", *place, is_answered=False)
+    found = effects["reading"].fillna("").value_counts()
+    sure = int(found.get("better", 0) + found.get("worse", 0))
+    untold = int(found.get("", 0) + found.get("too few runs", 0))
+    words = f"{len(effects)} differences between variants: {sure} significant, {untold} with too few runs to tell"
+    rest = len(effects) - sure - untold
+    words += f", {rest} not distinguishable." if rest else "."
+    return Question(asked, words, *place, is_answered=untold < len(effects))
+
+
+def _say_how_sure(material: Material) -> Question:
+    scales = material.table("scales")
+    runs = scales["rate_n"]
+    widths = (scales["train_rate_high_samples_per_s"] / scales["train_rate_low_samples_per_s"] - 1) / 2
+    words = f"Each number rests on {_span(runs)} run{'' if runs.max() == 1 else 's'}"
+    too_few = int((scales["n"] < scales["runs_by_rule"]).sum())
+    words += f"; at {too_few} of {len(scales)} scales the rules ask for more. " if too_few else ". "
+    widest = widths.max()
+    words += f"The widest interval of a throughput is ± {say_share(widest)}. " if widest > 0 else ""
+    disturbed, known = scales["n_disturbed"].sum(), scales["n_disturbed"].notna().any()
+    words += f"Disturbed runs: {disturbed:.0f}." if known else "Whether runs were disturbed was not measured."
+    return Question("How sure are these numbers?", words, "scores", "Every scale")
+
+
+def _say_limits(material: Material) -> Question:
+    asked, place = "What limits scaling?", ("scaling", "Scaling")
+    details = material.table("scaling_details")
+    larger = details[details["ranks"] > details["baseline_ranks"]] if not details.empty else details
+    larger = larger.dropna(subset=["efficiency_ratio"]) if not larger.empty else larger
+    if larger.empty:
+        return Question(asked, "No benchmark was measured at two scales.", *place, is_answered=False)
+    last = larger.sort_values("ranks").drop_duplicates(["benchmark", "variant"], keep="last")
+    worst = last.sort_values("efficiency_ratio")
+    said = [
+        f"{row.benchmark} ({row.variant}) keeps {say_share(row.efficiency_ratio)} at {row.ranks} ranks"
+        + (
+            f", {say_share(row.communication_share_ratio)} of its steps is communication"
+            if not math.isnan(row.communication_share_ratio)
+            else ""
+        )
+        for row in worst.itertuples()
+    ]
+    return Question(asked, f"Worst first: {_some(said)}.{_say_contention(material)}", *place)
+
+
+def _say_contention(material: Material) -> str:
+    rows = material.table("contention")
+    known = rows.dropna(subset=["contention_ratio"]) if not rows.empty else rows
+    if known.empty:
+        return ""
+    row = known.iloc[0]
+    words = f" {row['instances']:.0f} independent trainings of {row['benchmark']} together run at"
+    return (
+        f"{words} {say_share(row['contention_ratio'])} of the rate of one alone: what is lost beyond is communication."
+    )
+
+
+def _say_valid(material: Material) -> Question:
+    verdicts = (material.summary or {}).get("verdicts", ())
+    valid = [verdict["benchmark"] for verdict in verdicts if verdict["valid"]]
+    words = f"Valid: {', '.join(valid)}." if valid else "For none of them."
+    others = len(verdicts) - len(valid)
+    words += f" {others} of {len(verdicts)} benchmarks deviate from their suite's rules." if others else ""
+    return Question("For which suite are the results valid?", words, "rules", "Rules")
+
+
+def _say_network(material: Material) -> Question:
+    asked, place = "What would a faster network bring?", ("predictions", "Predictions")
+    predictions = material.table("predictions")
+    asked_for = predictions[predictions["question"].eq("link")] if "question" in predictions else predictions
+    rows = asked_for.dropna(subset=["speedup_ratio"]) if not asked_for.empty else asked_for
+    if rows.empty:
+        return Question(asked, "Not predicted: `make predict` measures what it takes.", *place, is_answered=False)
+    gains = [
+        f"{row.benchmark} with {row.link}: {say_rate(row.rate_samples_per_s, 'samples/s')}"
+        for row in rows.sort_values("rate_samples_per_s", ascending=False).drop_duplicates("benchmark").itertuples()
+    ]
+    return Question(asked, f"Modelled: {_some(gains)}.", *place)
+
+
+def _say_energy(material: Material) -> Question:
+    asked, place = "How much energy does it take?", ("scores", "Power and energy")
+    power = material.table("power")
+    if power.empty:
+        why = _reasons(material, "power")
+        return Question(asked, f"Not measured{f': {why}' if why else ''}.", *place, is_answered=False)
+    mean = power["mean_power_w"].dropna() if "mean_power_w" in power else pd.Series(dtype=float)
+    words = f"{len(power)} meters of profiled runs" + (f", {_span(mean)} W in the mean" if not mean.empty else "")
+    return Question(asked, f"{words}.", *place)
+
+
+def _say_broken(material: Material) -> Question:
+    counts = (material.summary or {}).get("counts", {})
+    troubles = [f"{counts[name]} {words}" for name, words in _OUTCOMES.items() if counts.get(name)]
+    words = f"{', '.join(troubles)} of {counts.get('runs', 0)} runs." if troubles else "Nothing: every run converged."
+    return Question("What broke?", words, "runs", "Runs")
+
+
+_OUTCOMES = {
+    "failed": "failed",
+    "timed_out": "ran into their time limit",
+    "diverged": "diverged",
+    "not_converged": "missed the target",
+}
+
+
+def _say_reproducible(material: Material) -> Question:
+    summary = material.summary or {}
+    commits, locks = summary.get("commits", ()), summary.get("locks", ())
+    changed = ", with uncommitted changes" if summary.get("dirty") else ""
+    words = f"Code: {len(commits)} commit{'' if len(commits) == 1 else 's'}{changed}. "
+    words += f"Environment: {'one lock file' if len(locks) == 1 else f'{len(locks)} lock files'}. "
+    words += "Every run keeps its plan, seed and raw files; the commands to repeat it are there."
+    return Question("Can I reproduce it?", words, "provenance", "Provenance")
+
+
+def _say_unmeasured(material: Material) -> Question:
+    asked, place = "What was not measured?", ("runs", "What was captured")
+    captures, ceilings = material.table("captures"), material.table("ceilings")
+    kinds = _missing(captures, "profile") + _missing(ceilings, "kind")
+    if captures.empty and ceilings.empty:
+        words = "No profile and no ceiling: `snakemake characterise` measures them."
+        return Question(asked, words, *place, is_answered=False)
+    words = (
+        f"{', '.join(kinds)}: {_reasons(material, *kinds)}." if kinds else "All profiles and ceilings were measured."
+    )
+    return Question(asked, words, *place)
+
+
+def _say_next(material: Material) -> Question:
+    asked, place = "What do I run next?", ("provenance", "Provenance")
+    scales = material.table("scales")
+    counts = (material.summary or {}).get("counts", {})
+    if counts.get("failed") or counts.get("timed_out"):
+        return Question(asked, "`hpcai doctor` says why runs failed; `hpcai retry` tries them again.", "runs", "Runs")
+    few = scales[scales["n"] < scales["runs_by_rule"]]
+    if not few.empty:
+        most = int(few["runs_by_rule"].max())
+        words = f"More repetitions: the rules ask for up to {most} runs (column `repeats` of the run table)."
+        return Question(asked, words, *place)
+    if material.table("predictions").empty:
+        return Question(asked, "`make predict`: what other scales and links would bring.", "predictions", "Predictions")
+    return Question(asked, "`hpcai compare` with another machine's results folder.", *place)
+
+
+# The template shows the first four on the first screen: how good, compared with what, how sure, and what limits it.
+_ALL: tuple[Callable[[Material], Question], ...] = (
+    _say_how_good,
+    _say_faster,
+    _say_how_sure,
+    _say_limits,
+    _say_significant,
+    _say_valid,
+    _say_network,
+    _say_energy,
+    _say_broken,
+    _say_reproducible,
+    _say_unmeasured,
+    _say_next,
+)
+
+
+def _missing(table: pd.DataFrame, column: str) -> list[str]:
+    """Return the kinds of which nothing at all was measured."""
+    if table.empty:
+        return []
+    measured = set(table.loc[table["status"].eq("measured"), column])
+    return [kind for kind in dict.fromkeys(table[column]) if kind not in measured]
+
+
+def _reasons(material: Material, *kinds: str) -> str:
+    """Return why nothing was measured of these kinds, each reason once."""
+    rows = [
+        reason
+        for table, column in ((material.table("captures"), "profile"), (material.table("ceilings"), "kind"))
+        if not table.empty
+        for reason in table.loc[table[column].isin(kinds) & table["status"].ne("measured"), "reason"]
+    ]
+    return _some(dict.fromkeys(filter(None, rows)))
+
+
+def _some(parts: Iterable[str]) -> str:
+    known: Sequence[str] = list(parts)
+    rest = len(known) - MANY
+    return "; ".join(known[:MANY]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _span(values: pd.Series) -> str:
+    low, high = values.min(), values.max()
+    return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
