@@ -9,7 +9,13 @@ from unit.predict.kernels.made_regressors import make_constant_regressor
 from hpcai.metrics.quietness import Quiet
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.layer_kernels import STAGES
-from hpcai.predict.kernels.step_accuracy import MeasuredStep, collect_steps, judge_steps, summarise_stages
+from hpcai.predict.kernels.step_accuracy import (
+    NO_OTHER_STEP,
+    MeasuredStep,
+    collect_steps,
+    judge_steps,
+    summarise_stages,
+)
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import Layer, LayerList
 
@@ -84,7 +90,7 @@ def test_a_single_step_has_no_overhead_and_a_reason():
     row = table.iloc[-1]
     assert math.isnan(row["estimated_s"])
     assert pd.isna(row["within_goal"])
-    assert row["reason"] == "no other step was measured that the overhead could be fitted on"
+    assert row["reason"] == NO_OTHER_STEP()
 
 
 def test_a_step_without_a_measurement_is_estimated_and_not_judged():
