@@ -83,7 +83,6 @@ def test_efficiency_draws_what_the_table_says(sweeps: pd.DataFrame) -> None:
 
 def test_host_link_leaves_out_what_no_link_keeps(sweeps: pd.DataFrame) -> None:
     six = sweeps["figure"] == "6"
-    text = words_of(plot_hpl_host_link(sweeps))
     missing = int(sweeps[six]["host_link_bytes_per_s"].isna().sum())
     assert missing > 0
     assert hpl.LEFT_OUT(missing=missing, cases=six.sum()) in plain_words(plot_hpl_host_link(sweeps))
