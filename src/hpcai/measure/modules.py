@@ -8,6 +8,13 @@ import os
 from collections.abc import Mapping, Sequence
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+
+NOT_LOADED = Message(
+    "modules.not_loaded",
+    "software.modules: {missing} not loaded in this job (loaded: {loaded}); give the profile "
+    "`software-deployment-method: env-modules`, and name modules as `module list` shows them",
+)
 
 LOADED = "LOADEDMODULES"
 """Names with versions, joined by colons, kept by Environment Modules and by Lmod."""
@@ -19,10 +26,7 @@ def require_modules(modules: Sequence[str], environment: Mapping[str, str] = os.
     missing = [module for module in modules if not any(_is(module, name) for name in loaded)]
     if missing:
         there = ", ".join(filter(None, loaded)) or "none"
-        raise LaunchError(
-            f"software.modules: {', '.join(missing)} not loaded in this job (loaded: {there}); "
-            "give the profile `software-deployment-method: env-modules`, and name modules as `module list` shows them"
-        )
+        raise LaunchError(NOT_LOADED(missing=", ".join(missing), loaded=there))
 
 
 def _is(module: str, loaded: str) -> bool:

@@ -13,6 +13,7 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message, at
 from hpcai.measure import publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import (
@@ -53,6 +54,10 @@ from hpcai.measure.weak_group import SHARE, describe_group
 from hpcai.measure.weak_shares import share_machine, sharing_of
 from hpcai.records.run import Attempt, RunRecord, write_json, write_sealed
 from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
+
+OTHER_PLANS = Message(
+    "weak.other_plans", "found {found}; expected the plans of all instances of one weak-scaling group"
+)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,7 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
     found = [(plan.point, plan.repetition, plan.instances) for plan in plans]
     if found != expected:
         numbers = ", ".join(f"{plan.run_id} of {plan.instances}" for plan in plans)
-        raise ConfigError(f"--plans: found {numbers}; expected the plans of all instances of one weak-scaling group")
+        raise ConfigError(at("--plans", OTHER_PLANS(found=numbers)))
     return plans
 
 

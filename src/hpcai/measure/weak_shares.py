@@ -6,8 +6,28 @@ from hpcai.config.machine import Machine, this_node
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.records.weak import InstanceShare, NodeShare
 from hpcai.slurm.allocation import find_allocation
+
+TOO_FEW_CORES = Message(
+    "weak_shares.too_few_cores",
+    "found {found} usable cores on this node, expected {expected} for instances with cores of their own "
+    "(cores_per_rank {cores_per_rank}); give the job more cores, or lower the instances of the table or "
+    "cores_per_rank of the machine file",
+)
+NEEDS_A_JOB = Message(
+    "weak_shares.needs_a_job",
+    "the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; start the group there",
+)
+TOO_FEW_NODES = Message(
+    "weak_shares.too_few_nodes", "found {found} nodes in the job, expected {expected}; ask Slurm for more nodes"
+)
+TOO_FEW_ACCELERATORS = Message(
+    "weak_shares.too_few_accelerators",
+    "found the accelerators {found} on this node, expected {expected} for instances with accelerators of their "
+    "own; correct CUDA_VISIBLE_DEVICES or the job's request",
+)
 
 
 def sharing_of(plan: RunPlan) -> Sharing:
@@ -40,9 +60,12 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
     if not slurm_chooses and len(cores) < sharing.cores_needed:
         raise LaunchError(
-            f"{group}: found {len(cores)} usable cores on this node, expected {sharing.cores_needed} for instances "
-            f"with cores of their own (cores_per_rank {plan.machine.cores_per_rank}); give the job more cores, or "
-            "lower the instances of the table or cores_per_rank of the machine file"
+            at(
+                str(group),
+                TOO_FEW_CORES(
+                    found=len(cores), expected=sharing.cores_needed, cores_per_rank=plan.machine.cores_per_rank
+                ),
+            )
         )
     accelerators = _accelerators(group, plan.machine, sharing)
     return tuple(
@@ -67,14 +90,9 @@ def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
     if allocation is None and nodes == 1:
         return (this_node(),)
     if allocation is None:
-        raise LaunchError(
-            f"{group}: the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; "
-            "start the group there"
-        )
+        raise LaunchError(at(str(group), NEEDS_A_JOB(nodes=nodes, launcher=launcher)))
     if len(allocation.nodes) < nodes:
-        raise LaunchError(
-            f"{group}: found {len(allocation.nodes)} nodes in the job, expected {nodes}; ask Slurm for more nodes"
-        )
+        raise LaunchError(at(str(group), TOO_FEW_NODES(found=len(allocation.nodes), expected=nodes)))
     return allocation.nodes[:nodes]
 
 
@@ -86,8 +104,5 @@ def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:
     found = list(map(str, range(machine.accelerators_per_node))) if visible is None else visible.split(",")
     needed = min(sharing.instances, sharing.per_block) * sharing.ranks_per_node
     if len(found) < needed:
-        raise LaunchError(
-            f"{group}: found the accelerators {', '.join(found)} on this node, expected {needed} for instances with "
-            "accelerators of their own; correct CUDA_VISIBLE_DEVICES or the job's request"
-        )
+        raise LaunchError(at(str(group), TOO_FEW_ACCELERATORS(found=", ".join(found), expected=needed)))
     return found

@@ -16,6 +16,8 @@ from hpcai.parsers.reading import Reading
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import join_views
 
+NOBODY_READ = Message("io_views.nobody_read", "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/")
+
 
 @dataclass(frozen=True)
 class Data:
@@ -49,7 +51,7 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
         seen.append(profile.with_identity(row, logs[0].parent))
         workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
     if not any(len(part) for part in workers):
-        raise ParseError(f"{logs[0].parent}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/")
+        raise ParseError(NOBODY_READ(folder=logs[0].parent))
     return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
 
 

@@ -18,6 +18,7 @@ from hpcai.report.material import Link, Material, read_json
 LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}
 PIXELS = {"pt": 4 / 3, "px": 1.0, "": 1.0}
+NOT_DRAWN = Message("figures.not_drawn", "The figure {figure} is not in this folder: nothing has drawn it yet.")
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         tables=tuple(pair for pair in made_from if pair[1]),
         missing=""
         if drawing
-        else f"The figure {material.place}figures/{name}.svg is not in this folder: nothing has drawn it yet.",
+        else NOT_DRAWN(figure=f"{material.place}figures/{name}.svg"),
     )
 
 

@@ -27,6 +27,8 @@ from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table
 
+NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
+
 
 @dataclass(frozen=True)
 class DocumentPart:
@@ -216,7 +218,7 @@ def say_plainly(value: object) -> object:
 
 def _make_answer(material: Material) -> Table:
     table = make_table(material, TableSpec("answer", "The answer", columns.ANSWER), make_answer(material))
-    return replace(table, missing="There is no answer yet: no run has been recorded.")
+    return replace(table, missing=NO_ANSWER())
 
 
 def _make_section(material: Material, spec: SectionSpec) -> Section:

@@ -6,6 +6,7 @@ from hpcai.report.rounds import group_fastest, group_findings, group_origins, gr
 from hpcai.report.section_specs import SectionSpec, with_figures
 from hpcai.report.tables import TableSpec
 
+NO_EARLIER = Message("sections.no_earlier", "No earlier result was given to compare this one with; hpcai compare and hpcai history do so.")
 STUDY_SECTIONS = with_figures(
     SectionSpec(
         "scores",
@@ -46,7 +47,7 @@ STUDY_SECTIONS = with_figures(
             TableSpec("history", "History", columns.HISTORY),
         ),
         level=3,
-        absent="No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+        absent=NO_EARLIER(),
     ),
     SectionSpec(
         "roofline",

@@ -45,7 +45,7 @@ def test_an_error_of_ours_shows_its_traceback(tmp_path):
 def test_a_commands_log_that_cannot_be_written_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", True)
     (tmp_path / "file").touch()
-    with pytest.raises(ResultsError, match=r"x\.log: cannot be written \(File exists\)"):
+    with pytest.raises(ResultsError, match=r"x\.log: .*File exists"):
         write_log_to(tmp_path / "file" / "x.log")
 
 

@@ -12,6 +12,7 @@ import time
 import pytest
 from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
+from unit.refusals import refused
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
@@ -20,6 +21,7 @@ from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, R
 from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.measure import claim, launcher, supervise
 from hpcai.measure.attempts import earlier_attempts
+from hpcai.measure.claim import TAKEN_OVER
 from hpcai.measure.interruption import Interruption
 from hpcai.measure.supervise import Inputs, measure
 from hpcai.records.run import read_record, write_json
@@ -181,7 +183,7 @@ def test_a_run_that_was_taken_over_is_ended_and_not_published(run):
     run.takes(60)
     other = {"host": "elsewhere", "pid": 1}
     thread = run.when_ready(lambda: (run.folder / claim.CLAIM).write_text(json.dumps(other)))
-    with pytest.raises(RunRefusedError, match="another one took over the run"):
+    with refused(RunRefusedError, TAKEN_OVER):
         run.measure()
     thread.join()
     assert is_left(run) == {claim.CLAIM}

@@ -8,6 +8,7 @@ import pytest
 from unit.profiles.profile_folders import make_profile
 from unit.record_factory import make_benchmark
 
+from hpcai.profiles.io_views import NOBODY_READ
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
 from hpcai.profiles import io_views as module
@@ -77,5 +78,5 @@ def test_a_linked_folder_is_found_under_either_name(views, tmp_path):
 
 
 def test_logs_in_which_nobody_read_data_are_not_readable(views):
-    with pytest.raises(ParseError, match="Darshan saw nobody read the data"):
+    with pytest.raises(ParseError, match=NOBODY_READ.pattern):
         views(OPTIONS, set())

@@ -3,6 +3,7 @@
 import pytest
 from unit.profiles.profile_folders import STEPS_S, make_profile
 
+from hpcai.records.run import FILE_CHANGED
 from hpcai.config.load import write_plan
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.profiles.profile import Profile
@@ -15,7 +16,7 @@ def test_a_changed_raw_file_is_never_read(tmp_path):
     path = tmp_path / "p/raw/power_rapl.csv"
     assert profile.file("power_rapl.csv") == path
     path.write_text("1,3\n")  # one flipped bit
-    with pytest.raises(ParseError, match="as captured; the raw file was changed or lost"):
+    with pytest.raises(ParseError, match=FILE_CHANGED.pattern):
         profile.files(".csv")
     path.unlink()
     with pytest.raises(ParseError, match="found SHA-256 no file"):

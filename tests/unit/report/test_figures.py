@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.report.figures import NOT_DRAWN
 from hpcai.core.errors import ParseError
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.report.captions import render_caption
@@ -78,7 +79,7 @@ def test_a_changed_drawing_or_chart_is_refused(material: Material) -> None:
 
 def test_figure_that_was_not_drawn_says_so(material: Material) -> None:
     figure = make_figure(material, "topic", "A topic", ())
-    assert "figures/topic.svg is not in this folder" in figure.missing
+    assert figure.missing == NOT_DRAWN(figure="figures/topic.svg")
     assert figure.picture == ""
     assert figure.caption is None
 

@@ -23,6 +23,8 @@ STAGING = "staging"
 SHARED, NODE_LOCAL = "shared", "node-local"
 """Places of storage, by the names that their ceilings have."""
 INCONSISTENCIES = ("what", "sample", "roof", "ratio", "sentence")
+ABOVE_ROOF = Message("samples_above.above_roof", "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work that was not done")
+SLOW_GEMM = Message("samples_above.slow_gemm", "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores {convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is")
 
 
 def find_inconsistencies(
@@ -69,11 +71,9 @@ def find_inconsistencies(
 
 def _say_above(row: Mapping[Hashable, Any], tolerance_ratio: float) -> str:
     sample, roof = (say_rate(float(str(row[name])), str(row["unit"])) for name in ("value", "value_roof"))
-    return (
-        f"{row['what']}: {sample} ({row['source']}) is {float(str(row['ratio'])):.3g} times its roof, "
-        f"{row['roof']} with {roof} ({row['source_roof']}); more than {100 * tolerance_ratio:g} % above is no noise: "
-        "the roof was measured too low (a busy machine, a slow library), or the sample counts work that was not done"
-    )
+    sources = {"source": row["source"], "roof_source": row["source_roof"]}
+    ratios = {"ratio": float(str(row["ratio"])), "tolerance": 100 * tolerance_ratio}
+    return ABOVE_ROOF(what=row["what"], sample=sample, roof=f"{row['roof']} with {roof}", **sources, **ratios)
 
 
 def staged_runs(io: pd.DataFrame) -> set[str]:
@@ -193,8 +193,5 @@ def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_R
 
 def _say_slow(pair: Mapping[Hashable, Any]) -> str:
     product, convolution = (say_rate(float(pair[name]), "FLOP/s") for name in ("value", "value_convolution"))
-    return (
-        f"the best GEMM in {pair['precision']} with {pair['threads']:g} threads reached {product}, convolutions on the "
-        f"same cores {convolution} ({pair['source_convolution']}): a convolution is lowered to products of matrices, "
-        "so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is"
-    )
+    rates = {"product": product, "convolution": convolution, "source": pair["source_convolution"]}
+    return SLOW_GEMM(precision=pair["precision"], threads=pair["threads"], **rates)

@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeVar
 
 from hpcai.core.errors import ParseError
 from hpcai.core.files import real_path
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.rounds.archives import is_archive
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
@@ -30,6 +31,8 @@ from hpcai.mlperf_hpc.rounds.tree import (
 )
 from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import TOKEN, Mllog, parse_mllog
+
+BAD_NAME = Message("reading.bad_name", "found the name {name!r} for a round, expected text that tables can hold")
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
@@ -229,7 +232,7 @@ def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tupl
     """
     require_text(source)
     if name is not None and not is_text(name):
-        raise ParseError(f"found the name {printable(name)!r} for a round, expected text that tables can hold")
+        raise ParseError(BAD_NAME(name=printable(name)))
     found = _read_source(source, look)
     if not found.runs and (source / "runs").is_dir():
         raise ParseError(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from hpcai.core.messages import Message
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
 from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict, judge
@@ -14,6 +15,9 @@ from hpcai.mlperf_hpc.submission.package_check import CheckerText, check_package
 from hpcai.mlperf_hpc.submission.tree import result_folder
 from hpcai.rules.table import rules_of
 from hpcai.rules.verdict import Finding as BrokenRule
+
+NO_LOG = Message("checks.no_log", "{run} left no log ({outcome}: {reason})")
+TOO_FEW = Message("checks.too_few", "too few runs: {runs} of {needed} were measured")
 
 GENERATED = "generated data"
 SMALL = "a small edition of the benchmark, made for generated data"
@@ -50,13 +54,13 @@ def _is_strong(result: Result) -> bool:
 
 def few_runs(result: Result) -> str:
     """Return the reason of a result with too few runs."""
-    return f"too few runs: {len(result.runs)} of {result.by_rule} were measured"
+    return TOO_FEW(runs=len(result.runs), needed=result.by_rule)
 
 
 def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
     for run in runs:
         if run.log is None:
-            message = f"{run.source} left no log ({run.record.outcome.replace('_', ' ')}: {run.record.reason})"
+            message = NO_LOG(run=run.source, outcome=run.record.outcome.replace("_", " "), reason=run.record.reason)
             yield Problem("failure", "logs", place, message)
 
 

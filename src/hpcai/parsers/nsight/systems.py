@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.nsight.systems_reports import (
@@ -19,6 +20,16 @@ from hpcai.parsers.nsight.systems_reports import (
 from hpcai.parsers.nsight.systems_rows import FACTORS, Row, read_row
 from hpcai.parsers.reading import Reading, nothing_read
 from hpcai.parsers.units_text import STYLES, NumberStyle, decide_style
+
+ROWS_MISSING = Message(
+    "systems.rows_missing",
+    "by their percentages, rows with at least {missing_percent:.1f} % of the time of {kind} are missing",
+)
+HALF_OF_COPIES = Message(
+    "systems.half_of_copies",
+    "some copies have only their times or only their sizes here: the other report is missing or damaged",
+)
+NOTHING_OF_KIND = Message("systems.nothing_of_kind", "no {kinds}: {found}")
 
 TOOL = "a table of nsys stats"
 COLUMNS = (
@@ -108,7 +119,9 @@ def _read(path: Path, kinds: Sequence[str], row_kind: str) -> Reading:
 def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: dict[str, str]) -> list[Report]:
     wanted = [report for report in reports if report.kind in kinds]
     if not wanted:
-        found = f"no {' or '.join(kinds)}: {', '.join(titles(reports)) or f'{looks_like(path)}, without a table'}"
+        found = NOTHING_OF_KIND(
+            kinds=" or ".join(kinds), found=", ".join(titles(reports)) or f"{looks_like(path)}, without a table"
+        )
         said = f"; nsys says {'; '.join(skipped.values())!r}" if skipped else ""
         raise nothing_read(path, TOOL, found + said, ADVICE)
     if len({report.kind for report in wanted}) != len(wanted):
@@ -161,7 +174,7 @@ def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
     most = 100 * largest.total / max(largest.share - HALF_SHARE_STEP, HALF_SHARE_STEP)
     if total < least * (1 - ROUNDING_RATIO):
         missing = 100 * (1 - total / least)
-        findings.note(f"by their percentages, rows with at least {missing:.1f} % of the time of {kind} are missing")
+        findings.note(ROWS_MISSING(missing_percent=missing, kind=kind))
     if total > most * (1 + ROUNDING_RATIO):
         findings.note(f"the rows of {kind} contradict their percentages: they sum up to more")
 
@@ -180,6 +193,4 @@ def _join_copies(findings: Findings) -> None:
             joined[record["name"]] = {**other, **record}
     findings.records = [record for record in joined.values() if record["calls"] is not None]
     if any("bytes" not in record or "total_s" not in record for record in findings.records):
-        findings.note(
-            "some copies have only their times or only their sizes here: the other report is missing or damaged"
-        )
+        findings.note(HALF_OF_COPIES())

@@ -7,9 +7,12 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.parsers.nvprof.tables import Recording, Table, device_tables
 from hpcai.parsers.nvprof.text import Row
 from hpcai.parsers.nvprof.values import Problems, Value, read_count, read_value
+
+OVERFLOWED = Message("counters.overflowed", "{counters} counters overflowed or are no number: their values are missing")
 
 COLUMNS = (
     "name", "device", "launch", "launches", "source", "metric", "unit", "minimum", "maximum", "mean", "total",
@@ -211,7 +214,7 @@ def _note_missing(rows: list[CounterRow], kilobyte: int | None, problems: Proble
     overflowed = sum(any(math.isnan(value.number) for value in row.values) for row in rows)
     unsettled = sum(_is_unsettled(row, kilobyte) for row in rows)
     if overflowed:
-        problems.note(f"{overflowed} counters overflowed or are no number: their values are missing")
+        problems.note(OVERFLOWED(counters=overflowed))
     if unsettled:
         problems.note(
             f"{unsettled} throughputs are missing: this file does not settle whether 1 KB is 1000 or 1024 byte"

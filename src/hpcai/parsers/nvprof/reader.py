@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.nvprof.counters import read_counters
 from hpcai.parsers.nvprof.summary import read_summaries
@@ -20,6 +21,11 @@ from hpcai.parsers.nvprof.tables import Recording, scan
 from hpcai.parsers.nvprof.trace import read_traces
 from hpcai.parsers.nvprof.values import Problems
 from hpcai.parsers.reading import Fact, Reading, nothing_read
+
+OTHER_TABLES = Message("reader.other_tables", "output of nvprof with {kinds}, but no row of what was expected")
+TOO_NEW = Message(
+    "reader.too_new", "run it again, on a GPU of compute capability below 7.5 for metrics and below 8.0 at all"
+)
 
 SUMMARY = "nvprof summary"
 TRACE = "nvprof GPU trace"
@@ -131,7 +137,7 @@ def _finish(
 
 
 def _nothing(path: Path, tool: str, recording: Recording, problems: Problems) -> ParseError:
-    advice = "run it again, on a GPU of compute capability below 7.5 for metrics and below 8.0 at all"
+    advice = TOO_NEW()
     if recording.trouble:
         return nothing_read(path, tool, f"nvprof's message {recording.trouble[0][1]!r}", advice)
     if recording.nothing:
@@ -141,5 +147,5 @@ def _nothing(path: Path, tool: str, recording: Recording, problems: Problems) ->
     kinds = sorted({table.kind for table in recording.tables})
     if not kinds:
         return nothing_read(path, tool, looks_like(path), "give the log of nvprof, or run it again")
-    found = f"output of nvprof with {' and '.join(KINDS[kind] for kind in kinds)}, but no row of what was expected"
+    found = OTHER_TABLES(kinds=" and ".join(KINDS[kind] for kind in kinds))
     return nothing_read(path, tool, found, "choose the file of this kind, or run nvprof with the option that prints it")

@@ -9,6 +9,7 @@ from hpcai.workloads.opencatalyst.settings import OpenCatalystData, OpenCatalyst
 
 ELEMENTS, BASIS, BILINEAR, LAST = "elements", "spherical 1", "spherical 2", "last"
 """Layers that do not stand twice, once for the energy and once for the force."""
+NO_MEAN_SIZES = Message("work.no_mean_sizes", "statistics of {dataset}: found {found}, expected the mean sizes of its graphs; prepare the dataset again or set data.capacity")
 
 
 @dataclass(frozen=True)
@@ -33,8 +34,7 @@ class GraphSize:
             return cls(**{name: statistics[f"mean_{name}"][0] for name in names})
         if data.capacity is None:
             raise TrainingError(
-                f"statistics of {data.dataset}: found {sorted(statistics)}, expected the mean sizes of its graphs; "
-                "prepare the dataset again or set data.capacity"
+                NO_MEAN_SIZES(dataset=data.dataset, found=sorted(statistics))
             )
         return cls(data.capacity.atoms, data.capacity.edges, data.capacity.edges * data.max_neighbours)
 
