@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from unit.caption_pages import render as render_page, says
+from unit.caption_pages import render as render_page
+from unit.caption_pages import says
 
 NAMES = ("hpl_efficiency", "hpl_host_link", "hpl_network", "hpl_validation")
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> a_ [1]_ {{ 7 }} Ü #1)"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from unit.caption_pages import render as render_page, says
+from unit.caption_pages import render as render_page
+from unit.caption_pages import says
 from unit.plots.prediction_factory import make_accuracy, make_predictions, make_steps, make_sweeps
 
 NAMES = ("training_hardware", "training_batch", "kernel_errors", "step_accuracy", "what_if")

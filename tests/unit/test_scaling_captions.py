@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from unit.caption_pages import render as render_page, says
+from unit.caption_pages import render as render_page
+from unit.caption_pages import says
 from unit.record_factory import make_study, write_records
 
 from hpcai.metrics.run_tables import collect_runs

@@ -11,9 +11,9 @@ from unit.record_factory import make_machine, make_two_suites
 from unit.score_factory import make_scores
 from unit.test_report_templates import NASTY, summarise
 
+from hpcai.metrics.scores.ranking import rank_results
 from hpcai.metrics.scores.validity import NOT_VALID
 from hpcai.rules.table import rules_of
-from hpcai.metrics.scores.ranking import rank_results
 
 
 @pytest.fixture(scope="module")

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
 from hpcai.metrics.words import say_rate
@@ -28,7 +29,11 @@ FORETELLING = 3
 """Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""
 LONGEST_S = 600.0
 """For one number of threads, with all the processes that crashes make necessary."""
-TOO_MANY_THREADS = Message("subprocess_measure.too_many_threads", "threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank and cores_per_node of the machine file, or give the job all cores of its node")
+TOO_MANY_THREADS = Message(
+    "subprocess_measure.too_many_threads",
+    "threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank and "
+    "cores_per_node of the machine file, or give the job all cores of its node",
+)
 ENDED_BADLY = Message("subprocess_measure.ended_badly", "{ending}, expected exit status 0: {errors}")
 TIME_UP = Message("subprocess_measure.time_up", "the measurement was ended after {limit_s:g} s")
 TIME_UP_IN = Message("subprocess_measure.time_up_in", "the measurement was ended after {limit_s:g} s, in {trying}")

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.machine.ceilings.agreement import KEYS, say_disagreement
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Summary, best_of, summarise
 from hpcai.metrics.cells import join_words

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
 from hpcai.data.stage_folder import every_stage
@@ -16,7 +17,10 @@ from hpcai.parsers.reading import Reading
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import join_views
 
-NOBODY_READ = Message("io_views.nobody_read", "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/")
+NOBODY_READ = Message(
+    "io_views.nobody_read",
+    "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/",
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
 from hpcai.metrics.cells import records_of
 from hpcai.profiles.views import as_view
@@ -15,7 +16,10 @@ from hpcai.records.run import read_part
 HARDWARE = "counters"
 NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: count the work again")
 OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled for {precision} alone")
-OTHER_BATCH = Message("work_view.other_batch", "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}")
+OTHER_BATCH = Message(
+    "work_view.other_batch",
+    "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}",
+)
 NOT_COUNTED = Message("work_view.not_counted", "the memory traffic was not counted")
 
 

@@ -31,7 +31,11 @@ SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
-FILE_CHANGED = Message("run.file_changed", "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back from a backup, or `hpcai discard {folder}`, then measure again")
+FILE_CHANGED = Message(
+    "run.file_changed",
+    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back "
+    "from a backup, or `hpcai discard {folder}`, then measure again",
+)
 
 
 class _Part(BaseModel):

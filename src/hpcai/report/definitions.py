@@ -8,9 +8,13 @@ from pathlib import Path
 
 from hpcai.config.base import Settings
 from hpcai.config.reading import Problems, read_yaml, validate
+from hpcai.core.messages import Message
 
 FILE = "definitions.yaml"
-NO_DEFINITION = Message("definitions.no_definition", "reports/{file}: no definition of column {column!r} of table {table!r}; add one")
+NO_DEFINITION = Message(
+    "definitions.no_definition",
+    "reports/{file}: no definition of column {column!r} of table {table!r}; add one",
+)
 
 
 class Definition(Settings):

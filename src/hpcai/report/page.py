@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message
 from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.cells import FILE, POINT, RAW, Cell, Column, Place, Values, make_cell
 from hpcai.report.definitions import anchor

@@ -5,12 +5,16 @@ from collections.abc import Iterator
 
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunRow
+from hpcai.core.messages import Message
 from hpcai.rules.judge import judge
 from hpcai.rules.table import SUITES, Rule, SuiteRules, Topic, rules_of
 from hpcai.rules.verdict import Finding, RunFacts, Verdict
 
 WIDTH = 120
-JUDGED_LATER = Message("listing.judged_later", "Judged only when a run has ended: {facts}; what no record can tell is not judged.")
+JUDGED_LATER = Message(
+    "listing.judged_later",
+    "Judged only when a run has ended: {facts}; what no record can tell is not judged.",
+)
 VFLOPS = Message("listing.vflops", "VFLOPS: FLOPS x (quality / target)^n with n: {exponents}")
 NO_VFLOPS = Message("listing.no_vflops", "VFLOPS: not defined by this suite")
 NEVER_KEPT = Message("listing.never_kept", "never kept here: {declared}")

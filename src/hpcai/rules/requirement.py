@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Settings
+from hpcai.core.messages import Message
 
 Scalar = bool | int | float | str
 ONE_KEY = Message("requirement.one_key", "one of the keys free, equals, one_of, each is allowed, or limits of a range")

@@ -242,7 +242,9 @@ def test_a_time_out_ends_the_measurement_and_keeps_what_was_timed(processes):
     assert len(commands) == 1
     assert [summary.backend for summary in report.summaries] == ["a"]
     assert [(one.backend, one.setting) for one in report.not_measured] == [("b", "1"), ("b", "2"), ("c", "1")]
-    assert {one.reason for one in report.not_measured} == {subprocess_measure.TIME_UP_IN(limit_s=600, trying="gemm fp32 b 1")}
+    assert {one.reason for one in report.not_measured} == {
+        subprocess_measure.TIME_UP_IN(limit_s=600, trying="gemm fp32 b 1")
+    }
     rows = ceiling_rows(report, "x").set_index("backend")
     assert list(rows["setting"]) == ["1", "2 settings", "1"]
     assert list(rows.loc[["b", "c"], "value"].isna()) == [True, True]

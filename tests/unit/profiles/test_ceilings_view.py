@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_machine
 
-from hpcai.profiles.ceilings_view import SLOWER
 from hpcai.machine.ceilings.agreement import DISAGREE
-from hpcai.metrics.roofline.samples_above import SLOW_GEMM
 from hpcai.machine.ceilings.sampling import NotMeasured, Sample, report_of
-from hpcai.profiles.ceilings_view import ceiling_rows, judge_rows
+from hpcai.metrics.roofline.samples_above import SLOW_GEMM
+from hpcai.profiles.ceilings_view import SLOWER, ceiling_rows, judge_rows
 from hpcai.profiles.views import VIEWS, as_view
 
 

@@ -8,11 +8,10 @@ import pytest
 from unit.profiles.profile_folders import make_profile
 from unit.record_factory import make_benchmark
 
-from hpcai.profiles.io_views import NOBODY_READ
 from hpcai.core.errors import ParseError
 from hpcai.parsers.reading import Reading
 from hpcai.profiles import io_views as module
-from hpcai.profiles.io_views import io_views
+from hpcai.profiles.io_views import NOBODY_READ, io_views
 
 WORKER = {
     "log": "a.darshan", "job": "1", "process_id": 7, "rank": 0, "processes": 1, "executable": "python", "files": 2,

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.report.definitions import NO_DEFINITION
 from hpcai.core.errors import ConfigError
 from hpcai.report import columns
-from hpcai.report.definitions import Definition, Definitions, anchor, read_definitions
+from hpcai.report.definitions import NO_DEFINITION, Definition, Definitions, anchor, read_definitions
 from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
 

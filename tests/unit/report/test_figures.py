@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.report.figures import NOT_DRAWN
 from hpcai.core.errors import ParseError
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.report.captions import render_caption
 from hpcai.report.definitions import Definitions
-from hpcai.report.figures import embed_json, make_figure, read_size
+from hpcai.report.figures import NOT_DRAWN, embed_json, make_figure, read_size
 from hpcai.report.material import Material
 
 DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'

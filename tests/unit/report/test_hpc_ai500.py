@@ -11,25 +11,23 @@ from browser.checks import missing_browser, open_browser
 from pydantic import ValidationError
 from unit.record_factory import make_image_benchmark, make_machine, make_provenance, make_record, write_records
 
-from hpcai.report.hpc_ai500.scores import RATE_BY
-from hpcai.report.hpc_ai500.evidence import NO_RECORD
-from hpcai.metrics.scores.validity import NONE_FINISHED, TOO_FEW
-from hpcai.report.hpc_ai500.readme import PRIVATE
 from hpcai.config.load import load_study_file, read_plan
 from hpcai.config.study import Study
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.sealed import unseal
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
+from hpcai.metrics.scores.validity import NONE_FINISHED, TOO_FEW
 from hpcai.records.commands import shown_command
 from hpcai.records.run import Artefact, RunRecord, read_record
 from hpcai.report.hpc_ai500 import evidence as evidence_module
 from hpcai.report.hpc_ai500 import folder as folder_module
 from hpcai.report.hpc_ai500.document import build_document
-from hpcai.report.hpc_ai500.evidence import read_evidence
+from hpcai.report.hpc_ai500.evidence import NO_RECORD, read_evidence
 from hpcai.report.hpc_ai500.folder import write_document
 from hpcai.report.hpc_ai500.markup import document_html, document_page, say
 from hpcai.report.hpc_ai500.model import Document, Item, agreed, cell, read_document
-from hpcai.report.hpc_ai500.scores import CLOCK
+from hpcai.report.hpc_ai500.readme import PRIVATE
+from hpcai.report.hpc_ai500.scores import CLOCK, RATE_BY
 
 BENCHMARK = "images_tiny"
 COMMAND = (

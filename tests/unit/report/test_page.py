@@ -23,26 +23,22 @@ from unit.record_factory import (
 from unit.report.prediction_tables import make_tables
 from unit.report.result_factory import make_campaign, write_results
 
-from hpcai.report.tables import NOT_MADE
-from hpcai.report.sections import NO_EARLIER
-from hpcai.report.page import NO_ANSWER
-from hpcai.core.stalls import say_stall
-from hpcai.metrics.summary import HOLD_A_PAUSE
 from hpcai.compare.changes import CHANGE_COLUMNS
 from hpcai.compare.history import HISTORY_COLUMNS
 from hpcai.compare.scores import COMPARISON_COLUMNS
 from hpcai.core.errors import ParseError
-from hpcai.core.stalls import Stalls
+from hpcai.core.stalls import Stalls, say_stall
 from hpcai.metrics.statistics.summaries import INTERVAL
+from hpcai.metrics.summary import HOLD_A_PAUSE
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, source_tables
 from hpcai.records.run import RunRecord
 from hpcai.report import columns
 from hpcai.report.cells import POINT, RAW
-from hpcai.report.page import KEY_FIGURES, write_report
+from hpcai.report.page import KEY_FIGURES, NO_ANSWER, write_report
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import FigureSpec
-from hpcai.report.sections import SECTIONS
-from hpcai.report.tables import TableSpec
+from hpcai.report.sections import NO_EARLIER, SECTIONS
+from hpcai.report.tables import NOT_MADE, TableSpec
 
 SOURCES = Path(__file__).parents[3] / "reports"
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> .. raw:: html :math:`1` a_ [1]_ {{ 7 * 7 }} Ünï #1) - x"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from hpcai.rules import listing
 from hpcai.__main__ import main
 from hpcai.config.load import load_study_file
+from hpcai.rules import listing
 from hpcai.rules.listing import WIDTH, list_rules, list_verdicts
 from hpcai.rules.table import SUITES, rules_of
 

@@ -5,8 +5,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from hpcai.rules.requirement import ONE_KEY
-from hpcai.rules.requirement import Requirement
+from hpcai.rules.requirement import ONE_KEY, Requirement
 
 
 @pytest.mark.parametrize(

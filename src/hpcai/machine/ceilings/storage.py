@@ -20,6 +20,7 @@ import numpy as np
 from hpcai.config.machine import scratch_path
 from hpcai.core.files import file_system_of
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
 from hpcai.metrics.words import say_bytes
@@ -37,7 +38,11 @@ COLD_RATIO = 0.99
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 KINDS: tuple[Kind, ...] = ("storage_write", "storage_read")
 NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, so that a quarter will do")
-WARM_READS = Message("storage.warm_reads", "the kernel counted no fetch from storage in {warm} of {reads} reads, although the page cache was to forget the files: they came from memory, or this file system does not count")
+WARM_READS = Message(
+    "storage.warm_reads",
+    "the kernel counted no fetch from storage in {warm} of {reads} reads, although the page cache was to forget the "
+    "files: they came from memory, or this file system does not count",
+)
 
 
 @dataclass(frozen=True)

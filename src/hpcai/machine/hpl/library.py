@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from hpcai.core.messages import Message
+
 PACKAGE = "Debian package hpcc"
 SONAME = "libblas.so.3"
 NO_HPCC = Message("library.no_hpcc", "not measured: the program hpcc is not installed; {package}")

@@ -5,12 +5,16 @@ import math
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.core.messages import Message
 from hpcai.machine.hpl.library import OfBlas
 
 LEAST_CPU_RATIO = 0.97
 MOST_STEAL_RATIO = 0.03
 SHORTEST_S = 0.5
-OFF_CORE = Message("report.off_core", "a rank was on a core for {percent:.1f} % of the wall time, less than {least:.0f} %")
+OFF_CORE = Message(
+    "report.off_core",
+    "a rank was on a core for {percent:.1f} % of the wall time, less than {least:.0f} %",
+)
 
 
 class HplRun(BaseModel):

@@ -23,8 +23,18 @@ STAGING = "staging"
 SHARED, NODE_LOCAL = "shared", "node-local"
 """Places of storage, by the names that their ceilings have."""
 INCONSISTENCIES = ("what", "sample", "roof", "ratio", "sentence")
-ABOVE_ROOF = Message("samples_above.above_roof", "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work that was not done")
-SLOW_GEMM = Message("samples_above.slow_gemm", "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores {convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is")
+ABOVE_ROOF = Message(
+    "samples_above.above_roof",
+    "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % "
+    "above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work "
+    "that was not done",
+)
+SLOW_GEMM = Message(
+    "samples_above.slow_gemm",
+    "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores "
+    "{convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its "
+    "library is slow; it is not used as a ceiling, the convolution's rate is",
+)
 
 
 def find_inconsistencies(

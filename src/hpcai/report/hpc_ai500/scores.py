@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from hpcai.metrics.scores.validity import NONE_FINISHED
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.validity import NONE_FINISHED
 from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.metrics.words import say_rate, say_time
 from hpcai.records.run import RunRecord

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from hpcai.machine.ceilings.allreduce import OTHER_TRANSFERS
-from hpcai.machine.ceilings.allreduce import add_transfers, measure_allreduce
+from hpcai.machine.ceilings.allreduce import OTHER_TRANSFERS, add_transfers, measure_allreduce
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.profiles.ceilings_view import COLUMNS
 from hpcai.profiles.link_views import allreduce_ceiling, bus_factor, link_fit_rows, link_rows

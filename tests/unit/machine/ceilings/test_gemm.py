@@ -5,9 +5,9 @@ import tempfile
 import numpy as np
 import pytest
 
-from hpcai.machine.subprocess_measure import TOO_MANY_THREADS
 from hpcai.machine.ceilings.gemm import DENSE, SHAPES, all_products, measure_gemm, products, square
 from hpcai.machine.ceilings.sampling import time_way
+from hpcai.machine.subprocess_measure import TOO_MANY_THREADS
 
 TINY = (square(64),)
 

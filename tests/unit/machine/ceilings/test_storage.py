@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpcai.core.machine_lock import WAITS
-from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.machine_lock import WAITS, machine_to_itself
 from hpcai.machine.ceilings import agreement, storage
 from hpcai.machine.ceilings.storage import file_system_of, measure_storage, page_cache_state, usable_bytes
 from hpcai.profiles.ceilings_view import ceiling_rows

@@ -6,13 +6,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from hpcai.machine.hpl.library import NO_HPCC
-from hpcai.machine.hpl.report import OFF_CORE
 from hpcai.core.errors import LaunchError
 from hpcai.machine.hpl import run as hpl_run
 from hpcai.machine.hpl.input import HplTest, write_input
-from hpcai.machine.hpl.library import BlasLibrary, find_blas, read_ldd
-from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
+from hpcai.machine.hpl.library import NO_HPCC, BlasLibrary, find_blas, read_ldd
+from hpcai.machine.hpl.report import OFF_CORE, HplReport, HplRun, judge_run
 from hpcai.machine.hpl.run import CoreUse, _Look, judge, watch_run
 
 HPL_PART = """\
@@ -195,4 +193,4 @@ def test_blas_is_what_the_linker_finds(tmp_path: Path) -> None:
 
 def test_without_hpcc_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_blas().reason== NO_HPCC(package="Debian package hpcc")
+    assert find_blas().reason == NO_HPCC(package="Debian package hpcc")
