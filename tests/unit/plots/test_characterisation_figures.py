@@ -245,7 +245,8 @@ def test_reason_of_a_log_without_reads_is_told_before_that_of_the_capture() -> N
 def test_reasons_are_few_short_and_not_repeated() -> None:
     captures = pd.concat([make_captures(f"reason {number % 5}") for number in range(10)])
     words = say_why_not(captures, "io", "none")
-    assert words == "reason 0; reason 1; reason 2; and 2 more reasons"
+    assert words.split("; ")[:3] == ["reason 0", "reason 1", "reason 2"]
+    assert words.split("; ")[3:] == ["and 2 more reasons"]
     assert say_why_not(captures, "other", "none") == "none"
     assert len(say_why_not(make_captures("x" * 5000), "io", "none")) < 300
 
@@ -281,7 +282,7 @@ def test_ceilings_that_are_disturbed_or_refused_are_marked() -> None:
 def test_ceiling_that_was_not_measured_says_why() -> None:
     figure = draw_figure("ceilings", make_tables(1))
     notes = [text.get_text() for text in figure.axes[0].texts]
-    assert sum(note.startswith("not measured: oneDNN has no kernel") for note in notes) == 1
+    assert sum(note.startswith("not measured: oneDNN") for note in notes) == 1
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()].count("GEMM, fp64\nTensorFlow") == 1
     missing = make_tables(1)["ceilings"].assign(value=np.nan, reason="too few cores")
     assert draw_figure("ceilings", {"ceilings": missing}).axes[0].texts[0].get_text().endswith("too few cores")

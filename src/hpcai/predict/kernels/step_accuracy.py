@@ -36,6 +36,7 @@ NO_OTHER_STEP = Message(
     "step_accuracy.no_other_step",
     "no other step was measured that the overhead could be fitted on",
 )
+FITTED_ON = Message("step_accuracy.fitted_on", "fitted on {steps}")
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def _overhead_row(
     row = _row(step, "step", add_overhead(estimate, overhead), step.measured_s, OVERHEAD_GOAL_RATIO)
     return {
         **row,
-        "overhead": f"fitted on {overhead.fitted_on}",
+        "overhead": FITTED_ON(steps=overhead.fitted_on),
         "overhead_per_parameter_s": overhead.per_parameter_s,
         **_of_whole(estimate),
         "reason": _reason(step.measured_s),

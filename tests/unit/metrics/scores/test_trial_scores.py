@@ -9,6 +9,7 @@ from unit.record_factory import make_machine, make_mixed_study
 from unit.score_factory import FLOP_PER_SAMPLE, make_power, make_scores, make_trials, make_work
 
 from hpcai.config.workloads import BENCHMARKS
+from hpcai.machine.work.step import FILLED
 from hpcai.metrics.scaling.trials import mark_extremes
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
 from hpcai.metrics.scores.trial_scores import (
@@ -140,10 +141,10 @@ def test_without_work_there_is_throughput_alone(tmp_path: Path, known: bool) -> 
 
 def test_work_that_was_counted_on_something_else_gives_no_rate(tmp_path: Path) -> None:
     runs = make_scores(tmp_path, make_trials(1))["runs"]
-    work = make_work(runs).assign(rate_flop_per_s=np.nan, reason="the batch was filled up")
+    work = make_work(runs).assign(rate_flop_per_s=np.nan, reason=FILLED)
     scored = score_trials(runs, work, pd.DataFrame(columns=list(VIEWS["power"])))
     assert scored["rate_flop_per_s"].isna().all()
-    assert scored["reason"].str.startswith("no FLOPS: the batch was filled up").all()
+    assert scored["reason"].str.startswith(f"no FLOPS: {FILLED}").all()
 
 
 def test_scores_per_watt(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from unit.plots.prediction_factory import KERNELS, make_accuracy, make_errors
+from unit.plots.prediction_factory import KERNELS, LOST, make_accuracy, make_errors
 from unit.plots.shared_axes import visible_texts
 from unit.plots.test_figures import outside, overlaps
 
@@ -68,7 +68,7 @@ def test_colour_says_whether_goals_are_reached() -> None:
 def test_kernel_without_a_regressor_says_why() -> None:
     axes = shown(draw()[0])["copy"]
     assert not axes.patches
-    assert [text.get_text().replace("\n", " ") for text in axes.texts] == ["every case failed: the library aborted"]
+    assert [text.get_text().replace("\n", " ") for text in axes.texts] == [LOST]
 
 
 def test_panels_share_one_axis_of_errors() -> None:
