@@ -1,5 +1,6 @@
 """Weak-scaling groups in the workflow: one job for each, after the plans of its instances."""
 
+import re
 import shutil
 
 import pytest
@@ -43,5 +44,5 @@ def test_too_many_instances_stop_before_any_job(weak):
     table.write_text(f"{HEADER}\ncosmoflow_mini\tfp32\t1\t1\t3\tfp32\tnone\t\n")
     done = weak.snakemake("--dry-run", "measure")
     assert done.returncode != 0
-    assert "weak.tsv: line 2: instances: found 3; allowed: at most 2" in done.stdout
+    assert re.search(r"weak\.tsv: line 2: instances: found 3; .* 2\b", done.stdout)
     assert "Traceback" not in done.stdout

@@ -46,6 +46,10 @@ def test_facts_are_found_in_text_that_has_travelled():
     }
 
 
+def test_what_comes_before_the_first_fact_can_be_counted():
+    assert [TOO_FEW.opening, SLOW.opening, Message("tried.plain", "all of it").opening] == ["found ", "", "all of it"]
+
+
 def test_a_missing_fact_is_our_own_mistake():
     with pytest.raises(KeyError, match="needed"):
         TOO_FEW(n=2)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from unit.plots.prediction_factory import ONE_SCALE, make_predictions
+from unit.plots.prediction_factory import NO_ERROR_KNOWN, make_predictions
 from unit.plots.scaling.test_chart import NOTHING, make_tables
 from unit.record_factory import make_record, make_study, write_records
 
@@ -99,6 +99,6 @@ def test_without_a_base_nothing_is_drawn(tmp_path: Path) -> None:
 def test_prediction_without_an_interval_says_so(tmp_path: Path) -> None:
     tables, predictions = make_all(two_scales(), tmp_path, interval=False)
     shown = to_spec(draw_scaling(*tables, predictions))["datasets"]["predictions"]
-    assert {row["kind_words"] for row in shown} == {NO_INTERVAL(why=ONE_SCALE)}
+    assert {row["kind_words"] for row in shown} == {NO_INTERVAL(why=NO_ERROR_KNOWN)}
     assert {row["speedup_low_ratio"] for row in shown} == {None}
     assert all("(no interval)" in row["speedup_words"] for row in shown)
