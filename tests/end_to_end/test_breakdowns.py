@@ -181,7 +181,7 @@ def test_points_without_a_result_end_the_workflow_badly_after_its_report(campaig
     assert not (campaign.directory / "results/outcomes.json").exists()
     doctor = subprocess.run(["hpcai", "doctor"], cwd=campaign.directory, capture_output=True, text=True, check=False)
     assert doctor.returncode == 2
-    assert re.search(f"runs/killed/k/n1x2: {LOST.pattern}", doctor.stdout)["reason"].startswith("the launcher ended")
+    assert LOST(runs="runs/killed/k/n1x2: its run", reason="the launcher ended") in doctor.stdout
 
 
 def test_retry_keeps_the_failed_attempt(campaign):

@@ -17,7 +17,6 @@ import pandas as pd
 import psutil
 import pytest
 from end_to_end.rank_runs import LIMIT_S, Prepared, Run, check_log
-from unit.refusals import told
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
 
@@ -275,8 +274,7 @@ def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None
     flip_bit(cubes.manifest.parent / "train/univ_ics_test_a0001_003.tfrecord")
     run = cubes.run("damaged", small_plan(2))
     assert run.exit_status != 0
-    assert "hpcai.core.errors.DatasetError: training: " in run.output
-    told(run.output, BAD_SAMPLE)
+    assert f"hpcai.core.errors.DatasetError: training: {BAD_SAMPLE.opening}" in run.output
     assert not (run.raw / "training.json").exists()
 
 

@@ -10,9 +10,11 @@ import pandas as pd
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of, say_value
 from hpcai.compare.study import PointKey, Study
+from hpcai.core.messages import Message
 from hpcai.metrics.statistics.detectable import detectable_ratio
 from hpcai.metrics.statistics.significance import Significance, compare_samples, correct_holm
 
+NOT_OF_ONE_KIND = Message("scores.not_of_one_kind", "not of one kind: {differences}")
 COMPARISON_COLUMNS = (
     "status", "finding", "suite", "workload", "benchmark", "variant", "scale", "ranks", "measure", "unit", "better",
     "base_value", "new_value", "ratio", "low_ratio", "high_ratio", "n_base", "n_new", "p_t", "p_bounded",
@@ -114,7 +116,7 @@ def _not_of_one_kind(
         n_base=len(values[0]),
         n_new=len(values[1]),
         method="not comparable",
-        note=f"not of one kind: {'; '.join(words)}",
+        note=NOT_OF_ONE_KIND(differences="; ".join(words)),
     )
 
 

@@ -64,6 +64,11 @@ class Message:
         """A regular expression of these words with any facts, one named group for each."""
         return _pattern(self.template)
 
+    @property
+    def opening(self) -> str:
+        """The words before the first fact."""
+        return next(iter(Formatter().parse(self.template)))[0]
+
     def find_in(self, text: str) -> dict[str, str] | None:
         """Return the facts of this message as they stand in ``text``, None where the text does not hold it.
 

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.core.errors import RecordError
+from hpcai.core.messages import Message
 from hpcai.core.sealed import sealed_json
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.metrics.joining import join_tables
@@ -41,6 +42,10 @@ __all__ = [
     "write_tables",
 ]
 
+RUN_TWICE = Message(
+    "run_tables.run_twice",
+    "one record per run is allowed, found {found}; remove one of each from the list",
+)
 SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
 EPOCH_COLUMNS = tuple(field for field in EpochRecord.model_fields)
 
@@ -125,7 +130,7 @@ def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
     twice = runs[runs.duplicated("run_id", keep=False)]
     if not twice.empty:
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
-        raise RecordError(f"one record per run is allowed, found {found}; remove one of each from the list")
+        raise RecordError(RUN_TWICE(found=found))
     runs["dropped"] = mark_extremes(runs)
     return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
 

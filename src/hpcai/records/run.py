@@ -31,6 +31,11 @@ SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
+FILE_CHANGED = Message(
+    "run.file_changed",
+    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back "
+    "from a backup, or `hpcai discard {folder}`, then measure again",
+)
 
 
 class _Part(BaseModel):
@@ -448,8 +453,7 @@ def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "i
     found = file_sha256(path) if path.is_file() else "no file"
     if found != artefact.sha256:
         raise ParseError(
-            f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as {noted}; the raw file was changed "
-            f"or lost: put it back from a backup, or `hpcai discard {folder}`, then measure again"
+            FILE_CHANGED(path=path, found=found[:12], expected=artefact.sha256[:12], noted=noted, folder=folder)
         )
     return path
 

@@ -8,8 +8,13 @@ from pathlib import Path
 
 from hpcai.config.base import Settings
 from hpcai.config.reading import Problems, read_yaml, validate
+from hpcai.core.messages import Message
 
 FILE = "definitions.yaml"
+NO_DEFINITION = Message(
+    "definitions.no_definition",
+    "reports/{file}: no definition of column {column!r} of table {table!r}; add one",
+)
 
 
 class Definition(Settings):
@@ -70,7 +75,7 @@ class Definitions:
         for pattern, key in self._patterns.items():
             if fnmatchcase(column, pattern):
                 return key, self.entries[key]
-        raise LookupError(f"reports/{FILE}: no definition of column {column!r} of table {table!r}; add one")
+        raise LookupError(NO_DEFINITION(file=FILE, column=column, table=table))
 
     @cached_property
     def _covered(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message
 from hpcai.report import columns
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
@@ -26,6 +27,8 @@ from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table
+
+NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
 
 
 @dataclass(frozen=True)
@@ -216,7 +219,7 @@ def say_plainly(value: object) -> object:
 
 def _make_answer(material: Material) -> Table:
     table = make_table(material, TableSpec("answer", "The answer", columns.ANSWER), make_answer(material))
-    return replace(table, missing="There is no answer yet: no run has been recorded.")
+    return replace(table, missing=NO_ANSWER())
 
 
 def _make_section(material: Material, spec: SectionSpec) -> Section:

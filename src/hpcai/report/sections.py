@@ -1,11 +1,16 @@
 """The sections of the page in their order: which figures and tables stand where, and what each section answers."""
 
+from hpcai.core.messages import Message
 from hpcai.report import columns
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.rounds import group_fastest, group_findings, group_origins, group_repairs
 from hpcai.report.section_specs import SectionSpec, with_figures
 from hpcai.report.tables import TableSpec
 
+NO_EARLIER = Message(
+    "sections.no_earlier",
+    "No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+)
 STUDY_SECTIONS = with_figures(
     SectionSpec(
         "scores",
@@ -46,7 +51,7 @@ STUDY_SECTIONS = with_figures(
             TableSpec("history", "History", columns.HISTORY),
         ),
         level=3,
-        absent="No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+        absent=NO_EARLIER(),
     ),
     SectionSpec(
         "roofline",

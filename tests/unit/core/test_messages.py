@@ -11,13 +11,13 @@ import pytest
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, Said, at, join
 
-TOO_FEW = Message("tried.too_few", "found {n} runs, expected at least {needed}")
+TOO_FEW = Message("tried.too_few", "found {n} runs, {needed} needed")
 SLOW = Message("tried.slow", "{name} is slow: {rate:.3g} B/s (at least {rate:.3g} is seldom) in {place}")
 
 
 def test_a_message_is_its_words_and_keeps_its_facts():
     said = TOO_FEW(n=2, needed=3)
-    assert said == "found 2 runs, expected at least 3"
+    assert said == "found 2 runs, 3 needed"
     assert (said.code, said.facts) == ("tried.too_few", {"n": 2, "needed": 3})
     assert type(f"{said}") is str
 
@@ -25,25 +25,29 @@ def test_a_message_is_its_words_and_keeps_its_facts():
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda said: pickle.loads(pickle.dumps(said))])
 def test_a_message_travels_whole(again):
     joined = again(join("; ", [TOO_FEW(n=2, needed=3), "by hand"]))
-    assert (joined, joined.parts[0].facts) == ("found 2 runs, expected at least 3; by hand", {"n": 2, "needed": 3})
+    assert (joined, joined.parts[0].facts) == ("found 2 runs, 3 needed; by hand", {"n": 2, "needed": 3})
 
 
 def test_joined_messages_are_told_apart():
     joined = join(". ", [join("; ", [TOO_FEW(n=1, needed=3), SLOW(name="a", rate=1, place="b")]), "by hand"])
     assert [getattr(part, "code", None) for part in joined.parts] == ["tried.too_few", "tried.slow", None]
     assert (joined.code, joined.facts) == ("", {})
-    assert TOO_FEW(n=1, needed=2).parts == ("found 1 runs, expected at least 2",)
+    assert TOO_FEW(n=1, needed=2).parts == ("found 1 runs, 2 needed",)
 
 
 def test_facts_are_found_in_text_that_has_travelled():
-    text = f"<td>{TOO_FEW(n=2, needed=3)}; and more</td>".replace("expected ", "expected\n  ")
+    text = f"<td>{TOO_FEW(n=2, needed=3)}; and more</td>".replace("runs, ", "runs,\n  ")
     assert TOO_FEW.find_in(text) == {"n": "2", "needed": "3"}
-    assert TOO_FEW.find_in("found 2 points, expected at least 3") is None
+    assert TOO_FEW.find_in("found 2 points, 3 needed") is None
     assert SLOW.find_in(f"here {SLOW(name='sda (1)', rate=1.5e9, place='x y')}") == {
         "name": "here sda (1)",
         "rate": "1.5e+09",
         "place": "x y",
     }
+
+
+def test_what_comes_before_the_first_fact_can_be_counted():
+    assert [TOO_FEW.opening, SLOW.opening, Message("tried.plain", "all of it").opening] == ["found ", "", "all of it"]
 
 
 def test_a_missing_fact_is_our_own_mistake():
@@ -53,7 +57,7 @@ def test_a_missing_fact_is_our_own_mistake():
 
 def test_errors_have_the_code_of_what_they_say():
     error = ConfigError(at("study.yaml", TOO_FEW(n=2, needed=3)))
-    assert str(error) == "study.yaml: found 2 runs, expected at least 3"
+    assert str(error) == "study.yaml: found 2 runs, 3 needed"
     assert (error.code, error.facts) == ("tried.too_few", {"place": "study.yaml", "n": 2, "needed": 3})
     assert pickle.loads(pickle.dumps(error)).facts == error.facts
     assert (ConfigError("by hand").code, ConfigError("by hand").facts, ConfigError().code) == ("", {}, "")
@@ -80,7 +84,8 @@ def test_codes_are_unique_and_begin_with_their_topic():
     assert sorted(codes) == sorted(set(codes))
     for path, code, _ in declared:
         topic, name = code.split(".")
-        assert topic in {part.removesuffix(".py") for part in path.parts}, f"{path}: {code}"
+        parts = [part.removesuffix(".py") for part in path.parts]
+        assert any(part == topic or part.startswith(f"{topic}_") for part in parts), f"{path}: {code}"
         assert name.isidentifier(), f"{path}: {code}"
         assert name.islower(), f"{path}: {code}"
 

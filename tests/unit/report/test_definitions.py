@@ -6,7 +6,7 @@ import pytest
 
 from hpcai.core.errors import ConfigError
 from hpcai.report import columns
-from hpcai.report.definitions import Definition, Definitions, anchor, read_definitions
+from hpcai.report.definitions import NO_DEFINITION, Definition, Definitions, anchor, read_definitions
 from hpcai.report.sections import SECTIONS
 from hpcai.report.tables import TableSpec
 
@@ -57,7 +57,7 @@ def test_anchors_differ(definitions: Definitions) -> None:
 
 
 def test_missing_definition_is_named(definitions: Definitions) -> None:
-    with pytest.raises(LookupError, match="no definition of column 'nobody_s' of table 'runs'; add one"):
+    with pytest.raises(LookupError, match=NO_DEFINITION(file=".*", column="nobody_s", table="runs")):
         definitions.find("runs", "nobody_s")
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 from scipy import stats
 
 from hpcai.config.runs import Point
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.trial_scores import is_error_metric
@@ -43,6 +44,11 @@ EFFECT_COLUMNS = (
 SCORED = ("rate_flop_per_s", "valid_rate_flop_per_s", "score_reason")
 """What a run's score adds to it."""
 
+OTHER_SETTING = Message("variant_effects.other_setting", "{what} {here} instead of {there}")
+OTHER_SURROUNDINGS = Message(
+    "variant_effects.other_surroundings",
+    "not only the settings differ between the two sides: {names}",
+)
 Row = Mapping[Any, Any]
 Setting = str | float
 _NAN = float("nan")
@@ -167,7 +173,7 @@ def _changes(here: Row, there: Row) -> Iterator[str]:
     for name in SETTINGS:
         if not _same(here[name], there[name]):
             what, words = WORDS[name]
-            yield f"{what} {words(here[name])} instead of {words(there[name])}"
+            yield OTHER_SETTING(what=what, here=words(here[name]), there=words(there[name]))
 
 
 def _fusion(value: float) -> str:
@@ -192,7 +198,7 @@ WORDS: dict[str, tuple[str, Any]] = {
 
 def _surroundings(here: pd.DataFrame, there: pd.DataFrame) -> str:
     found = [name for name in SURROUNDINGS if set(here[name].dropna()) != set(there[name].dropna())]
-    return f"not only the settings differ between the two sides: {', '.join(found)}" if found else ""
+    return OTHER_SURROUNDINGS(names=", ".join(found)) if found else ""
 
 
 def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[str, Any]:

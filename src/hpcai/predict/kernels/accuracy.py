@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
 from hpcai.predict.kernels.regressor import EstimateErrors, Floats, KernelRegressor
 from hpcai.predict.kernels.samples import LEAST_SAMPLES, KernelSamples
@@ -32,6 +33,7 @@ GOAL_COLUMNS = (
 )  # fmt: skip
 SOURCE = "kernel_times: test cases that no fit has seen"
 ERROR_COLUMNS = ("kernel", "split", "measured_s", "estimated_s", "relative_error_ratio")
+TOO_FEW_CASES = Message("accuracy.too_few_cases", "{cases} cases have a time, {needed} are needed")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def _accuracy_row(result: KernelResult) -> dict[str, Any]:
         "source": SOURCE,
     }
     if regressor is None or regressor.errors is None:
-        return {**sizes, "reason": f"{len(samples.sizes)} cases have a time, {LEAST_SAMPLES} are needed"}
+        return {**sizes, "reason": TOO_FEW_CASES(cases=len(samples.sizes), needed=LEAST_SAMPLES)}
     mape = regressor.errors.mape_ratio
     log_linear = _mape(result.log_linear_s, result.measured_s)
     gain = log_linear / mape

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.metrics.quietness import NOT_WATCHED, Quiet
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
@@ -31,6 +32,11 @@ STAGE_COLUMNS = (
     "stage", "overhead", "n", "weighted_error_ratio", "total_error_ratio", "largest_error_ratio", "goal_ratio",
     "within_goal", "method", "source",
 )  # fmt: skip
+NO_OTHER_STEP = Message(
+    "step_accuracy.no_other_step",
+    "no other step was measured that the overhead could be fitted on",
+)
+FITTED_ON = Message("step_accuracy.fitted_on", "fitted on {steps}")
 
 
 @dataclass(frozen=True)
@@ -185,7 +191,7 @@ def _overhead_row(
     """Return the row of the step with an overhead fitted on others, or without an estimate and why."""
     reason = estimate.reason
     if not others:
-        reason = reason or "no other step was measured that the overhead could be fitted on"
+        reason = reason or NO_OTHER_STEP()
     if reason:
         row = _row(step, "step", math.nan, step.measured_s, OVERHEAD_GOAL_RATIO)
         return {**row, "overhead": "fitted on others", **_of_whole(estimate), "reason": reason}
@@ -193,7 +199,7 @@ def _overhead_row(
     row = _row(step, "step", add_overhead(estimate, overhead), step.measured_s, OVERHEAD_GOAL_RATIO)
     return {
         **row,
-        "overhead": f"fitted on {overhead.fitted_on}",
+        "overhead": FITTED_ON(steps=overhead.fitted_on),
         "overhead_per_parameter_s": overhead.per_parameter_s,
         **_of_whole(estimate),
         "reason": _reason(step.measured_s),
