@@ -1,4 +1,4 @@
-"""Tests look at codes and facts: whole sentences in assertions break with every better word, so they may only become fewer."""
+"""Tests look at codes and facts: sentences in assertions break with every better word; they may only become fewer."""
 
 import ast
 import re

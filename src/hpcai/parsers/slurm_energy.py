@@ -165,7 +165,7 @@ def _contradiction(fields: dict[str, str], nodes: int | None, duration_s: float,
 
 
 def _doubts(fields: dict[str, str], nodes: int | None, duration_s: float) -> list[str]:
-    doubts = []
+    doubts: list[str] = []
     if nodes is None or math.isnan(duration_s):
         doubts.append(NO_POWER())
     if duration_s < _span(fields) - 1:

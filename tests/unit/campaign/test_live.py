@@ -83,12 +83,8 @@ def test_jobs_of_an_earlier_start_are_waited_for_before_they_claim_anything(tmp_
         queue(tmp_path)
 
     wait_until_idle(tmp_path / "results", tmp_path, say)
-    assert said == [
-        END_IT(
-            words=WAITS(count=2, what="Slurm job 91 (PENDING: pack x); Slurm job 92 (RUNNING: pack x)"),
-            remedies="`scancel --name=start-1`",
-        )
-    ]
+    jobs = "Slurm job 91 (PENDING: pack x); Slurm job 92 (RUNNING: pack x)"
+    assert said == [END_IT(words=WAITS(count=2, what=jobs), remedies="`scancel --name=start-1`")]
 
 
 def test_slurm_that_does_not_answer_for_once_ends_no_wait(tmp_path, with_squeue, monkeypatch):

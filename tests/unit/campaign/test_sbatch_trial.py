@@ -14,7 +14,7 @@ from unit.refusals import told
 from hpcai.campaign import sbatch_trial
 from hpcai.campaign.sbatch_trial import NOT_TAKEN, REFUSED, find_profile, try_profile
 from hpcai.core.errors import ConfigError
-from hpcai.slurm.sbatch_request import REFUSALS, REMEDIES, Request, advise, key_of, sbatch_options
+from hpcai.slurm.sbatch_request import CHANGE_REQUEST, REFUSALS, REMEDIES, Request, advise, key_of, sbatch_options
 
 TIME = "Requested time limit is invalid (missing or exceeds some limit)"
 ORDINARY = {"mem_mb": 4000, "disk_mb": 1000, "runtime": 240, "slurm_extra": "--no-requeue", "launcher": "horovodrun"}
@@ -82,7 +82,7 @@ def test_keys_of_the_profile_for_all_jobs_are_asked_as_well():
 )
 def test_a_refusal_is_about_a_key(words, key):
     assert key_of(words) == key
-    assert (key or "change what the job asks for") in advise(words)
+    assert (key or CHANGE_REQUEST()) in advise(words)
 
 
 def test_each_key_has_a_remedy():

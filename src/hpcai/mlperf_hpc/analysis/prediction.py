@@ -225,7 +225,7 @@ def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.Data
 def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
     batches = points.batches_samples
     own = points.usable.loc[points.usable["family"] == wanted.family, "units"]
-    parts = []
+    parts: list[str] = []
     if not _within(wanted.batch_samples, batches, 1.0):
         parts.append(BATCH_OUTSIDE(least=batches.min(), most=batches.max()))
     if not len(own):

@@ -175,7 +175,7 @@ def _rates(kept: pd.DataFrame, units: float) -> dict[str, float]:
 
 def _say_means(kept: pd.DataFrame) -> list[str]:
     """Say where the two means of throughputs, that of the result and that per unit, lie far apart."""
-    said = []
+    said: list[str] = []
     for name in ("train", "evaluation"):
         rates = kept[f"{name}_rate_samples_per_s"]
         ratio = divide(mean(rates), harmonic_mean(rates))

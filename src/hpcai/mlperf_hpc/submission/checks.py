@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from hpcai.core.messages import Message
+from hpcai.core.messages import Message, at
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
 from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict, judge
@@ -18,6 +18,9 @@ from hpcai.rules.verdict import Finding as BrokenRule
 
 NO_LOG = Message("checks.no_log", "{run} left no log ({outcome}: {reason})")
 TOO_FEW = Message("checks.too_few", "too few runs: {runs} of {needed} were measured")
+OTHER_IN_LOGS = Message(
+    "checks.other_in_logs", "the logs say {logged}, the tree {said}; set `submission` in the study file"
+)
 
 GENERATED = "generated data"
 SMALL = "a small edition of the benchmark, made for generated data"
@@ -119,7 +122,7 @@ def _other_words(submission: Submission, result: Result, place: str) -> Iterator
     ):
         other = sorted(found - {said})
         if other:
-            message = f"{what}: the logs say {', '.join(other)}, the tree {said}; set `submission` in the study file"
+            message = at(str(what), OTHER_IN_LOGS(logged=", ".join(other), said=said))
             yield Problem("warning", "logs", place, message)
 
 

@@ -111,7 +111,7 @@ class Account:
 
     def _doubts(self) -> list[str]:
         """Return what may be a changed byte, or something newer than this reader."""
-        found = [
+        found: list[str] = [
             UNKNOWN_ACTIVITY(count=count, activity=name)
             for name, count in sorted((self.activity(code), count) for code, count in self.used.items())
             if name not in KNOWN

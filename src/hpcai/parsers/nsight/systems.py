@@ -119,11 +119,9 @@ def _read(path: Path, kinds: Sequence[str], row_kind: str) -> Reading:
 def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: dict[str, str]) -> list[Report]:
     wanted = [report for report in reports if report.kind in kinds]
     if not wanted:
-        found = NOTHING_OF_KIND(
-            kinds=" or ".join(kinds), found=", ".join(titles(reports)) or f"{looks_like(path)}, without a table"
-        )
+        instead = ", ".join(titles(reports)) or f"{looks_like(path)}, without a table"
         said = f"; nsys says {'; '.join(skipped.values())!r}" if skipped else ""
-        raise nothing_read(path, TOOL, found + said, ADVICE)
+        raise nothing_read(path, TOOL, NOTHING_OF_KIND(kinds=" or ".join(kinds), found=instead) + said, ADVICE)
     if len({report.kind for report in wanted}) != len(wanted):
         found = f"the report of {wanted[0].kind} more than once"
         raise nothing_read(path, TOOL, found, "write each profile to a file of its own")

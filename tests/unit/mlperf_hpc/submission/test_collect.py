@@ -9,12 +9,12 @@ from unit.mlperf_hpc.submission.result_factory import (
     write_runs,
 )
 from unit.record_factory import REASONS, make_image_benchmark, make_provenance, make_record, write_records
-from unit.refusals import refused
+from unit.refusals import refused, told
 
 from hpcai.config.study import Submission as Declared
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.stalls import Stalls
-from hpcai.mlperf_hpc.submission.checks import NO_LOG, check_runs
+from hpcai.mlperf_hpc.submission.checks import NO_LOG, OTHER_IN_LOGS, check_runs
 from hpcai.mlperf_hpc.submission.collect import NO_RUN, collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
 from hpcai.mlperf_hpc.submission.run_files import SEVERAL_FILES
@@ -160,7 +160,7 @@ def test_words_of_the_logs_that_differ_from_the_tree_are_warnings(request_of, tm
     problems = list(check_runs(collect(request_of(org="Renamed"))))
     (problem,) = [problem for problem in problems if "organisation" in problem.message]
     assert problem.severity == "warning"
-    assert f"the logs say {ORG}, the tree Renamed" in problem.message
+    assert told(problem.message, OTHER_IN_LOGS) == {"logged": ORG, "said": "Renamed"}
 
 
 def test_runs_with_different_software_are_no_result(request_of, tmp_path):

@@ -33,7 +33,7 @@ def test_room_follows_from_the_sizes_of_the_graphs(samples: int, edges: int) -> 
 
 
 def test_room_of_unknown_graphs() -> None:
-    with refused(TrainingError, NO_SIZES, place="statistics") as error:
+    with refused(TrainingError, NO_SIZES) as error:
         OpenCatalyst(make_plan(data={"capacity": None})).batch_spec()
     assert "max_atoms" in error.value.facts["expected"]
 
