@@ -7,12 +7,13 @@ import os
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from hpcai.campaign import command as campaign_command
 from hpcai.campaign import efficiency_command, estimate_command
 from hpcai.core.errors import HpcaiError, ResultsError
 from hpcai.core.files import write_asked, write_asked_json, written_where_asked
+from hpcai.launchers.registry import LAUNCHERS
 from hpcai.mlperf_hpc.analysis import command as import_command
 from hpcai.mlperf_hpc.analysis import prediction_command
 from hpcai.mlperf_hpc.compliance import command as check_command
@@ -106,6 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("--devices", type=int, help="nvidia-smi: GPUs of a query without index or uuid")
     read.add_argument("--unit", choices=("W", "mW", "kW"), help="table of power: unit of a header that names none")
     read.add_argument("--tool", help="name of the reader, such as nccl-tests; by default all are tried")
+    read.add_argument("--list", action=_ListReaders, nargs=0, help="show the readers and exit")
     read.add_argument("--output", type=Path, help="write the table to a .csv or .parquet file instead")
     read.set_defaults(run=_read)
 
@@ -130,11 +132,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _ListReaders(argparse.Action):
+    """Shows the readers; no file is needed for that."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print their names and what they read, and exit."""
+        from hpcai.parsers.registry import list_readers
+
+        print(list_readers())
+        parser.exit()
+
+
 def _add_run_options(command: _Parser, folder: str) -> None:
+    choices = "; ".join(f"{name}: {launcher.summary}" for name, launcher in LAUNCHERS.items())
     command.add_argument("--manifest", type=Path, required=True, help="manifest of the dataset")
     # Rules write this option always; where nothing is packed, it has no value.
     command.add_argument("--pack", type=Path, nargs="?", help="manifest of the packed dataset, if it is staged")
-    command.add_argument("--launcher", required=True, help="horovodrun, mpirun or srun")
+    command.add_argument("--launcher", required=True, help=choices)
     command.add_argument("--folder", type=Path, required=True, help=folder)
     command.add_argument("--log", type=Path)
 
@@ -287,40 +301,12 @@ def _measure_weak(arguments: argparse.Namespace) -> None:
     measure_weak(inputs, arguments.folder, arguments.launcher)
 
 
-def _read_files(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a Reading: not imported at start
-    """Read what was named: one artefact, or the Darshan logs of a job."""
-    from hpcai.core.errors import ConfigError
-    from hpcai.parsers.nvidia_smi import read_nvidia_smi
-    from hpcai.parsers.power_table import read_power_table
-    from hpcai.parsers.registry import JOB_READERS, read_artefact, read_jobs_logs
-
-    files, tool = arguments.file, arguments.tool
-    together = len(files) > 1 or files[0].is_dir() or arguments.data_root is not None
-    if together and tool not in (None, *JOB_READERS):
-        allowed = ", ".join(JOB_READERS)
-        raise ConfigError(f"--tool: found {tool}; allowed: {allowed}, for several files, a folder or --data-root")
-    if arguments.devices is not None and (together or tool not in (None, "nvidia-smi")):
-        raise ConfigError(f"--devices: found {arguments.devices}; allowed: with one query of nvidia-smi only")
-    apart = together or arguments.devices is not None or tool not in (None, "power-table")
-    if arguments.unit is not None and apart:
-        raise ConfigError(f"--unit: found {arguments.unit}; allowed: with one table of power only")
-    if together:
-        return read_jobs_logs(files, arguments.data_root, tool or "darshan")
-    if arguments.devices is not None:
-        return read_nvidia_smi(files[0], arguments.devices)
-    if arguments.unit is not None:
-        return read_power_table(files[0], arguments.unit)
-    return read_artefact(files[0], tool)
-
-
 def _read(arguments: argparse.Namespace) -> None:
-    from hpcai.core.errors import ConfigError
     from hpcai.core.table_files import write_parquet
-    from hpcai.parsers.registry import READERS
+    from hpcai.parsers.registry import read_as_asked
 
-    if arguments.tool not in (None, *READERS):
-        raise ConfigError(f"--tool: found {arguments.tool}; allowed: {', '.join(READERS)}")
-    reading = _read_files(arguments)
+    options = {"devices": arguments.devices, "unit": arguments.unit}
+    reading = read_as_asked(arguments.file, arguments.tool, arguments.data_root, options)
     whole = f"{reading.complete_records} of {reading.seen_records} records"
     print(f"{arguments.file[0]}: {reading.tool}, {whole}", *reading.reasons, sep="\n  ", file=sys.stderr)
     output = arguments.output

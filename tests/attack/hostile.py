@@ -32,7 +32,7 @@ from hpcai.data.registry import data_module
 from hpcai.machine.ceilings.sampling import CeilingReport
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
-from hpcai.parsers.registry import READERS, read_artefact
+from hpcai.parsers.registry import MODULE_OF, read_artefact, reader_of
 from hpcai.records.run import Capture, read_part, read_record
 from hpcai.records.weak import WeakGroup
 from hpcai.report.figures import read_drawing
@@ -68,7 +68,7 @@ def attack(folder: Path, random_numbers: random.Random, count: int) -> Tally:
     # Its import takes longer than all else that a reader of a file does; forks have it then.
     importlib.import_module("tensorflow.tsl.profiler.protobuf.xplane_pb2")
     for name, path in make(folder, random_numbers):
-        chosen = random_numbers.sample(sorted(set(READERS) - {"tensorflow-profile"}), min(count, len(READERS) - 1))
+        chosen = random_numbers.sample(sorted(set(MODULE_OF) - {"tensorflow-profile"}), min(count, len(MODULE_OF) - 1))
         for group, readers in readers_of(chosen).items():
             found = call_apart(partial(read_all, readers, path), limit_s=FILE_LIMIT_S, memory_bytes=ADDRESSES_BYTES)
             if found.ending != "returned":
@@ -83,7 +83,7 @@ def attack(folder: Path, random_numbers: random.Random, count: int) -> Tally:
 
 def readers_of(tools: list[str]) -> dict[str, Mapping[str, Reader]]:
     return {
-        "tools' output": {"any": read_artefact, **{name: READERS[name] for name in tools}},
+        "tools' output": {"any": read_artefact, **{name: reader_of(name).read for name in tools}},
         "data preparation": {
             **{name: _examiner(name) for name in WORKLOADS}, "tar": _unpacked("tar"), "tgz": _unpacked("tgz"),
         },

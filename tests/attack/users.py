@@ -23,7 +23,7 @@ from hpcai.config.machine import scratch_path
 from hpcai.core.errors import HpcaiError
 from hpcai.core.machine_lock import PLACE, PLACE_VARIABLE, machine_to_itself
 from hpcai.data.stage_folder import claim_stage, clean_stage, sweep_stages
-from hpcai.measure.launcher import Ranks
+from hpcai.launchers.ranks import Ranks
 from hpcai.measure.nodes import prepare_nodes
 
 ONE, OTHER = 65533, 65534

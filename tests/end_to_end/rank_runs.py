@@ -24,6 +24,8 @@ from hpcai.records.run import EpochRecord, RankReport, TrainingReport, read_part
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
 LIMIT_S = 180
+LAUNCHERS = {"horovod": ("hpcai.training.launch", "--gloo"), "tensorflow": ("hpcai.training.spawn",)}
+"""How the ranks of each engine are started."""
 Meddle = Callable[[Path, subprocess.Popen], None]
 
 
@@ -73,7 +75,7 @@ class Prepared:
         data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
         if plan.benchmark.staging.place == "node_local":
             data += ["--pack", str(self.pack)]
-        launcher = [sys.executable, "-m", "hpcai.training.launch", "-np", str(plan.point.ranks), "--gloo"]
+        launcher = [sys.executable, "-m", *LAUNCHERS[plan.point.engine], "-np", str(plan.point.ranks)]
         started = time.monotonic()
         with (raw / "output.log").open("w") as output:
             process = subprocess.Popen(

@@ -15,7 +15,7 @@ from end_to_end.hit_ranks import filling_up, hitting_a_rank, ranks_of
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
 from hpcai.campaign.failures import LOST
-from hpcai.config.runs import PROFILES
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.data.pack import read_pack
 from hpcai.records.run import read_record
 

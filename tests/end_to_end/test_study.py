@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from workflow_project import edit_yaml
 
-from hpcai.config.runs import PROFILES
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.sealed import sealed_json
 from hpcai.measure.publish import OTHER_SETTINGS
 from hpcai.records.run import read_record
@@ -173,7 +173,7 @@ def test_second_call_does_nothing(study):
 
 RERUN = {
     "plots/curves.py": {"show_runs", "show_views", "show_scores", "report"},
-    "parsers/horovod/timeline.py": {"read_timelines", "collect_views", "show_views", "report"},
+    "parsers/horovod/timeline.py": {"read_timeline", "collect_views", "show_views", "report"},
     "metrics/statistics.py": {"collect_runs", "score_study", "show_runs", "report"},
     "metrics/vflops.py": {"collect_runs", "score_study", "show_scores", "report"},
     "compare/changes.py": {"score_study", "show_scores", "report"},

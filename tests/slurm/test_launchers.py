@@ -21,7 +21,8 @@ from pathlib import Path
 for name in list(os.environ):
     if name.startswith(("SLURM_", "SRUN_")) and name != "SLURM_JOB_ID":  # as Snakemake's executor does
         del os.environ[name]
-from hpcai.measure.launcher import Ranks, launch_command
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
 from hpcai.records.weak import NodeShare
 """
@@ -53,10 +54,8 @@ def horovod_knows_mpi() -> bool:
 @pytest.mark.parametrize("launcher", LAUNCHERS)
 def test_ranks_are_where_the_plan_says(cluster, tmp_path, launcher):
     show = """
-        from hpcai.training.affinity import local_rank_of
-        from hpcai.training.first_rank import RANK_VARIABLES
-        rank = next(os.environ[name] for name in RANK_VARIABLES if name in os.environ)
-        os.write(1, f"rank {rank} {os.uname().nodename} {local_rank_of(os.environ)}\\n".encode())
+        from hpcai.launchers.registry import local_rank_of, rank_of
+        os.write(1, f"rank {rank_of(os.environ)} {os.uname().nodename} {local_rank_of(os.environ)}\\n".encode())
     """
     code = f"""
         command = launch_command({launcher!r}, Ranks("r", 2, 2, 1), {write_program(tmp_path, show)})

@@ -21,8 +21,8 @@ from hpcai.core.stalls import find_stalls
 from hpcai.data.pack import read_pack
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
+from hpcai.launchers.registry import rank_of
 from hpcai.records.run import EpochRecord, RankReport, StagingRecord, TrainingReport, write_json
-from hpcai.training.first_rank import RANK_VARIABLES
 from hpcai.training.journal import Journal, ResourceSampler, Step
 from hpcai.training.mlperf_log import MlperfLog
 from hpcai.training.stopping import Goal, Progress, judge
@@ -38,7 +38,7 @@ def run_rank(arguments, plan, placement, started_s):
         del sys.modules["hpcai.training.rank"]
         importlib.import_module("hpcai.training.rank").run_rank(arguments, plan, placement, started_s)
         return
-    rank = next(int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ)
+    rank = rank_of(os.environ)
     found = {"rank": rank, "node_index": rank // plan.point.ranks_per_node}
     placement = placement.model_copy(update=found)
     (arguments.raw / "ranks").mkdir(exist_ok=True)

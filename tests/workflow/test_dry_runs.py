@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from workflow_project import edit_yaml
 
-from hpcai.config.runs import PROFILES
+from hpcai.catalogue.profiles import PROFILES
 
 ROOT = Path(__file__).parents[2]
 RUNS = 3

@@ -6,9 +6,9 @@ from pathlib import Path
 from snakemake.exceptions import WorkflowError
 
 from hpcai.campaign.library_digest import library_digest
-from hpcai.profiles.views import PROFILE_VIEWS, VIEWS
+from hpcai.catalogue.profiles import PROFILES
+from hpcai.profiles.views import VIEWS
 from hpcai.config.load import load_campaign, refuse_loose_files
-from hpcai.config.runs import PROFILES
 from hpcai.core.errors import ConfigError
 from hpcai.measure.publish import refuse_changed
 from hpcai.core.sealed import KEY
@@ -123,10 +123,10 @@ CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
 VIEW_FILES = {
     view: [
         f"results/characterise/{kind}/{view}.parquet"
-        for kind, views in PROFILE_VIEWS.items()
-        if view in views
+        for kind, facts in PROFILES.items()
+        if view in facts.views
     ]
-    for view in sorted({view for views in PROFILE_VIEWS.values() for view in views})
+    for view in sorted({view for facts in PROFILES.values() for view in facts.views})
 }
 
 

@@ -6,82 +6,28 @@
 
 READ_LIBRARY = library_of("workflow/scripts/read_profiles.py")
 
+for KIND, FACTS in PROFILES.items():
 
-rule read_timelines:
-    input:
-        captures=captures_of("timeline"),
-    output:
-        captures="results/characterise/timeline/captures.parquet",
-        phases="results/characterise/timeline/phases.parquet",
-        communication="results/characterise/timeline/communication.parquet",
-        messages="results/characterise/timeline/messages.parquet",
-        lanes="results/characterise/timeline/lanes.parquet",
-    log:
-        "logs/read_timelines.log",
-    conda:
-        "../../envs/hpcai.yaml"
-    params:
-        profile="timeline",
-        library=READ_LIBRARY,
-    script:
-        "../scripts/read_profiles.py"
-
-
-use rule read_timelines as read_kernels with:
-    input:
-        captures=captures_of("kernels"),
-        counters=captures_of("counters"),
-    output:
-        captures="results/characterise/kernels/captures.parquet",
-        kernels="results/characterise/kernels/kernels.parquet",
-        kernel_names="results/characterise/kernels/kernel_names.parquet",
-        lanes="results/characterise/kernels/lanes.parquet",
-        overlap="results/characterise/kernels/overlap.parquet",
-    log:
-        "logs/read_kernels.log",
-    params:
-        profile="kernels",
-        library=READ_LIBRARY,
-
-
-use rule read_timelines as read_counters with:
-    input:
-        captures=captures_of("counters"),
-    output:
-        captures="results/characterise/counters/captures.parquet",
-        counters="results/characterise/counters/counters.parquet",
-    log:
-        "logs/read_counters.log",
-    params:
-        profile="counters",
-        library=READ_LIBRARY,
-
-
-use rule read_timelines as read_io with:
-    input:
-        captures=captures_of("io"),
-    output:
-        captures="results/characterise/io/captures.parquet",
-        io="results/characterise/io/io.parquet",
-        io_workers="results/characterise/io/io_workers.parquet",
-    log:
-        "logs/read_io.log",
-    params:
-        profile="io",
-        library=READ_LIBRARY,
-
-
-use rule read_timelines as read_power with:
-    input:
-        captures=captures_of("power"),
-    output:
-        captures="results/characterise/power/captures.parquet",
-        power="results/characterise/power/power.parquet",
-    log:
-        "logs/read_power.log",
-    params:
-        profile="power",
-        library=READ_LIBRARY,
+    rule:
+        name:
+            f"read_{KIND}"
+        input:
+            captures=captures_of(KIND),
+            also=captures_of(FACTS.also) if FACTS.also else [],
+        output:
+            **{
+                view: f"results/characterise/{KIND}/{view}.parquet"
+                for view in FACTS.views
+            },
+        log:
+            f"logs/read_{KIND}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        params:
+            profile=KIND,
+            library=READ_LIBRARY,
+        script:
+            "../scripts/read_profiles.py"
 
 
 rule count_work:

@@ -11,6 +11,7 @@ from hpcai.campaign.live import wait_until_idle
 from hpcai.campaign.controller_note import this_controller, write_note
 from hpcai.machine.subprocess_measure import say_lacking_cores
 from hpcai.config.sharing import Sharing
+from hpcai.launchers.registry import default_launcher
 
 
 @functools.cache
@@ -53,11 +54,11 @@ RUN_LIMIT_S = (
 MACHINE_LIMIT_S = 3600
 # How much others may take of a node while it is measured, and how often it is measured again.
 TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()
-# Where the profile names no launcher: Horovod's own.
+# Where the profile names no launcher.
 LAUNCHER = (
     {}
     if "launcher" in (workflow.resource_settings.default_resources or {})
-    else {"launcher": "horovodrun"}
+    else {"launcher": default_launcher()}
 )
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from hpcai.core.logs import log_to
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.machine.ceilings.measures import link, report_quietly
 from hpcai.measure.container import contained_python
-from hpcai.measure.launcher import Ranks, launch_command
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake

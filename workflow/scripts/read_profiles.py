@@ -9,5 +9,5 @@ if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
-views = read_profiles(snakemake.params.profile, snakemake.input.captures, snakemake.input.get("counters", ()))
+views = read_profiles(snakemake.params.profile, snakemake.input.captures, snakemake.input.get("also", ()))
 write_views(views, list(snakemake.output.items()))

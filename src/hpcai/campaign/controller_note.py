@@ -9,8 +9,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.plans import Campaign
-from hpcai.config.runs import PROFILES, Point, ProfileKind
+from hpcai.config.runs import Point, ProfileKind
 from hpcai.core.errors import RecordError
 from hpcai.measure.claim_holder import Holder, this_process
 from hpcai.records.run import read_part, write_json

@@ -24,7 +24,7 @@ from hpcai.campaign.surroundings import (
     report_problem,
     spaces,
 )
-from hpcai.config.runs import PROFILES
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
 from hpcai.measure.publish import refuse_changed

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.run_folders import present_folders
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.plans import Campaign
-from hpcai.config.runs import PROFILES, RunPlan
+from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import RecordError
 from hpcai.measure.publish import CAPTURE, INSTANCE

@@ -254,6 +254,10 @@ def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problem
     if batch % (row.ranks * row.accumulation):
         parts = f"{row.ranks} ranks" + (f" x {row.accumulation} micro-batches" if row.accumulation > 1 else "")
         problems.add(place, "global_batch", batch, f"a multiple of the {parts}")
+    if row.engine != "horovod":
+        for name in ("fusion_bytes", "cycle_time_s"):
+            if getattr(row, name) is not None:
+                problems.add(place, name, getattr(row, name), f"blank: it is Horovod's, and the engine is {row.engine}")
     if row.ranks % row.batchnorm_group:
         problems.add(place, "batchnorm_group", row.batchnorm_group, f"a divisor of the {row.ranks} ranks")
     if benchmark.remainder == "refuse" and samples % batch:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.machine import Machine
 from hpcai.config.runs import Point, ProfileKind, RunKind, RunPlan, RunRow, WeakRow, derive_seed
 from hpcai.config.study import Study
@@ -46,16 +47,15 @@ class Campaign:
     def profiles(self, profile: ProfileKind) -> Mapping[str, RunPlan]:
         """Return the plans of one kind of profiled runs: one for each benchmark and variant, at its largest scale.
 
-        The study may name the variants (``profile_variants``).
-
-        Hardware counters are read at the smallest scale: tools that replay kernels cannot replay an exchange.
+        A kind may ask for the smallest scale instead. The study may name the variants (``profile_variants``).
         """
+        kind = PROFILES[profile]
         chosen: dict[tuple[str, str], RunRow] = {}
         wanted = self.study.profile_variants
-        for row in sorted(self.rows, key=lambda row: row.ranks, reverse=profile == "counters"):
+        for row in sorted(self.rows, key=lambda row: row.ranks, reverse=kind.smallest_scale):
             if not wanted or row.variant in wanted:
                 chosen[row.benchmark, row.variant] = row
-        steps = self.study.power_steps if profile == "power" else self.study.profile_steps
+        steps = getattr(self.study, kind.steps)
         return Plans(self, ((row, 1) for row in chosen.values()), "profiled", profile=profile, max_steps=steps)
 
     def weak_plans(self) -> Mapping[str, RunPlan]:

@@ -2,22 +2,28 @@
 
 import hashlib
 import json
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from hpcai.config.base import Compression, Count, Name, Seed, Settings
+from hpcai.catalogue.profiles import PROFILES
+from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.core.units import Bytes, Seconds
 
-PROFILER_SETTINGS = {"kernels": "kernels", "counters": "counters", "io": "darshan_library"}
-"""Key of the machine file's `profilers` that a kind of profile depends on."""
 RunKind = Literal["timed", "profiled", "weak"]
-ProfileKind = Literal["timeline", "kernels", "counters", "io", "power"]
-PROFILES: tuple[ProfileKind, ...] = get_args(ProfileKind)
-"""What profiled runs are made for: Horovod's timeline, times of kernels, hardware counters, Darshan, and power."""
+
+
+def _known_kind(name: str) -> str:
+    if name not in PROFILES:
+        raise ValueError(f"found {name!r}, expected one of {', '.join(PROFILES)}")
+    return name
+
+
+ProfileKind = Annotated[str, AfterValidator(_known_kind)]
+"""What profiled runs are made for: one of the kinds that modules of ``profiles/`` declare."""
 
 
 class Point(Settings):
@@ -29,6 +35,10 @@ class Point(Settings):
     ranks_per_node: Count
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
+    engine: Engine = Field(
+        default="horovod",
+        description="What exchanges gradients between ranks: Horovod, or TensorFlow's own collectives.",
+    )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
@@ -47,7 +57,7 @@ class Point(Settings):
 
     @property
     def ranks(self) -> int:
-        """Number of Horovod ranks."""
+        """Number of ranks."""
         return self.nodes * self.ranks_per_node
 
     def run_id(self, kind: RunKind, repetition: int) -> str:
@@ -151,7 +161,8 @@ class RunPlan(Settings):
         fields["machine"].pop("power")
         fields["machine"].pop("software", None)
         # Where a profiler is changes nothing but the run that it looks into.
-        fields["machine"]["profilers"] = fields["machine"]["profilers"].get(PROFILER_SETTINGS.get(self.profile or ""))
+        setting = PROFILES[self.profile].setting if self.profile else ""
+        fields["machine"]["profilers"] = fields["machine"]["profilers"].get(setting)
         # Whose scratch folder it is changes nothing: a plan is the same with and without the number of its user.
         storage = fields["machine"]["storage"]
         storage["node_local"] = storage["node_local"].replace("-${UID}", "")

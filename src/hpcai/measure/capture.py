@@ -7,11 +7,12 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.errors import ConfigError
 from hpcai.core.messages import Message, at
-from hpcai.measure.instruments import NO_INSTRUMENT, Missing, find_instrument
 from hpcai.measure.interruption import ended_by_signals
 from hpcai.measure.progress import say
 from hpcai.measure.publish import CAPTURE, TOOL, published
 from hpcai.measure.supervise import Inputs, measure, results_written
+from hpcai.profiles.instrument import NO_INSTRUMENT, Missing
+from hpcai.profiles.kind import find_instrument
 from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
 
 A_TIMED_RUN = Message("capture.a_timed_run", "found the plan of a timed run, expected one that names a profile")

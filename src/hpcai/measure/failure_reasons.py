@@ -7,37 +7,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcai.launchers.registry import LAUNCHERS
+from hpcai.slurm.step import LABEL, NODE_LOST, STEP_FAILURES, TASKS_END
+
 TAIL_BYTES = 1 << 20
 """So much of an output's end is looked at: a run that floods its output must not use up the supervisor's memory."""
-_LABEL = r"^(?:\d+: |\[[^\]]*\]<\w+>:)?\s*"
-"""What srun (--label) and horovodrun put before each line."""
-_SLURM = rf"{_LABEL}(?P<reason>(?:slurmstepd(?:-\S+)?|srun): error: "
 _OWN_ERROR = re.compile(r"hpcai\.core\.errors\.\w+: (?P<reason>.*)")
-_ANY_ERROR = re.compile(rf"{_LABEL}(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$")
+_ANY_ERROR = re.compile(rf"{LABEL}(?P<reason>(?:[\w.]+\.)?\w*(?:Error|Exception)\b:.*|error: .*)$")
 REASONS = (
-    re.compile(rf"{_SLURM}.*(?:oom[_-]kill|OOM Killed|Out Of Memory|[Ee]xceeded (?:\w+ )?memory limit).*)"),
-    re.compile(rf"{_SLURM}Node failure on .*)"),
-    re.compile(rf"{_SLURM}\*\*\* .* DUE TO .*?)(?: \*\*\*)?\s*$"),
+    *STEP_FAILURES,
     _OWN_ERROR,
-    re.compile(rf"{_LABEL}(?P<reason>.*(?:No space left on device|Disk quota exceeded).*)$"),
-    re.compile(r"^(?P<reason>.*noticed that process rank \d+ .* exited on signal .*)$"),
+    re.compile(rf"{LABEL}(?P<reason>.*(?:No space left on device|Disk quota exceeded).*)$"),
+    *(words for launcher in LAUNCHERS.values() for words in launcher.failure_words),
     _ANY_ERROR,
     re.compile(r"^(?P<reason>.*(?:signal|[Kk]illed|Segmentation|terminated|exit code).*)$"),
     re.compile(r"^(?P<reason>.*\S.*)$"),
 )
 """What tells best why a launcher failed, the best first: Slurm's word on memory, nodes and limits; our own error; a
-full disk; a rank that a signal ended (mpirun); any error; a signal; the last words."""
-_NODE_LOST = re.compile(rf"{_SLURM}(?:Node failure on |\*\*\* .* DUE TO NODE FAILURE).*?)(?: \*\*\*)?\s*$")
-_TASKS_END = re.compile(r"^srun: error: \S+: tasks? [\d,-]+: (?P<how>.*)$")
-"""How tasks ended, in the order in which they did (srun(1))."""
-_HOROVODRUN_ENDS = re.compile(
-    r"^.*Horovod detected that one or more processes exited .*\n+"
-    r"Process name: (?P<rank>\d+)\s*\nExit code: (?P<code>\d+)",
-    re.MULTILINE,
-)
-"""How horovodrun tells which rank ended first (horovod/runner/gloo_run.py); of ranks it names no error."""
+full disk; a launcher's word on a rank that a signal ended; any error; a signal; the last words."""
 _SIGNALLED = 128
-"""A shell adds a signal's number to this (bash(1), EXIT STATUS), as does horovodrun."""
+"""A shell adds a signal's number to this (bash(1), EXIT STATUS), as Horovod does."""
 _KILLED = re.compile(r"\b(?:[Ss]ignal 9|Killed|status code (?:137|-9)|[Ee]xit code: (?:137|-9))")
 _TOLD = re.compile(r"memory|oom|DUE TO|Node failure", re.IGNORECASE)
 _KILLED_STATUS = (-9, 137)
@@ -46,10 +35,24 @@ KILLED = "killed by signal 9 (often: out of memory)"
 
 @dataclass(frozen=True)
 class _FirstEnd:
-    """Which rank ended first, and how, by horovodrun's word."""
+    """Which rank ended first, and how, by a launcher's word."""
 
     rank: int
     code: int
+    label: str
+    """What the launcher puts before each of the rank's lines."""
+    begin: int
+    """Where the launcher's word begins: what it says of its own end hides what the ranks have said before."""
+
+    @classmethod
+    def told(cls, text: str) -> "_FirstEnd | None":
+        """Return what a launcher's output tells; None if it does not tell."""
+        for launcher in LAUNCHERS.values():
+            match = launcher.first_end and launcher.first_end.pattern.search(text)
+            if launcher.first_end and match:
+                rank = int(match["rank"])
+                return cls(rank, int(match["code"]), launcher.first_end.label.format(rank=rank), match.start())
+        return None
 
     @property
     def by_signal(self) -> str:
@@ -66,11 +69,6 @@ class _FirstEnd:
         last = next(filter(None, reversed(own)), "no output")
         return f"rank {self.rank}: ended with status {self.code}: {last}"[:500]
 
-    @property
-    def label(self) -> str:
-        """What horovodrun puts before each of its lines."""
-        return f"[{self.rank}]<"
-
 
 def why(output: Path, exit_status: int) -> str:
     """Return the part of a launcher's output that tells best why it ended with this status."""
@@ -82,16 +80,14 @@ def why(output: Path, exit_status: int) -> str:
 def lost_node(output: Path) -> str:
     """Return the line of a launcher's output in which Slurm says that it lost a node of the run; blank if none does."""
     lines = tail_of(output).splitlines()
-    match = next((found for line in lines if (found := _NODE_LOST.search(line))), None)
+    match = next((found for line in lines if (found := NODE_LOST.search(line))), None)
     return match["reason"].strip()[:500] if match else ""
 
 
 def _best(text: str) -> tuple[int, str]:
     """Return the place in REASONS of what tells best, and its words."""
-    told = _HOROVODRUN_ENDS.search(text)
-    first = _FirstEnd(int(told["rank"]), int(told["code"])) if told else None
-    # What the launcher says of its own end hides what the ranks have said before.
-    lines = (text[: told.start()] if told else text).splitlines()
+    first = _FirstEnd.told(text)
+    lines = (text[: first.begin] if first else text).splitlines()
     for number, pattern in enumerate(REASONS):
         # A task that was killed is why the others have lost it, unless it was killed because another one failed.
         if number == REASONS.index(_OWN_ERROR) + 1 and (ended := _first_end_by_signal(lines, first)):
@@ -116,7 +112,7 @@ def _first_end_by_signal(lines: Sequence[str], told: _FirstEnd | None) -> str:
     """Return the word on what ended first, if it was a signal that ended it; else blank."""
     if told:
         return told.by_signal
-    first = next((line for line in lines if _TASKS_END.match(line.strip())), "").strip()
+    first = next((line for line in lines if TASKS_END.match(line.strip())), "").strip()
     return "" if not first or "Exited with exit code" in first or first.endswith("Terminated") else first[:500]
 
 

@@ -23,11 +23,12 @@ from hpcai.config.machine import this_node
 from hpcai.core.errors import HpcaiError, StagingError
 from hpcai.core.messages import Message, at
 from hpcai.data.stage_folder import announce_stage, clean_stage, nodes_here, own_stage, sweep_stages
-from hpcai.measure.launcher import Ranks, hosts_of, step_command
+from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.page_cache import drop_page_cache
 from hpcai.measure.watch import end_marked_processes, end_orphans
 from hpcai.slurm.allocation import find_allocation
 from hpcai.slurm.job import down_nodes
+from hpcai.slurm.step import step_command
 
 PREPARE_LIMIT_S = 600.0
 CLEAN_LIMIT_S = 120.0
@@ -38,7 +39,7 @@ LONGEST_PROBLEM = 300
 logger = logging.getLogger(__name__)
 ENDED_LEFT = Message("nodes.ended_left", "ended processes {processes}, which {left_by} had left")
 NOT_CLEANED = Message("nodes.not_cleaned", "not cleaned everywhere, the next run there will do it: {problem}")
-NO_ANSWER = Message("nodes.no_answer", "no answer from {nodes}: srun {ending}: {words}")
+NO_ANSWER = Message("nodes.no_answer", "no answer from {nodes}: the step {ending}: {words}")
 NOT_REACHED = Message("nodes.not_reached", "{launcher} without a job of Slurm: other nodes than {host} are not reached")
 DATA_GONE = Message("nodes.data_gone", "cannot be read ({reason}), expected a file of the data")
 ENDED_WITH = Message("nodes.ended_with", "ended with status {status}")

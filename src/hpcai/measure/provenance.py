@@ -16,18 +16,19 @@ import psutil
 import hpcai
 from hpcai.core.processor import processor_facts
 from hpcai.data.pack import PackManifest
+from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
 
 PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
 PREFIXES = (
-    *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "OMPI_", "ONEDNN_"),
+    *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "ONEDNN_"),
     *("LOADEDMODULES", "OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
     # TensorFlow's own, one by one: Terraform uses TF_CLI_, TF_VAR_ and TF_TOKEN_, also for credentials.
     *("TF_AUTO_MIXED_PRECISION", "TF_AUTOTUNE_", "TF_CPP_", "TF_CUBLAS_", "TF_CUDA_", "TF_CUDNN_"),
     *("TF_DETERMINISTIC_OPS", "TF_DISABLE_", "TF_ENABLE_", "TF_FORCE_", "TF_GPU_", "TF_MKL_", "TF_NUM", "TF_ONEDNN_"),
     *("TF_OVERRIDE_GLOBAL_THREADPOOL", "TF_SYNC_ON_FINISH", "TF_USE_", "TF_XLA_"),
 )
-"""Beginnings of the names of variables that steer the programs at work."""
+"""Beginnings of the names of variables that steer the programs at work; launchers declare their own."""
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|JWT|AUTH(?!OR)|COOKIE|PRIVATE", re.IGNORECASE)
 """What the name of a variable with a credential speaks of; SLURM_JWT is Slurm's access token."""
 
@@ -62,9 +63,10 @@ def software_facts() -> dict[str, str]:
             versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    mpi = _output("mpirun", "--version") if shutil.which("mpirun") else None
-    if mpi:
-        versions["mpi"] = mpi.splitlines()[0]
+    for name, command in (item for one in LAUNCHERS.values() for item in one.versions.items()):
+        told = _output(*command) if shutil.which(command[0]) else None
+        if told:
+            versions[name] = told.splitlines()[0]
     return versions
 
 
@@ -95,10 +97,11 @@ def environment_facts(environment: Mapping[str, str] | None = None) -> dict[str,
         Variables by name: those of this process by default, or those of a record that an earlier version made.
     """
     values = os.environ if environment is None else environment
+    beginnings = (*PREFIXES, *(start for launcher in LAUNCHERS.values() for start in launcher.environment))
     return {
         name: value
         for name, value in sorted(values.items())
-        if name.startswith(PREFIXES) and not SECRET.search(name) and name.isprintable()
+        if name.startswith(beginnings) and not SECRET.search(name) and name.isprintable()
     }
 
 

@@ -11,7 +11,7 @@ from hpcai.core.messages import Message, at
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage import room_bytes
 from hpcai.data.unpacker import REMEDY
-from hpcai.measure.launcher import Ranks, hosts_of
+from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.nodes import NodesReport
 
 SHARED = Message("room.shared", " for {nodes} nodes that see the same folder")

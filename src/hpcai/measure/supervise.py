@@ -17,6 +17,8 @@ from hpcai.core.machine_lock import machine_to_itself
 from hpcai.data.manifest import Manifest, read_manifest
 from hpcai.data.pack import PackManifest, read_pack, require_same, require_shards
 from hpcai.data.stage_folder import every_stage
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.measure import provenance, publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import (
@@ -32,15 +34,14 @@ from hpcai.measure.attempts import (
 from hpcai.measure.claim import Claim, claimed
 from hpcai.measure.container import computing_software, contained
 from hpcai.measure.failure_reasons import lost_node
-from hpcai.measure.instruments import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.measure.interruption import ASK_S, Signals, ended_by_signals
-from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import NodesReport, clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say
 from hpcai.measure.recording import record_attempt
 from hpcai.measure.room import require_room
 from hpcai.measure.watch import ATTEMPT_VARIABLE, Ending, watch
+from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, StepProfiler
 from hpcai.records.run import Provenance, RunRecord, write_json
 
 PageCache = Literal["dropped", "not_permitted", "kept"]

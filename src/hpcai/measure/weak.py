@@ -14,6 +14,8 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.core.messages import Message, at
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.measure import publish
 from hpcai.measure.allocation_use import write_allocation
 from hpcai.measure.attempts import (
@@ -28,7 +30,6 @@ from hpcai.measure.attempts import (
 from hpcai.measure.claim import claimed
 from hpcai.measure.container import contained
 from hpcai.measure.interruption import ended_by_signals
-from hpcai.measure.launcher import Ranks, launch_command
 from hpcai.measure.modules import require_modules
 from hpcai.measure.nodes import clean_nodes, prepare_nodes
 from hpcai.measure.progress import Progress, say

@@ -7,6 +7,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
+from hpcai.launchers.registry import find_launcher
 from hpcai.records.weak import InstanceShare, NodeShare
 from hpcai.slurm.allocation import find_allocation
 
@@ -40,7 +41,7 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     """Return what each instance of a group has for itself.
 
     On several nodes all are taken to be like this one: the cores and accelerators that may be used here stand for
-    theirs. Where srun makes a job of its own for each instance, the cores are Slurm's to choose; they stay empty.
+    theirs. Where a batch system makes a job for each instance, it chooses their cores; they stay empty.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     """
     group, sharing = plan.run_id.rsplit("/", 1)[0], sharing_of(plan)
     hosts = _hosts(group, launcher, sharing.nodes_needed)
-    slurm_chooses = launcher == "srun" and find_allocation() is None
+    slurm_chooses = find_launcher(launcher).of_batch_system and find_allocation() is None
     cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
     if not slurm_chooses and len(cores) < sharing.cores_needed:
         raise LaunchError(

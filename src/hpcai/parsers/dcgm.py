@@ -8,6 +8,7 @@ from pathlib import Path
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_plausible_devices, sample
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 NO_NUMBERS = Message("dcgm.no_numbers", "values that are no numbers")
@@ -88,3 +89,6 @@ def _add(
     else:
         row = sample(number, device, math.nan, values[POWER], values[ENERGY] * 1e-3)
         findings.records.append(row | {"update": update})
+
+
+READER = Reader("dcgm", "output of `dcgmi dmon`", read_dcgm_dmon, looks=("output of dcgmi dmon",))

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 ABORTED = Message("hpl.aborted", "aborted: no closing summary, tests may be missing")
@@ -198,3 +199,6 @@ def _check_summary(findings: Findings, lines: list[str], threshold: float) -> No
                 )
     elif not counts["unchecked"] and "unchecked" in verdicts:
         findings.note(NO_RESIDUAL())
+
+
+READER = Reader("hpl", "output of HPL", read_hpl, looks=("output of HPL",))

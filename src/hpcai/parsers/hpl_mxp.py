@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
 from hpcai.parsers.hpl import operations
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "output of NVIDIA HPL-MxP"
@@ -124,3 +125,6 @@ def _contradiction(row: dict[str, Any], parts: dict[str, re.Match[str]]) -> str:
             return f"{rate.replace('_', ' ')} is not that per GPU x {processes}"
     passes = not math.isnan(row["residual"]) and row["residual"] < row["threshold"]
     return "" if passes == (row["verdict"] == "passed") else "its verdict contradicts residual and threshold"
+
+
+READER = Reader("hpl-mxp", "output of HPL-MxP", read_hpl_mxp, looks=("output of HPL-MxP",))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 NO_METRICS = Message("likwid.no_metrics", "group {group} {name}: no table of metrics, the file was cut")
@@ -175,3 +176,6 @@ def _unit(title: str) -> tuple[str, str, float] | None:
         if found := re.fullmatch(pattern, match["unit"]):
             return match["name"], unit, PREFIXES[found.groupdict().get("prefix") or ""]
     return (match["name"], "ratio", 0.01) if match["unit"] == "%" else None
+
+
+READER = Reader("likwid", "output of likwid-perfctr", read_likwid, looks=("output of LIKWID",))

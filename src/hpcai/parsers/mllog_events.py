@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.parsers.mllog import MllogEvent, read_mllog
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 TOOL = "MLPerf log"
@@ -70,3 +71,6 @@ def _number(value: object) -> float | None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
+
+
+READER = Reader("mllog", "MLPerf log", read_mllog_events, looks=("an MLPerf log",))

@@ -16,6 +16,7 @@ from hpcai.parsers.findings import (
     to_number,
     without_label,
 )
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 NOT_CHECKED = Message("nccl_tests.not_checked", "results were not checked (error column N/A)")
@@ -211,3 +212,6 @@ def _check_average(findings: Findings, printed: str) -> None:
     slack = fmean(half_unit(cell) for cell in cells) + half_unit(printed)
     if abs(mean - float(printed)) > slack:
         findings.note(f"average bus bandwidth {printed} GB/s, but the cells give {mean:.6g}: one of them is damaged")
+
+
+READER = Reader("nccl-tests", "output of nccl-tests", read_nccl_tests, looks=("output of nccl-tests",))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, add_watts, count_from_first, rows_of
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "a table of node power"
@@ -45,3 +46,6 @@ def _stamp(text: str) -> datetime | None:
         return datetime.fromisoformat(text)
     except ValueError:
         return None
+
+
+READER = Reader("node-power", "log of node power", read_node_power, looks=("a log of node power",))

@@ -15,6 +15,7 @@ from hpcai.parsers.power_samples import (
     rows_of,
     sample,
 )
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at one moment, no energy")
@@ -100,3 +101,8 @@ def _stamp(text: str) -> datetime | None:
         return datetime.strptime(text, "%Y/%m/%d %H:%M:%S.%f")
     except ValueError:
         return None
+
+
+READER = Reader(
+    "nvidia-smi", "query of nvidia-smi", read_nvidia_smi, looks=("a query of nvidia-smi",), option="devices"
+)

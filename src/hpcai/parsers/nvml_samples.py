@@ -6,6 +6,7 @@ from pathlib import Path
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_order, keep_plausible_devices, rows_of, sample
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 NO_NUMBERS = Message("nvml_samples.no_numbers", "fields that are no numbers")
@@ -42,3 +43,6 @@ def read_nvml_samples(path: Path) -> Reading:
     keep_order(findings)
     explain_missing(findings)
     return findings.reading(COLUMNS, ADVICE)
+
+
+READER = Reader("nvml", "own samples of NVML", read_nvml_samples)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, in_order, read_whole_lines, to_count, to_number, without_label
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 AVERAGE_OUTSIDE = Message("osu.average_outside", "the average is not between minimum and maximum")
@@ -94,3 +95,6 @@ def _check_sizes(findings: Findings) -> None:
         findings.keep(powers, "the size is no power of two as the others are")
     sizes = [row["bytes"] for row in findings.records]
     findings.keep([size not in sizes[:place] for place, size in enumerate(sizes)], "a size that came before")
+
+
+READER = Reader("osu", "output of OSU Micro-Benchmarks", read_osu, looks=("output of OSU Micro-Benchmarks",))

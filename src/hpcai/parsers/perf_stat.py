@@ -8,6 +8,7 @@ from typing import Any
 
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import NUMBER, Findings, in_order, read_whole_lines, to_number
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 SHARED = Message("perf_stat.shared", "{events}: counters were shared, values are scaled from a part of the time")
@@ -164,3 +165,6 @@ def _explain(findings: Findings) -> None:
         findings.note(SHARED(events=", ".join(shared)))
     if int(findings.facts.get("runs") or 0) > 1:
         findings.note(f"{findings.facts['runs']} runs in one file: do not add them")
+
+
+READER = Reader("perf-stat", "output of `perf stat`", read_perf_stat, looks=("output of perf stat",))

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, add_watts, count_from_first, keep_order, rows_of
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 NO_UNIT = Message(
@@ -162,3 +163,6 @@ def _stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+READER = Reader("power-table", "table of power by time", read_power_table, looks=("a table by time",), option="unit")

@@ -14,6 +14,7 @@ from typing import Any
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import COLUMNS, keep_order, keep_plausible_devices, rows_of, sample
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 LARGE_STEP = Message("rapl.large_step", "{domain}: a step of the counter beyond {largest_power_w:g} W")
@@ -121,3 +122,6 @@ def _is_spike(samples: list[dict[str, Any]], place: int, largest_power_w: float)
     others = before or after
     fit = len(others) == 2 and _is_believable(others[0], others[1], largest_power_w)
     return fit and not (from_before and to_after)
+
+
+READER = Reader("rapl", "own samples of RAPL", read_rapl)

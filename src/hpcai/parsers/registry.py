@@ -1,95 +1,48 @@
-"""All readers by the name of their tool, and reading of an artefact whose tool is not named."""
+"""The readers there are, found by looking, and reading of an artefact whose tool is not named."""
 
-from collections.abc import Callable, Sequence
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from hpcai.core.errors import ParseError
-from hpcai.parsers.darshan.log import read_darshan_logs, read_darshan_segments
-from hpcai.parsers.dcgm import read_dcgm_dmon
-from hpcai.parsers.hlo.text import read_hlo_text
-from hpcai.parsers.horovod.timeline import read_timeline
-from hpcai.parsers.hpl import read_hpl
-from hpcai.parsers.hpl_mxp import read_hpl_mxp
+from hpcai.core.discovery import modules_declaring
+from hpcai.core.errors import ConfigError, ParseError
 from hpcai.parsers.identify import is_text, looks_like
-from hpcai.parsers.likwid import read_likwid
-from hpcai.parsers.mllog_events import read_mllog_events
-from hpcai.parsers.nccl_tests import read_nccl_tests
-from hpcai.parsers.node_power import read_node_power
-from hpcai.parsers.nsight.compute import read_ncu
-from hpcai.parsers.nsight.systems import (
-    read_nsys_api,
-    read_nsys_kernels,
-    read_nsys_memory,
-    read_nsys_os_runtime,
-)
-from hpcai.parsers.nvidia_smi import read_nvidia_smi
-from hpcai.parsers.nvml_samples import read_nvml_samples
-from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
-from hpcai.parsers.osu import read_osu
-from hpcai.parsers.perf_stat import read_perf_stat
-from hpcai.parsers.power_table import read_power_table
-from hpcai.parsers.rapl import read_rapl
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
-from hpcai.parsers.slurm_energy import read_slurm_energy
-from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 
-JOB_READERS: dict[str, Callable[[Sequence[Path], str | None], Reading]] = {
-    "darshan": read_darshan_logs,
-    "darshan-dxt": read_darshan_segments,
-}
-"""What reads the logs of a job together, given its logs and the folder of its data."""
-READERS: dict[str, Callable[[Path], Reading]] = {
-    "horovod-timeline": read_timeline,
-    "nvprof-summary": read_nvprof_summary,
-    "nvprof-trace": read_nvprof_trace,
-    "nvprof-counters": read_nvprof_counters,
-    "ncu": read_ncu,
-    "nsys-kernels": read_nsys_kernels,
-    "nsys-memory": read_nsys_memory,
-    "nsys-api": read_nsys_api,
-    "nsys-os-runtime": read_nsys_os_runtime,
-    "hlo": read_hlo_text,
-    "perf-stat": read_perf_stat,
-    "likwid": read_likwid,
-    "nccl-tests": read_nccl_tests,
-    "osu": read_osu,
-    "hpl": read_hpl,
-    "hpl-mxp": read_hpl_mxp,
-    "nvidia-smi": read_nvidia_smi,
-    "dcgm": read_dcgm_dmon,
-    "node-power": read_node_power,
-    "power-table": read_power_table,
-    "nvml": read_nvml_samples,
-    "rapl": read_rapl,
-    "sacct": read_slurm_energy,
-    "mllog": read_mllog_events,
-    "darshan": lambda path: read_darshan_logs([path], None),
-    "darshan-dxt": lambda path: read_darshan_segments([path], None),
-    "tensorflow-profile": read_tensorflow_profile,
-}
-"""Each refuses the output of every other tool; the slow ones stand last."""
-TRACE = "a Chrome trace (Horovod timeline)"
-RECOGNISED = {
-    "an nvprof summary": "nvprof-summary",
-    "an nvprof GPU trace": "nvprof-trace",
-    "an nvprof table of metrics": "nvprof-counters",
-    "an nvprof table of events": "nvprof-counters",
-    "a table of Nsight Compute": "ncu",
-    "HLO text of XLA": "hlo",
-    "output of perf stat": "perf-stat",
-    "output of LIKWID": "likwid",
-    "output of nccl-tests": "nccl-tests",
-    "output of OSU Micro-Benchmarks": "osu",
-    "output of HPL": "hpl",
-    "output of HPL-MxP": "hpl-mxp",
-    "a query of nvidia-smi": "nvidia-smi",
-    "output of dcgmi dmon": "dcgm",
-    "a log of node power": "node-power",
-    "a table by time": "power-table",
-    "a table of sacct": "sacct",
-    "an MLPerf log": "mllog",
-}
-"""What a file looks like, and the reader whose reason is shown if nobody takes it."""
+PATTERN = "hpcai.parsers.*"
+"""What may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
+
+
+def _declared() -> Iterator[tuple[bool, str, str]]:
+    """Yield of each reader whether it is slow, its name and its module, without importing it."""
+    package, folder = PATTERN.removesuffix(".*"), Path(__file__).parent
+    for module in modules_declaring("READERS?", package, folder):
+        path = folder.joinpath(*module.removeprefix(f"{package}.").split(".")).with_suffix(".py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == Reader.__name__:
+                name = ast.literal_eval(call.args[0])
+                slow = any(one.arg == "slow" and ast.literal_eval(one.value) for one in call.keywords)
+                yield slow, name, module
+
+
+MODULE_OF: Mapping[str, str] = {name: module for _, name, module in sorted(_declared(), key=lambda one: one[0])}
+"""By name, the module of each reader; the slow ones stand last, those of one module as it declares them."""
+
+
+def reader_of(name: str) -> Reader:
+    """Return a reader by its name, one of `MODULE_OF`; only its module is imported."""
+    module = import_module(MODULE_OF[name])
+    found: tuple[Reader, ...] = getattr(module, "READERS", None) or (module.READER,)
+    return next(reader for reader in found if reader.name == name)
+
+
+def list_readers() -> str:
+    """Return a line for each reader: its name and what it reads."""
+    width = max(map(len, MODULE_OF))
+    return "\n".join(f"{name:{width}}  {reader_of(name).summary}" for name in MODULE_OF)
 
 
 def read_artefact(path: Path, tool: str | None = None) -> Reading:
@@ -102,47 +55,103 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
     """
     if not path.is_file():
         raise ParseError(f"{path}: found {looks_like(path)}, expected a file that a tool wrote; name one")
-    looks = looks_like(path)
-    if tool is None and looks == TRACE:
-        tool = "horovod-timeline"  # may have gigabytes: it is not offered to the others
     if tool is not None:
-        return READERS[tool](path)
+        reading: Reading = reader_of(tool).read(path)
+        return reading
+    looks, readers = looks_like(path), list(map(reader_of, MODULE_OF))
+    # It may have gigabytes.
+    alone = next((one for one in readers if one.alone and looks in one.looks), None)
+    return alone.read(path) if alone else _offer(path, looks, readers)
+
+
+def _offer(path: Path, looks: str, readers: Sequence[Reader]) -> Reading:
+    """Return what the first reader makes of a file that takes it."""
     text = is_text(path)
     reasons: dict[str, str] = {}
-    for name, reader in READERS.items():
-        if name == "darshan-dxt":
-            continue  # every log is one of counts, with or without a trace: the trace has to be asked for
-        if text and name == "tensorflow-profile":
-            continue  # a protocol buffer is never text, and to import TensorFlow takes seconds
+    for reader in readers:
+        # A file of bytes is never text, and to import its library takes seconds.
+        if reader.asked_for or (text and reader.binary):
+            continue
         try:
-            return reader(path)
+            reading: Reading = reader.read(path)
         except ParseError as error:
-            reasons[name] = str(error)
-    own = RECOGNISED.get(looks)
+            reasons[reader.name] = str(error)
+        else:
+            return reading
+    own = next((reader.name for reader in readers if looks in reader.looks), None)
     raise ParseError(
-        f"{path}: found {looks}, which none of the readers ({', '.join(READERS)}) takes; "
+        f"{path}: found {looks}, which none of the readers ({', '.join(MODULE_OF)}) takes; "
         + (f"{own} says: {reasons[own]}" if own else "name the tool to see what its reader says")
     )
 
 
-def read_jobs_logs(paths: Sequence[Path], data_root: str | None = None, tool: str = "darshan") -> Reading:
-    """Read Darshan logs together: those of one job have one log for each process.
+def read_job_files(paths: Sequence[Path], data_root: str | None = None, tool: str | None = None) -> Reading:
+    """Read files together: those of one job, of which each process wrote one.
 
     Parameters
     ----------
     paths
-        Logs, or folders with logs (``*.darshan``) anywhere below.
+        Files, or folders with files anywhere below.
     data_root
         Folder of the dataset; None: all files.
     tool
-        One of `JOB_READERS`.
+        A reader that has ``read_job``; None: the first that need not be asked for.
 
     Raises
     ------
     ParseError
-        If there is no log, or none that can be read.
+        If there is no file, or none that can be read.
     """
-    logs = [log for path in paths for log in (sorted(path.rglob("*.darshan")) if path.is_dir() else [path])]
-    if not logs:
-        raise ParseError(f"{paths[0]}: found a folder without *.darshan, expected Darshan logs; name the file to read")
-    return JOB_READERS[tool](logs, data_root)
+    reader = reader_of(tool) if tool else next(one for one in _of_jobs() if not one.asked_for)
+    if reader.read_job is None:
+        raise ConfigError(f"{reader.name}: reads one file at a time; name one")
+    files = [file for path in paths for file in (sorted(path.rglob(f"*{reader.ending}")) if path.is_dir() else [path])]
+    if not files:
+        raise ParseError(
+            f"{paths[0]}: found a folder without *{reader.ending}, expected files of {reader.name}; "
+            "name the file to read"
+        )
+    return reader.read_job(files, data_root)
+
+
+def _of_jobs() -> list[Reader]:
+    return [reader for reader in map(reader_of, MODULE_OF) if reader.read_job is not None]
+
+
+def read_as_asked(
+    files: Sequence[Path], tool: str | None, data_root: str | None, options: Mapping[str, Any]
+) -> Reading:
+    """Read what a command line names: one artefact, or the files of a job.
+
+    Parameters
+    ----------
+    files
+        Files, or folders.
+    tool
+        Name of a reader; None: the first that takes the file.
+    data_root
+        Folder of a job's data, or None.
+    options
+        By name, what a reader alone takes; None: not given.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such reader, or if it does not take these files or options.
+    ParseError
+        As `read_artefact`.
+    """
+    if tool is not None and tool not in MODULE_OF:
+        raise ConfigError(f"--tool: found {tool}; allowed: {', '.join(MODULE_OF)}")
+    together = len(files) > 1 or files[0].is_dir() or data_root is not None
+    if together and tool is not None and reader_of(tool).read_job is None:
+        allowed = ", ".join(reader.name for reader in _of_jobs())
+        raise ConfigError(f"--tool: found {tool}; allowed: {allowed}, for several files, a folder or --data-root")
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        reader = next(one for one in map(reader_of, MODULE_OF) if one.option == name)
+        if together or len(given) > 1 or tool not in (None, reader.name):
+            raise ConfigError(f"--{name}: found {value}; allowed: with one file of {reader.name} only")
+        reading: Reading = reader.read(files[0], value)
+        return reading
+    return read_job_files(files, data_root, tool) if together else read_artefact(files[0], tool)

@@ -8,6 +8,7 @@ from pathlib import Path
 from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, half_unit, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import rows_of
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 ROUNDED = Message("slurm_energy.rounded", "job {job}: energy is rounded, ask for ConsumedEnergyRaw")
@@ -193,3 +194,6 @@ def _stamp(text: str) -> datetime | None:
         except ValueError:
             continue
     return None
+
+
+READER = Reader("sacct", "energy of jobs from sacct", read_slurm_energy, looks=("a table of sacct",))

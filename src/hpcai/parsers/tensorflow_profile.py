@@ -14,6 +14,7 @@ import pandas as pd
 from hpcai.core.errors import ParseError
 from hpcai.core.files import read_regular
 from hpcai.parsers.identify import looks_like
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 TOOL = "TensorFlow profiler"
@@ -105,3 +106,8 @@ def _self_times_ps(events: list[Any]) -> list[int]:
             times[stack[-1]] -= event.duration_ps
         stack.append(index)
     return [max(time, 0) for time in times]
+
+
+READER = Reader(
+    "tensorflow-profile", "profile of TensorFlow (.xplane.pb)", read_tensorflow_profile, slow=True, binary=True
+)

@@ -12,20 +12,15 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.errors import HpcaiError
 from hpcai.core.table_files import write_parquet
 from hpcai.metrics.quietness import judge_quiet
-from hpcai.parsers.reading import Reading
-from hpcai.profiles.counter_views import counter_views, counters_of
-from hpcai.profiles.io_views import io_views
-from hpcai.profiles.kernel_views import kernel_views
-from hpcai.profiles.power_views import power_views
+from hpcai.profiles.kind import kind_of
 from hpcai.profiles.profile import Profile
-from hpcai.profiles.timeline_views import timeline_views
-from hpcai.profiles.views import PROFILE_VIEWS, as_view, join_views
+from hpcai.profiles.views import as_view, join_views
 
 logger = logging.getLogger(__name__)
 Views = dict[str, pd.DataFrame]
 
 
-def read_profiles(kind: ProfileKind, captures: Iterable[str | Path], counters: Iterable[str | Path] = ()) -> Views:
+def read_profiles(kind: ProfileKind, captures: Iterable[str | Path], also: Iterable[str | Path] = ()) -> Views:
     """Return the views of all captures of one kind.
 
     A raw file that is damaged, or no longer what was captured, costs its own rows alone.
@@ -36,41 +31,13 @@ def read_profiles(kind: ProfileKind, captures: Iterable[str | Path], counters: I
         What the captures were made for.
     captures
         The files capture.json.
-    counters
-        For kernels: the captures of hardware counters, of runs of their own.
+    also
+        Captures of the kind that this one is read with, of runs of their own.
     """
-    profiles = [Profile.at(Path(path)) for path in captures]
-    if kind == "kernels":
-        known = _counted(Profile.at(Path(path)) for path in counters)
-        parts = [_read(one, lambda profile: kernel_views(profile, known.get(_key(profile)))) for one in profiles]
-    else:
-        parts = [_read(one, READERS[kind]) for one in profiles]
-    return {name: join_views(name, [part[name] for part in parts if name in part]) for name in PROFILE_VIEWS[kind]}
-
-
-READERS: dict[ProfileKind, Callable[[Profile], Views]] = {
-    "timeline": timeline_views,
-    "counters": counter_views,
-    "io": io_views,
-    "power": power_views,
-}
-
-
-def _key(profile: Profile) -> tuple[str, str]:
-    return profile.plan.point.benchmark, profile.plan.point.variant
-
-
-def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
-    """Return the counters of each benchmark and variant that has readable ones."""
-    found = {}
-    for profile in profiles:
-        try:
-            reading = counters_of(profile) if profile.capture.status == "measured" else None
-        except HpcaiError:  # said in the row of the counters' own capture
-            continue
-        if reading is not None:
-            found[_key(profile)] = reading
-    return found
+    found = kind_of(kind)
+    extra = (found.gather(Profile.at(Path(path)) for path in also),) if found.gather else ()
+    parts = [_read(Profile.at(Path(path)), lambda profile: found.read(profile, *extra)) for path in captures]
+    return {name: join_views(name, [part[name] for part in parts if name in part]) for name in found.views}
 
 
 def _read(profile: Profile, reader: Callable[[Profile], Views]) -> Views:

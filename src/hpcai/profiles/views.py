@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pandas as pd
 
-from hpcai.config.runs import ProfileKind
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.metrics.quietness import Quiet
 from hpcai.profiles.profile import IDENTITY
 
@@ -77,17 +77,9 @@ VIEWS: dict[str, tuple[str, ...]] = {
     ),
     "inconsistencies": ("what", "sample", "roof", "ratio", "sentence"),
     "advice": ("topic", "benchmark", "variant", "scale", "sentence", "evidence"),
+    **{name: (*RUN, *own) for kind in PROFILES.values() for name, own in kind.columns.items()},
 }  # fmt: skip
 """Columns of each view; units end their names, an empty cell was not measured."""
-
-PROFILE_VIEWS: dict[ProfileKind, tuple[str, ...]] = {
-    "timeline": ("captures", "phases", "communication", "messages", "lanes"),
-    "kernels": ("captures", "kernels", "kernel_names", "lanes", "overlap"),
-    "counters": ("captures", "counters"),
-    "io": ("captures", "io", "io_workers"),
-    "power": ("captures", "power"),
-}
-"""What each kind of profile tells, and whether it was captured at all."""
 
 
 def as_view(name: str, rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> pd.DataFrame:

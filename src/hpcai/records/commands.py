@@ -5,19 +5,6 @@ import shlex
 from hpcai.records.run import RunRecord
 
 SCRATCH_FLAG = "--scratch"
-LAUNCHERS = {
-    "hpcai.training.launch": "horovodrun",
-    "hpcai.training.launch_nodes": "horovodrun",
-    "mpirun": "mpirun",
-    "srun": "srun",
-}
-"""Programs in the command of a run, and the launcher that they belong to; the first of them that is found counts."""
-
-
-def launcher_of(record: RunRecord) -> str:
-    """Return the launcher that a run was started with; blank if its command names none that is known."""
-    names = [part.rpartition("/")[2] for part in record.provenance.command]
-    return next((launcher for name, launcher in LAUNCHERS.items() if name in names), "")
 
 
 def shown_command(record: RunRecord) -> str:

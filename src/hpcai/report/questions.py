@@ -1,8 +1,9 @@
 """What a reader with five minutes asks: each question with an answer in plain words and the place that proves it."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -50,8 +51,8 @@ def _say_how_good(material: Material) -> Question:
         return Question(asked, "No work was counted: `snakemake characterise` counts it.", *place, is_answered=False)
     best = rates.loc[rates.groupby("benchmark")["rate_flop_per_s"].idxmax()].sort_values("rate_flop_per_s")[::-1]
     rate = [
-        f"{row.benchmark} {say_rate(row.rate_flop_per_s, 'FLOP/s')} ({row.variant}, {row.scale})"
-        for row in best.itertuples()
+        f"{row['benchmark']} {say_rate(row['rate_flop_per_s'], 'FLOP/s')} ({row['variant']}, {row['scale']})"
+        for row in best.to_dict("records")
     ]
     return Question(asked, f"Best of each benchmark: {'; '.join(rate)}.{_say_of_peak(best, material)}", *place)
 
@@ -129,16 +130,15 @@ def _say_limits(material: Material) -> Question:
         return Question(asked, "No benchmark was measured at two scales.", *place, is_answered=False)
     last = larger.sort_values("ranks").drop_duplicates(["benchmark", "variant"], keep="last")
     worst = last.sort_values("efficiency_ratio")
-    said = [
-        f"{row.benchmark} ({row.variant}) keeps {say_share(row.efficiency_ratio)} at {row.ranks} ranks"
-        + (
-            f", {say_share(row.communication_share_ratio)} of its steps is communication"
-            if not math.isnan(row.communication_share_ratio)
-            else ""
-        )
-        for row in worst.itertuples()
-    ]
+    said = [_say_kept(row) for row in worst.to_dict("records")]
     return Question(asked, f"Worst first: {_some(said)}.{_say_contention(material)}", *place)
+
+
+def _say_kept(row: Mapping[Any, Any]) -> str:
+    """Return what a benchmark keeps of its efficiency, and how much of its steps is communication, if that is known."""
+    words = f"{row['benchmark']} ({row['variant']}) keeps {say_share(row['efficiency_ratio'])} at {row['ranks']} ranks"
+    share = row["communication_share_ratio"]
+    return words if math.isnan(share) else f"{words}, {say_share(share)} of its steps is communication"
 
 
 def _say_contention(material: Material) -> str:
@@ -170,8 +170,8 @@ def _say_network(material: Material) -> Question:
     if rows.empty:
         return Question(asked, "Not predicted: `make predict` measures what it takes.", *place, is_answered=False)
     gains = [
-        f"{row.benchmark} with {row.link}: {say_rate(row.rate_samples_per_s, 'samples/s')}"
-        for row in rows.sort_values("rate_samples_per_s", ascending=False).drop_duplicates("benchmark").itertuples()
+        f"{row['benchmark']} with {row['link']}: {say_rate(row['rate_samples_per_s'], 'samples/s')}"
+        for row in rows.sort_values("rate_samples_per_s")[::-1].drop_duplicates("benchmark").to_dict("records")
     ]
     return Question(asked, f"Modelled: {_some(gains)}.", *place)
 

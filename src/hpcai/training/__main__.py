@@ -17,11 +17,13 @@ import sys  # noqa: E402
 import threading  # noqa: E402
 from pathlib import Path  # noqa: E402
 
+from hpcai.config.base import Engine  # noqa: E402
 from hpcai.config.load import read_plan  # noqa: E402
 from hpcai.core.errors import HpcaiError  # noqa: E402
 from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402
+from hpcai.launchers.registry import local_rank_of  # noqa: E402
 from hpcai.records.run import Placement  # noqa: E402
-from hpcai.training.affinity import local_rank_of, pin_to_own_cores  # noqa: E402
+from hpcai.training.affinity import pin_to_own_cores  # noqa: E402
 from hpcai.training.ending import leave, run_and_leave  # noqa: E402
 
 
@@ -46,7 +48,7 @@ def main() -> None:
     local_rank = local_rank_of(os.environ)
     _clean_when_told_to_end(own_stage(arguments.scratch), local_rank)
     cores = pin_to_own_cores(local_rank, plan.machine.cores_per_rank)
-    _import_tensorflow()
+    _import_tensorflow(plan.point.engine)
     from hpcai.training.rank import run_rank  # TensorFlow may start its threads only now
 
     placement = Placement(
@@ -61,7 +63,7 @@ def main() -> None:
     run_rank(arguments, plan, placement, STARTED_S)
 
 
-def _import_tensorflow() -> None:
+def _import_tensorflow(engine: Engine) -> None:
     """Import TensorFlow, which shall report errors only and use oneDNN's kernels, without what a rank never needs.
 
     It and Keras import these where they find them, for plots, tables and old file formats: a third of the time of all
@@ -71,7 +73,7 @@ def _import_tensorflow() -> None:
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     left_out = [name for name in ("h5py", "matplotlib", "pandas", "PIL", "scipy.sparse") if name not in sys.modules]
     sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
-    importlib.import_module("horovod.tensorflow")  # imports TensorFlow, and that Keras
+    importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
     for name in left_out:
         del sys.modules[name]
 

@@ -5,23 +5,6 @@ from collections.abc import Iterable, Mapping
 
 from hpcai.core.errors import LaunchError
 
-LOCAL_RANK_VARIABLES = (
-    "HOROVOD_LOCAL_RANK",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "MV2_COMM_WORLD_LOCAL_RANK",
-    "SLURM_LOCALID",
-)
-"""Set by horovodrun (Gloo), Open MPI, MPICH and Intel MPI, MVAPICH2, and srun."""
-
-
-def local_rank_of(environment: Mapping[str, str]) -> int:
-    """Return the rank's number on its node as the launcher says; 0 for a program that no launcher started."""
-    for variable in LOCAL_RANK_VARIABLES:
-        if variable in environment:
-            return int(environment[variable])
-    return 0
-
 
 def accelerator_of(environment: Mapping[str, str], local_rank: int) -> str:
     """Return which of its node's accelerators a rank computes on, as ``CUDA_VISIBLE_DEVICES`` names it.

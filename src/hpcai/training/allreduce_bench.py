@@ -11,9 +11,10 @@ from pathlib import Path
 
 from hpcai.config.machine import Device
 from hpcai.core.disturbance import CoreUse, disturbance_of, look, use_since
+from hpcai.launchers.registry import local_rank_of
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.records.run import write_json
-from hpcai.training.affinity import local_rank_of, pin_to_own_cores
+from hpcai.training.affinity import pin_to_own_cores
 from hpcai.training.ending import run_and_leave
 
 NUMBER_BYTES = 4

@@ -1,90 +1,60 @@
-"""The collective layer: the only module that knows Horovod.
+"""The collective layer: what the training loop exchanges between ranks, whatever engine carries it."""
 
-``horovod.tensorflow`` works with Keras 3; ``horovod.tensorflow.keras`` is made for Keras 2 and is not used.
-"""
-
-import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 
-import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
 from hpcai.config.base import Compression
 from hpcai.config.runs import Point
-from hpcai.training.rendezvous import reveal_secret
+from hpcai.training.collectives.base import Collectives, Ranks
+
+_joined: list[tuple[Collectives, Ranks]] = []
+"""The engine of this process and its place, once it has joined the others."""
 
 
-@dataclass(frozen=True)
-class Ranks:
-    """The place of a rank among all ranks."""
-
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
-    node_index: int
-    nodes: int
-
-    @property
-    def is_first(self) -> bool:
-        """Whether this is rank 0, the one that writes the logs."""
-        return self.rank == 0
-
-
-_group: list[hvd.ProcessSet] = []
-"""The group of ranks that share batch-norm statistics, if there are groups."""
-
-
-def start(point: Point | None = None) -> Ranks:
+def start(point: Point | None = None, engine: str = "horovod") -> Ranks:
     """Join the other ranks; must be called once, before anything else of this module.
 
     Parameters
     ----------
     point
         Its number of ranks, batch-norm groups, fusion threshold and cycle time are used; none of them if not given.
+    engine
+        Name of the module of :mod:`hpcai.training.collectives` that exchanges.
     """
-    ranks, group = (point.ranks, point.batchnorm_group) if point else (1, 1)
-    if point:
-        _set_options(point)
-    # Every rank has to name all groups, in one order; the group of all ranks exists already.
-    groups = (
-        [hvd.ProcessSet(range(first, first + group)) for first in range(0, ranks, group)] if 1 < group < ranks else []
-    )
-    reveal_secret(os.environ)
-    hvd.init(process_sets=groups or None)
-    _group.clear()
-    if group > 1:
-        _group.append(groups[hvd.rank() // group] if groups else hvd.global_process_set)
-    return Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+    collectives: Collectives = import_module(f"hpcai.training.collectives.{engine}").COLLECTIVES()
+    ranks = collectives.start(point)
+    _joined[:] = [(collectives, ranks)]
+    return ranks
 
 
-def _set_options(point: Point) -> None:
-    """Tell Horovod, which reads its environment when it starts, what the run table says."""
-    if point.fusion_bytes is not None:
-        os.environ["HOROVOD_FUSION_THRESHOLD"] = str(int(point.fusion_bytes))
-    if point.cycle_time_s is not None:
-        os.environ["HOROVOD_CYCLE_TIME"] = f"{point.cycle_time_s * 1e3:g}"  # milliseconds
+def _engine() -> Collectives:
+    return _joined[0][0]
+
+
+def _size() -> int:
+    return _joined[0][1].size
 
 
 def stop() -> None:
     """Leave the other ranks."""
-    hvd.shutdown()
+    _engine().stop()
 
 
 def barrier() -> None:
     """Return when all ranks are here."""
-    hvd.allreduce(tf.zeros(1), op=hvd.Sum, name="barrier")
+    _engine().reduce([tf.zeros(1)], "sum", "barrier")[0].numpy()
 
 
 def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
     """Give all ranks the values that the variables have on rank 0."""
-    if hvd.size() > 1:
-        hvd.broadcast_variables(list(variables), root_rank=0)
+    if _size() > 1:
+        _engine().broadcast(variables)
 
 
 def mean_of_gradients(
@@ -107,20 +77,21 @@ def mean_of_gradients(
     grouped
         All in one message and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
     """
-    if hvd.size() == 1:
+    engine, ranks = _joined[0]
+    if ranks.size == 1:
         return list(gradients), numbers
     if grouped and compression == "none":
-        *means, mean_numbers = hvd.grouped_allreduce([*gradients, numbers], op=hvd.Average, name="gradients")
+        *means, mean_numbers = engine.reduce([*gradients, numbers], "mean", "gradients")
         return means, mean_numbers
     sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
     if grouped:
         # A message has one type (Horovod fuses no others), and a second one costs a round trip.
-        own = in_own_slot(numbers, hvd.rank(), hvd.size())
+        own = in_own_slot(numbers, ranks.rank, ranks.size)
         # No mean: the division would round the slots.
-        *sums, slots = hvd.grouped_allreduce([*sent, own], op=hvd.Sum, name="gradients")
-        return [total / hvd.size() for total in _like(gradients, sums)], mean_of_slots(slots)
-    means = [hvd.allreduce(one, op=hvd.Average, name=f"gradient.{number}") for number, one in enumerate(sent)]
-    return _like(gradients, means), hvd.allreduce(numbers, op=hvd.Average, name="numbers")
+        *sums, slots = engine.reduce([*sent, own], "sum", "gradients")
+        return [total / ranks.size for total in _like(gradients, sums)], mean_of_slots(slots)
+    means = engine.reduce_each(sent, "mean", "gradient")
+    return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
 
 
 def _like(gradients: Sequence[tf.Tensor], exchanged: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -167,15 +138,13 @@ def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
     name
         Name of the exchange, unique among those of a step.
     """
-    if hvd.size() == 1 or not _group:
-        return values
-    return hvd.allreduce(values, op=hvd.Average, name=f"group.{name}", process_set=_group[0])
+    return values if _size() == 1 else _engine().group_mean(values, f"group.{name}")
 
 
 def average_variables(variables: Sequence[tf.Variable]) -> None:
     """Give all ranks the mean that each variable has over the ranks."""
-    if hvd.size() > 1 and variables:
-        means = hvd.grouped_allreduce([tf.convert_to_tensor(one) for one in variables], op=hvd.Average, name="average")
+    if _size() > 1 and variables:
+        means = _engine().reduce([tf.convert_to_tensor(one) for one in variables], "mean", "average")
         for variable, mean in zip(variables, means, strict=True):
             variable.assign(mean)
 
@@ -183,9 +152,7 @@ def average_variables(variables: Sequence[tf.Variable]) -> None:
 @cache
 def _sum_named(name: str) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a compiled sum over all ranks: outside of a graph Horovod calls every tensor the same."""
-    compiled: Callable[[tf.Tensor], tf.Tensor] = tf.function(
-        lambda values: hvd.allreduce(values, op=hvd.Sum, name=name)
-    )
+    compiled: Callable[[tf.Tensor], tf.Tensor] = tf.function(lambda values: _engine().reduce([values], "sum", name)[0])
     return compiled
 
 
@@ -227,7 +194,7 @@ def gather(row: NDArray[np.generic], name: str) -> NDArray[np.generic]:
     (size, n)
         Row r is from rank r.
     """
-    return np.asarray(hvd.allgather(tf.constant(row[np.newaxis]), name=name).numpy())
+    return _engine().gather(row[np.newaxis], name)
 
 
 def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str) -> NDArray[np.float64]:
@@ -243,4 +210,4 @@ def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str
         Name of the exchange, unique among those under way.
     """
     own = np.concatenate([none, *(part.numpy() for part in parts)])
-    return np.asarray(hvd.allgather(tf.constant(own), name=name).numpy())
+    return np.asarray(_engine().gather(own, name))

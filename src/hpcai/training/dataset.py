@@ -16,6 +16,7 @@ from hpcai.data.stage import StagingResult, node_pieces, preflight, stage_shards
 from hpcai.data.stage_folder import clean_stage, is_shared, own_stage
 from hpcai.records.run import StagingRecord
 from hpcai.training import collective
+from hpcai.training.collectives.base import Ranks
 from hpcai.training.input import Samples, Shard
 
 MESSAGE_BYTES = 1000
@@ -36,7 +37,7 @@ class Sources:
 class Dataset:
     """Files, staging and clean-up of one rank; the methods that say so must be called by all ranks together."""
 
-    def __init__(self, plan: RunPlan, ranks: collective.Ranks, sources: Sources, threads: int) -> None:
+    def __init__(self, plan: RunPlan, ranks: Ranks, sources: Sources, threads: int) -> None:
         self._plan, self._ranks, self._sources, self.threads = plan, ranks, sources, threads
         self.staging_read_bytes, self.staging_s = 0, 0.0
         self._stage = own_stage(sources.scratch)

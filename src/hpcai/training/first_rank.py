@@ -5,16 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from hpcai.core.errors import LaunchError
-
-RANK_VARIABLES = (
-    "HOROVOD_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMIX_RANK",
-    "PMI_RANK",
-    "MV2_COMM_WORLD_RANK",
-    "SLURM_PROCID",
-)
-"""Set by horovodrun (Gloo), Open MPI, PMIx, MPICH and Intel MPI, MVAPICH2, and srun."""
+from hpcai.launchers.registry import rank_of
 
 
 def command_of_rank(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -29,8 +20,7 @@ def command_of_rank(arguments: Sequence[str], environment: Mapping[str, str]) ->
         raise LaunchError(f"first_rank: found {list(arguments)}, expected TOOL ARGUMENTS -- PROGRAM ARGUMENTS")
     cut = list(arguments).index("--")
     tool, program = list(arguments[:cut]), list(arguments[cut + 1 :])
-    rank = next((int(environment[name]) for name in RANK_VARIABLES if name in environment), 0)
-    return [*tool, *program] if rank == 0 else program
+    return [*tool, *program] if rank_of(environment) == 0 else program
 
 
 if __name__ == "__main__":

@@ -16,12 +16,13 @@ from hpcai.core.messages import Message, at
 from hpcai.training.ending import run_and_leave
 from hpcai.training.rendezvous import ADDRESS
 
-NO_TASK = Message("join_step.no_task", "found no {variable}, expected a task that srun has started")
+NO_TASK = Message("join_step.no_task", "found no {variable}, expected a task of a step of Slurm")
 OTHER_LAYOUT = Message(
     "join_step.other_layout",
     "found task {rank} of {size} as number {local_rank} of node {node} of {nodes}, expected blocks of equally "
-    "many tasks on each node; correct the options of srun",
+    "many tasks on each node; correct the layout of the step",
 )
+
 
 INTERFACE = "HOROVOD_GLOO_IFACE"
 

@@ -42,10 +42,10 @@ END_LIMIT_S = 8.0
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", required=True, help="as horovodrun is told")
+    parser.add_argument("--gloo", action="store_true", required=True, help="as Horovod's launcher is told")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
-    parser.add_argument("step", nargs="+", help="srun with its options and the program, after --")
+    parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")
     return parser.parse_args(arguments)
 
 

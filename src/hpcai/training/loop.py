@@ -19,6 +19,7 @@ from hpcai.core.stalls import find_stalls
 from hpcai.records.run import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
 from hpcai.training.chrono import Chrono, monotonic_s
+from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset
 from hpcai.training.engine import Engine
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
@@ -50,7 +51,7 @@ class Start:
 class Training:
     """One training run of one rank."""
 
-    def __init__(self, workload: Workload[Any], ranks: collective.Ranks, dataset: Dataset, outputs: Outputs) -> None:
+    def __init__(self, workload: Workload[Any], ranks: Ranks, dataset: Dataset, outputs: Outputs) -> None:
         self._workload, self._ranks, self._dataset = workload, ranks, dataset
         self._journal, self._log, self._profiler = outputs.journal, outputs.log, outputs.profiler
         self._plan: RunPlan = workload.plan

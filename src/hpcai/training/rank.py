@@ -13,6 +13,7 @@ from hpcai.core.errors import LaunchError, StagingError
 from hpcai.records.run import Placement, RankReport, write_json
 from hpcai.training import collective
 from hpcai.training.affinity import accelerator_of
+from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
 from hpcai.training.engine import configure_device
 from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
@@ -37,7 +38,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
         Monotonic clock at the start of the main module [s].
     """
     device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
-    ranks = collective.start(plan.point)
+    ranks = collective.start(plan.point, plan.point.engine)
     _require_plan(plan, ranks, placement)
     accelerator = accelerator_of(os.environ, placement.local_rank) if plan.machine.device.kind == "gpu" else ""
     found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device, "accelerator": accelerator}
@@ -67,7 +68,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     collective.stop()
 
 
-def _require_plan(plan: RunPlan, ranks: collective.Ranks, placement: Placement) -> None:
+def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:
     """Check that the launcher started what the plan says."""
     found = {"ranks": ranks.size, "ranks per node": ranks.local_size, "local rank": ranks.local_rank}
     expected = {

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from unit.refusals import told, wrong_setting
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.benchmark import NEEDS_PLAIN_SHARDS
 from hpcai.config.load import (
     BATCH_TOO_LARGE,
@@ -21,7 +22,6 @@ from hpcai.config.load import (
     read_plan,
     write_plan,
 )
-from hpcai.config.runs import PROFILES
 from hpcai.config.study import STAGING_ON_CLOCK
 from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.errors import ConfigError

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
-from hpcai.config.runs import PROFILES, RunPlan
+from hpcai.config.runs import RunPlan
 
 ROOT = Path(__file__).parents[3]
 DIGESTS = {

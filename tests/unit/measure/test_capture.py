@@ -12,8 +12,8 @@ from hpcai.core.sealed import unseal
 from hpcai.measure import capture as module
 from hpcai.measure import publish
 from hpcai.measure.capture import A_TIMED_RUN, capture
-from hpcai.measure.instruments import Instrument, Missing
 from hpcai.measure.supervise import Inputs
+from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.records.run import RAW_IF_MEASURED, Artefact, Capture, read_part, write_json
 
 TOOL = Instrument("a tool", ("trace.json", "*.csv"), compute_capability="7.0")

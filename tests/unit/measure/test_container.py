@@ -10,8 +10,9 @@ import pytest
 
 from hpcai.config.machine import Software
 from hpcai.core.errors import LaunchError
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.measure.container import computing_software, contained
-from hpcai.measure.launcher import Ranks, launch_command
 
 SOURCES = Path(__file__).parents[3] / "src"
 APPTAINER = """\

@@ -8,37 +8,39 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.core.errors import LaunchError
-from hpcai.measure import launcher, page_cache, provenance
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
+from hpcai.measure import page_cache, provenance
 
-RANKS = launcher.Ranks.of(make_record().plan)
+RANKS = Ranks.of(make_record().plan)
 
 
 def test_unknown_launcher():
     with pytest.raises(LaunchError, match=r"'aprun': unknown; allowed: horovodrun, mpirun, srun"):
-        launcher.launch_command("aprun", RANKS, ["true"])
+        launch_command("aprun", RANKS, ["true"])
 
 
 def test_missing_launcher(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(LaunchError, match="srun: no such program on the PATH"):
-        launcher.launch_command("srun", RANKS, ["true"])
+        launch_command("srun", RANKS, ["true"])
 
 
 def test_horovodrun_is_the_environments_own(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    command = launcher.launch_command("horovodrun", RANKS, ["python", "-m", "x"])
+    command = launch_command("horovodrun", RANKS, ["python", "-m", "x"])
     assert command[:3] == [sys.executable, "-m", "hpcai.training.launch"]
     assert command[3:] == ["-np", str(RANKS.count), "--gloo", "python", "-m", "x"]
     several = replace(RANKS, nodes=2)
-    with pytest.raises(LaunchError, match="use the launcher mpirun or srun"):
-        launcher.launch_command("horovodrun", several, ["true"])
+    with pytest.raises(LaunchError, match="use a launcher with MPI"):
+        launch_command("horovodrun", several, ["true"])
 
 
 def test_mpirun_and_srun_name_the_layout(monkeypatch):
-    monkeypatch.setattr(launcher, "_find", lambda name: name)
+    monkeypatch.setattr("shutil.which", lambda name: name)
     several = replace(RANKS, nodes=3, ranks_per_node=2)
-    assert "ppr:2:node" in launcher.launch_command("mpirun", several, ["true"])
-    assert {"--nodes=3", "--ntasks=6", "--ntasks-per-node=2"} <= set(launcher.launch_command("srun", several, ["true"]))
+    assert "ppr:2:node" in launch_command("mpirun", several, ["true"])
+    assert {"--nodes=3", "--ntasks=6", "--ntasks-per-node=2"} <= set(launch_command("srun", several, ["true"]))
 
 
 def test_no_secret_is_recorded():

@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+from unit.measure.fake_launchers import fake
 from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
@@ -19,7 +20,8 @@ from hpcai.config.study import Limits
 from hpcai.core.disturbance import CoreUse, Quietness, Tolerance
 from hpcai.core.errors import DatasetError, ResultsError, RunInterruptedError, RunRefusedError
 from hpcai.data.manifest import Manifest, read_manifest, write_manifest
-from hpcai.measure import claim, launcher, supervise
+from hpcai.launchers.registry import LAUNCHERS
+from hpcai.measure import claim, supervise
 from hpcai.measure.attempts import earlier_attempts
 from hpcai.measure.claim import TAKEN_OVER
 from hpcai.measure.interruption import Interruption
@@ -77,7 +79,7 @@ class Run:
     def takes(self, seconds):
         """Let the rank work for so long."""
         code = RANK.replace("SECONDS", repr(seconds)).replace("REPORTS", repr(str(self.reports)))
-        self.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+        self.patch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", code]))
 
     def measure(self):
         return measure(self.inputs, self.folder, "fake")
@@ -229,7 +231,7 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(run):
 
 def test_a_rank_that_slurm_ended_with_its_job_is_no_result(run, monkeypatch):
     code = "import sys; sys.exit(143)"
-    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+    run.patch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", code]))
     words = "cancelled in Slurm (scancel)"
 
     def interrupt(self):
@@ -253,7 +255,7 @@ def test_a_training_whose_supervisor_was_killed_before_the_rename_is_not_repeate
         with pytest.raises(ResultsError, match="Input/output error"):
             run.measure()
     (attempt,) = (run.folder / "attempts").iterdir()
-    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: pytest.fail("it is repeated"))
+    run.patch.setitem(LAUNCHERS, "fake", fake(lambda _: pytest.fail("it is repeated")))
     record = run.measure()
     assert (record.attempt, record.earlier_attempts) == (attempt.name, ())
     assert read_record(run.folder / "record.json") == record
@@ -269,7 +271,7 @@ def test_a_damaged_earlier_attempt_costs_no_finished_training(run):
 
 def fails_with(run, words):
     code = f"import sys; print({words!r}); sys.exit(1)"
-    run.patch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+    run.patch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", code]))
 
 
 def test_a_node_that_slurm_lost_is_no_result(run):

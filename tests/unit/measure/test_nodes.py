@@ -10,8 +10,8 @@ from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 from unit.refusals import told
 
 from hpcai.data.stage_folder import FOREIGN_FOLDER, MARKER, own_stage
-from hpcai.measure import launcher, nodes
-from hpcai.measure.launcher import Ranks
+from hpcai.launchers.ranks import Ranks
+from hpcai.measure import nodes
 from hpcai.measure.nodes import (
     DATA_GONE,
     ENDED_AFTER,
@@ -53,7 +53,7 @@ def step(tmp_path, monkeypatch):
     program = tmp_path / "srun"
     program.write_text(f"#!{sys.executable}\n{STEP}")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
 
 
 def write_data(folder: Path) -> list[Path]:
@@ -112,7 +112,7 @@ def test_a_step_that_hangs_is_ended(tmp_path, monkeypatch):
     program = tmp_path / "srun"
     program.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(600)\n")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
     monkeypatch.setattr(nodes, "PREPARE_LIMIT_S", 0.3)
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", [])
@@ -167,7 +167,7 @@ def test_a_step_that_reaches_not_even_this_node_accuses_none_but_those_that_slur
     program = tmp_path / "srun"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr(launcher, "_find", lambda _: str(program))
+    monkeypatch.setattr("shutil.which", lambda _: str(program))
     monkeypatch.setenv("SLURMD_NODENAME", "n1")
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     monkeypatch.setattr(nodes, "down_nodes", lambda names: down if names == "n1,n2" else None)

@@ -12,7 +12,7 @@ from unit.refusals import refused
 from hpcai.config.machine import this_node
 from hpcai.core.errors import StagingError
 from hpcai.data.stage import SPACE_MARGIN_BYTES, room_bytes
-from hpcai.measure.launcher import Ranks
+from hpcai.launchers.ranks import Ranks
 from hpcai.measure.nodes import NodeFacts, NodesReport
 from hpcai.measure.room import NO_ROOM, SHARED, require_room
 from hpcai.records.weak import NodeShare

@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from unit.measure.fake_launchers import fake
 from unit.record_factory import make_plan, make_provenance, make_record
 from unit.refusals import refused
 
@@ -16,7 +17,8 @@ from hpcai.config.study import Limits
 from hpcai.core.errors import ConfigError, LaunchError, RunInterruptedError, RunRefusedError
 from hpcai.core.sealed import unseal
 from hpcai.data.manifest import Manifest, write_manifest
-from hpcai.measure import launcher, publish, recording, weak
+from hpcai.launchers.registry import LAUNCHERS
+from hpcai.measure import publish, recording, weak
 from hpcai.measure.interruption import FROM_OUTSIDE, INTERRUPTED
 from hpcai.measure.weak import OTHER_PLANS, GroupInputs, measure_weak
 from hpcai.measure.weak_shares import TOO_FEW_CORES
@@ -61,7 +63,7 @@ class Group:
             write_plan(plan, path)
             self.report(plan, "converged")
         code = RANK.replace("TEMPLATES", repr(str(self.templates))).replace("EXPECTED", str(len(plans)))
-        monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", code])
+        monkeypatch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", code]))
         monkeypatch.setattr("os.sched_getaffinity", lambda _: range(8))
 
     def report(self, plan, outcome, core=None, start_s=0.0):
@@ -185,7 +187,7 @@ def test_each_instance_has_its_own_limit(tmp_path, monkeypatch):
     group = Group(tmp_path, monkeypatch, plans)
     monkeypatch.setattr(recording, "LATE_S", 0.1)
     monkeypatch.setitem(
-        launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(3)"]
+        LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", "import time; time.sleep(3)"])
     )  # too long for one, and without reports for the other
     made = group.measure()
     assert [instance.outcome for instance in made.results] == ["failed", "timed_out"]
@@ -194,7 +196,7 @@ def test_each_instance_has_its_own_limit(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
-    monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", "import time; time.sleep(60)"]))
     ended = []
     real = weak.watch
 
@@ -222,8 +224,8 @@ def test_an_interrupted_group_ends_all_its_launchers(group, monkeypatch):
 
 
 def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group, monkeypatch):
-    real = launcher.LAUNCHERS["fake"]
-    monkeypatch.setitem(launcher.LAUNCHERS, "fake", lambda _: [sys.executable, "-c", "import time; time.sleep(60)"])
+    real = LAUNCHERS["fake"]
+    monkeypatch.setitem(LAUNCHERS, "fake", fake(lambda _: [sys.executable, "-c", "import time; time.sleep(60)"]))
     wait = weak.wait
 
     def terminated(*arguments, **options):
@@ -237,7 +239,7 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
     assert error.value.status == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     monkeypatch.setattr(weak, "wait", wait)
-    monkeypatch.setitem(launcher.LAUNCHERS, "fake", real)
+    monkeypatch.setitem(LAUNCHERS, "fake", real)
     assert group.measure().counted == INSTANCES
     for record in group.records():
         (earlier,) = record.earlier_attempts

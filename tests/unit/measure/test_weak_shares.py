@@ -6,8 +6,8 @@ from unit.record_factory import make_machine, make_plan
 from unit.refusals import refused
 
 from hpcai.core.errors import LaunchError
-from hpcai.measure import launcher
-from hpcai.measure.launcher import Ranks, launch_command
+from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.registry import launch_command
 from hpcai.measure.weak_shares import NEEDS_A_JOB, TOO_FEW_ACCELERATORS, TOO_FEW_NODES, share_machine
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
@@ -30,7 +30,7 @@ def node(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {2, 3, 6, 7})
     monkeypatch.setattr("socket.gethostname", lambda: "here")
-    monkeypatch.setattr(launcher, "_find", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
 
 
 @pytest.fixture

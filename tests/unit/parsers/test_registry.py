@@ -1,16 +1,23 @@
 """Artefacts whose tool is not named are told apart by what their readers accept."""
 
+import ast
+import dataclasses
 import os
 import sys
 
 import pandas as pd
 import pytest
+from unit.code_words import words
 from unit.parsers.artefacts import foreign, sample
+from unit.toy_parts import TESTS, library_with
+from unit.workloads.toy_library import call_python
 
 from hpcai.__main__ import main
+from hpcai.campaign.library_digest import import_closure
 from hpcai.core.errors import ParseError
+from hpcai.parsers import registry
 from hpcai.parsers.identify import HEAD_BYTES, describe
-from hpcai.parsers.registry import READERS, read_artefact
+from hpcai.parsers.registry import MODULE_OF, read_artefact, reader_of
 
 OWN = {
     "osu": "# OSU MPI Allreduce Latency Test v7.4\n"
@@ -30,6 +37,7 @@ SAMPLES = {
     "ncu/details_bert_attention_a100.csv": "ncu",
     "nsys/resnet18_cuda_gpu_kern_sum.csv": "nsys-kernels",
     "nsys/resnet18_cuda_api_sum.csv": "nsys-api",
+    "nsys/gcn_stats_text.txt": "nsys-kernels",
     "nccl-tests/all_reduce_8xA100_oldformat.log": "nccl-tests",
     "osu/osu_allreduce_np2_float_full.txt": "osu",
     "hpl/HPL_pass.out": "hpl",
@@ -56,7 +64,7 @@ def test_own_texts_are_told_apart(tmp_path, tool):
 @pytest.mark.parametrize("name", SAMPLES)
 def test_published_samples_are_told_apart(name):
     path = sample(name)
-    assert agree(read_artefact(path), READERS[SAMPLES[name]](path))
+    assert agree(read_artefact(path), reader_of(SAMPLES[name]).read(path))
 
 
 def test_what_nobody_reads_is_named(tmp_path):
@@ -80,7 +88,7 @@ def test_the_command_prints_csv_and_what_is_missing(tmp_path, monkeypatch, capsy
     assert (tmp_path / "perf.parquet").exists()
     status, _, error = read("--tool", "stopwatch")
     assert status == 1
-    assert "allowed: horovod-timeline" in error
+    assert "allowed: dcgm, hlo, horovod-timeline" in error
 
 
 def test_the_reason_of_a_recognised_reader_is_shown(tmp_path, monkeypatch):
@@ -93,7 +101,9 @@ def test_the_reason_of_a_recognised_reader_is_shown(tmp_path, monkeypatch):
 
 def test_text_is_never_offered_to_tensorflow(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setitem(READERS, "tensorflow-profile", asked.append)
+    binary = dataclasses.replace(reader_of("tensorflow-profile"), read=asked.append)
+    assert binary.binary
+    monkeypatch.setattr(registry, "reader_of", lambda name: binary if name == binary.name else reader_of(name))
     path = tmp_path / "prose"
     path.write_text("It was a dark and stormy night.\n")
     with pytest.raises(ParseError):
@@ -148,3 +158,59 @@ def call(monkeypatch, words):
 def test_blanks_without_end_are_looked_at_once(text):
     head = (text * HEAD_BYTES)[:HEAD_BYTES].encode()
     assert describe(head)
+
+
+def test_every_reader_is_the_one_of_its_name():
+    assert len(MODULE_OF) == 27
+    for name in MODULE_OF:
+        assert reader_of(name).name == name
+    assert [name for name in MODULE_OF if reader_of(name).slow] == list(MODULE_OF)[-3:]
+
+
+def test_the_readers_are_shown(monkeypatch, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        call(monkeypatch, ["read", "--list"])
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(MODULE_OF)
+
+
+def test_a_named_reader_imports_no_other():
+    code = "import sys; from hpcai.parsers.registry import reader_of; reader_of('osu'); print(*sys.modules)"
+    loaded = call_python(TESTS.parent / "src", "-c", code).split()
+    assert "hpcai.parsers.osu" in loaded
+    assert not {"hpcai.parsers.likwid", "hpcai.parsers.darshan.log"}.intersection(loaded)
+
+
+def test_a_reader_is_added_by_one_file(tmp_path):
+    library = library_with(tmp_path, "toy_reader.py", "parsers/toy.py")
+    path = tmp_path / "loads.txt"
+    path.write_text(" 16:41:29 up 1 day,  2:03,  1 user,  load average: 2.50, 1.00, 0.75\n")
+    assert call_python(library, "-m", "hpcai", "read", path) == "time_of_day,load_1min\n16:41:29,2.5\n"
+    assert "uptime  " in call_python(library, "-m", "hpcai", "read", "--list")
+
+
+def test_digests_follow_readers():
+    source = TESTS.parent / "src"
+    closure = import_closure(source / "hpcai/parsers/registry.py", source)
+    assert source / "hpcai/parsers/osu.py" in closure
+
+
+def test_options_belong_to_the_readers_that_take_them(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "power.csv"
+    path.write_text("timestamp, power.draw [W]\n2026/03/01 10:00:00.000, 10.00 W\n")
+    for options in (
+        ["--tool", "osu", "--devices", "1"],
+        ["--devices", "1", "--unit", "W"],
+        ["--data-root", "/x", "--unit", "W"],
+    ):
+        assert call(monkeypatch, ["read", str(path), *options]) == 1
+        assert "allowed: with one file of" in capsys.readouterr().err
+
+
+def test_no_module_names_a_reader():
+    """What chooses among readers: the registry, identification, and the command line."""
+    library = TESTS.parent / "src/hpcai"
+    own = {library.parent / f"{module.replace('.', '/')}.py" for module in MODULE_OF.values()}
+    others = [path for path in (*(library / "parsers").rglob("*.py"), library / "__main__.py") if path not in own]
+    assert len(others) > 30
+    names = {path: {word for _, word in words(ast.parse(path.read_text()))} & set(MODULE_OF) for path in others}
+    assert {str(path.relative_to(library)): found for path, found in names.items() if found} == {}

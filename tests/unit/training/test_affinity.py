@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.core.errors import LaunchError
-from hpcai.training.affinity import accelerator_of, local_rank_of, own_cores
+from hpcai.training.affinity import accelerator_of, own_cores
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,6 @@ def test_own_cores(allowed: set[int], local_rank: int, cores_per_rank: int, expe
 def test_too_few_cores_for_the_ranks_of_a_node_is_an_error() -> None:
     with pytest.raises(LaunchError, match=r"local rank 2: found 2 usable cores.*expected 3"):
         own_cores({0, 1}, 2, 1)
-
-
-@pytest.mark.parametrize(
-    "variable", ["HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID", "MPI_LOCALRANKID"]
-)
-def test_local_rank_of_each_launcher(variable: str) -> None:
-    assert local_rank_of({variable: "3", "PATH": "x"}) == 3
-
-
-def test_local_rank_without_a_launcher() -> None:
-    assert local_rank_of({"PATH": "x"}) == 0
 
 
 def test_a_rank_has_the_accelerator_of_its_number() -> None:

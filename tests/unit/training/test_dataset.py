@@ -17,7 +17,7 @@ from hpcai.data.prepare import prepare_dataset
 from hpcai.data.registry import data_module
 from hpcai.data.stage import preflight, stage_shards
 from hpcai.data.stage_folder import own_stage
-from hpcai.training.collective import Ranks
+from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
 from hpcai.training.input import Reading, Schedule, evaluation_batches, train_batches
 from hpcai.training.registry import workload_of

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from unit.code_words import words
 
 from hpcai.mlperf_hpc.benchmarks import OWN
 from hpcai.workloads.registry import WORKLOADS
@@ -16,17 +16,6 @@ LOGGED = [facts.name for facts in OWN.values()]
 NAMES = re.compile("|".join(name.replace("_", "[_ ]?") for name in (*WORKLOADS, *LOGGED)), re.IGNORECASE)
 EXCEPTIONS: frozenset[str] = frozenset()
 """Files that may name a benchmark, with the reason beside each; none is needed."""
-
-
-def words(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield identifiers and texts of code with their lines; a text that stands for itself is documentation."""
-    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
-            yield node.lineno, node.value
-        for field in ("id", "attr", "arg", "name", "asname", "module"):
-            if isinstance(word := getattr(node, field, None), str):
-                yield getattr(node, "lineno", 0), word
 
 
 def named(text: str) -> list[str]:

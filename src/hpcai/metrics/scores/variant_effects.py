@@ -187,6 +187,7 @@ def _cycle(value: float) -> str:
 WORDS: dict[str, tuple[str, Any]] = {
     "precision": ("precision", str),
     "compression": ("gradient compression", str),
+    "engine": ("engine", str),
     "accumulation": ("micro-batches per step:", "{:g}".format),
     "batchnorm_group": ("ranks that share batch-norm statistics:", "{:g}".format),
     "fusion_bytes": ("fusion:", _fusion),

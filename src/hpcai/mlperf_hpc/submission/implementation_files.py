@@ -13,9 +13,10 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from hpcai.config.base import Settings
 from hpcai.config.runs import RunPlan
+from hpcai.launchers.registry import default_launcher, launcher_of
 from hpcai.mlperf_hpc.benchmarks import BENCHMARKS, WORKLOAD_OF
 from hpcai.mlperf_hpc.submission.model import IMPLEMENTATION, Result, Submission, SubmittedSystem
-from hpcai.records.commands import launcher_of, shown_command
+from hpcai.records.commands import shown_command
 from hpcai.records.run import RunRecord
 from hpcai.workloads.registry import read_beside
 
@@ -78,7 +79,7 @@ def _values(submission: Submission, system: SubmittedSystem, result: Result) -> 
         "result": result,
         "plan": plan,
         "implementation": IMPLEMENTATION,
-        "launcher": shlex.quote(launcher_of(record) or "horovodrun"),
+        "launcher": shlex.quote(launcher_of(record) or default_launcher()),
         "launcher_known": bool(launcher_of(record)),
         "dataset": dataset,
         "packed": plan.benchmark.is_packed,

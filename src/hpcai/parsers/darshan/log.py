@@ -16,6 +16,7 @@ from hpcai.parsers.darshan.guard import Answer, read_guarded
 from hpcai.parsers.darshan.processes import name_jobs, sum_processes
 from hpcai.parsers.darshan.reasons import find_reasons, trace_reasons, usable_answers
 from hpcai.parsers.darshan.tables import file_table, process_facts, segment_table
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 TOOL = "Darshan"
@@ -120,3 +121,25 @@ def _read(paths: Sequence[Path], table: str) -> tuple[list[Answer], list[str]]:
 def _is_complete(answer: Answer) -> bool:
     needed = [name for name in MODULES if name in answer["modules"]]
     return not any(name in answer["damaged"] or answer["modules"][name]["is_partial"] for name in needed)
+
+
+READERS = (
+    Reader(
+        "darshan",
+        "counts in logs of Darshan",
+        lambda path: read_darshan_logs([path], None),
+        read_job=read_darshan_logs,
+        ending=".darshan",
+        slow=True,
+    ),
+    # Every log is one of counts, with or without a trace: the trace has to be asked for.
+    Reader(
+        "darshan-dxt",
+        "traced operations in logs of Darshan",
+        lambda path: read_darshan_segments([path], None),
+        read_job=read_darshan_segments,
+        ending=".darshan",
+        slow=True,
+        asked_for=True,
+    ),
+)

@@ -13,6 +13,7 @@ from hpcai.core.messages import Message
 from hpcai.parsers.hlo.counting import Work, count_convolution, count_dot
 from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, element_type
 from hpcai.parsers.hlo.module import TOOL, UNKNOWN, Computation, Module, read_module
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
 UNKNOWN_TIMES = Message(
@@ -128,3 +129,6 @@ def _row(one: Instruction, computation: str, executions: float, work: Work | Non
         "op_type": one.op_type or None,
         "op_name": one.op_name or None,
     }
+
+
+READER = Reader("hlo", "HLO text of XLA", read_hlo_text, looks=("HLO text of XLA",))

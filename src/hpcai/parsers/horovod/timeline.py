@@ -20,6 +20,7 @@ from hpcai.parsers.horovod.blocks import TOOL
 from hpcai.parsers.horovod.events import Ending
 from hpcai.parsers.horovod.groups import Paired
 from hpcai.parsers.horovod.stream import Account, Chunk, stream_timeline
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Fact, Reading
 
 _MICROSECONDS = 1e6
@@ -234,3 +235,8 @@ def _named(numbers: NDArray[np.int32], names: list[str]) -> pd.Series:
     place = {name: code for code, name in enumerate(categories)}
     recoded = np.array([place[name] for name in names], np.int32)[codes] if names else codes
     return pd.Series(pd.Categorical.from_codes(recoded.tolist(), categories=pd.Index(categories, dtype=object)))
+
+
+READER = Reader(
+    "horovod-timeline", "timeline of Horovod", read_timeline, looks=("a Chrome trace (Horovod timeline)",), alone=True
+)

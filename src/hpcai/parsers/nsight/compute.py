@@ -13,6 +13,7 @@ import pandas as pd
 from hpcai.parsers.nsight.compute_checks import CHECKS, Doubt
 from hpcai.parsers.nsight.compute_pages import TOOL, Page, find_page
 from hpcai.parsers.nsight.compute_values import with_numbers
+from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Fact, Reading, nothing_read
 from hpcai.parsers.text import read_lines
 
@@ -98,3 +99,6 @@ def _facts(page: Page, table: pd.DataFrame) -> dict[str, Fact]:
         "processes": int(kernels["process"].nunique()),
         "compute_capability": ", ".join(capabilities) or None,
     }
+
+
+READER = Reader("ncu", "table of Nsight Compute", read_ncu, looks=("a table of Nsight Compute",))

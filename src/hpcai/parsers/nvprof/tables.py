@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hpcai.parsers.nvprof.text import (
+from hpcai.parsers.nvprof.cells import (
     COUNTER,
     DEVICE,
     KERNEL,

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hpcai.config.runs import RunPlan
+from hpcai.launchers.registry import LAUNCHERS, launcher_of
 from hpcai.metrics.words import say_bytes, say_time
-from hpcai.records.commands import launcher_of
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Column, Item, Part, Table, Value, agreed, missing, not_applicable, present
@@ -108,7 +108,8 @@ def _chosen_topology(record: RunRecord) -> Iterator[str]:
 
 
 def _uses_gloo(record: RunRecord) -> bool:
-    return launcher_of(record) == "horovodrun" and "--gloo" in record.provenance.command
+    launcher = LAUNCHERS.get(launcher_of(record))
+    return launcher is not None and launcher.gloo_option in set(record.provenance.command) - {""}
 
 
 def _fusion(plan: RunPlan) -> str:

@@ -8,7 +8,8 @@ import yaml
 
 from hpcai.config.base import Settings
 from hpcai.config.runs import RunRow
-from hpcai.records.commands import launcher_of, shown_command
+from hpcai.launchers.registry import launcher_of
+from hpcai.records.commands import shown_command
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import ENCLOSURES, Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, missing, not_applicable, present

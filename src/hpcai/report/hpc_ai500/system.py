@@ -8,12 +8,12 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Link
+from hpcai.launchers.registry import LAUNCHERS, launcher_of
 from hpcai.metrics.profiles.link import TRANSFER
 from hpcai.metrics.roofline.columns import INTRA_NODE
 from hpcai.metrics.roofline.links import WHAT, LinkRate, link_rate
 from hpcai.metrics.roofline.model import ring_traffic
 from hpcai.metrics.words import say_bytes, say_rate, say_share
-from hpcai.records.commands import launcher_of
 from hpcai.report.hpc_ai500.evidence import Evidence
 from hpcai.report.hpc_ai500.model import Item, Part, agreed, missing, not_applicable, present
 
@@ -246,17 +246,19 @@ def _version(demand: str, name: str, value: object) -> Item:
 def _whole_system(evidence: Evidence) -> Iterator[Item]:
     versions = [record.provenance.software for record in evidence.records]
     yield _version(WHOLE, "Horovod", agreed(known.get("horovod") for known in versions))
+    used = {launcher_of(record) for record in evidence.records}
     launchers = agreed(launcher_of(record) for record in evidence.records)
     if launchers is None:
         yield missing(WHOLE, "Launcher", "the recorded command names none", "start the runs by `hpcai measure`")
     else:
         yield present(WHOLE, "Launcher", launchers, method="collected", source="source/commands.sh")
-    uses_mpi = any(launcher_of(record) in ("mpirun", "srun") for record in evidence.records)
+    with_mpi = [name for name, launcher in LAUNCHERS.items() if launcher.uses_mpi]
     library = agreed(known.get("mpi") for known in versions)
-    if uses_mpi:
+    if used.intersection(with_mpi):
         yield _version(WHOLE, "MPI", library)
     else:
-        yield not_applicable(WHOLE, "MPI", "no run was started by mpirun or srun: Horovod's controller is Gloo")
+        reason = f"no run was started by {' or '.join(with_mpi)}: Horovod's controller is Gloo"
+        yield not_applicable(WHOLE, "MPI", reason)
     yield _batch_system(evidence, lambda name: name.startswith("SLURM_"))
     shared = evidence.machine.storage.shared
     if shared:

@@ -9,9 +9,9 @@ from unit.parsers.nvprof.totals import add_up_counter
 from unit.refusals import refused
 
 from hpcai.core.errors import ParseError
-from hpcai.parsers.nvprof.counters import OVERFLOWED
 from hpcai.parsers.nvprof.reader import (
     OTHER_TABLES,
+    OVERFLOWED,
     SUMMARY,
     TOO_NEW,
     read_nvprof_counters,

@@ -1,0 +1,54 @@
+"""The ranks that a launcher is to start, and their nodes."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hpcai.core.errors import LaunchError
+from hpcai.slurm.allocation import find_allocation
+
+if TYPE_CHECKING:  # a rank asks launchers for its place before anything heavy may be imported
+    from hpcai.config.runs import RunPlan
+    from hpcai.records.weak import NodeShare
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """How many ranks are started where."""
+
+    name: str
+    nodes: int
+    ranks_per_node: int
+    cores_per_rank: int
+    shares: tuple["NodeShare", ...] = ()
+    """Parts of nodes for an instance of a weak-scaling group; empty: the nodes of the job, whole."""
+
+    @classmethod
+    def of(cls, plan: "RunPlan", shares: tuple["NodeShare", ...] = ()) -> "Ranks":
+        """Return the ranks of a run."""
+        return cls(plan.run_id, plan.point.nodes, plan.point.ranks_per_node, plan.machine.cores_per_rank, shares)
+
+    @property
+    def count(self) -> int:
+        """Number of ranks."""
+        return self.nodes * self.ranks_per_node
+
+
+def hosts_of(ranks: Ranks) -> tuple[str, ...]:
+    """Return the nodes that ranks are started on: of their shares, else the first of Slurm's job; empty outside of one.
+
+    Raises
+    ------
+    LaunchError
+        If the job has fewer nodes than the run.
+    """
+    if ranks.shares:
+        return tuple(share.host for share in ranks.shares)
+    allocation = find_allocation()
+    if allocation is None:
+        return ()
+    if len(allocation.nodes) < ranks.nodes:
+        raise LaunchError(
+            f"{ranks.name}: found {len(allocation.nodes)} nodes in job {allocation.job_id}, expected {ranks.nodes}; "
+            "ask Slurm for more nodes"
+        )
+    return allocation.nodes[: ranks.nodes]

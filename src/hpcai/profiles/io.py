@@ -1,0 +1,110 @@
+"""The kind ``io``: what Darshan saw a profiled run read, of shared storage and of the training's input."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
+from hpcai.data.manifest import read_manifest
+from hpcai.data.pack import read_pack
+from hpcai.data.stage_folder import every_stage
+from hpcai.metrics.profiles.io import IoSetting, PageCache, data_module, io_summary, io_workers
+from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs
+from hpcai.parsers.reading import Reading
+from hpcai.profiles.darshan_library import find_darshan, prepare_darshan
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
+from hpcai.profiles.profile import Profile
+from hpcai.profiles.views import join_views
+
+NOBODY_READ = Message(
+    "io.nobody_read",
+    "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/",
+)
+
+
+@dataclass(frozen=True)
+class Data:
+    """One folder of data that the ranks read: its role, what an epoch needs of it [byte], whether it was cached."""
+
+    role: str
+    folder: Path
+    bytes: float
+    page_cache: PageCache
+
+
+def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the views ``io`` (one row for each folder of data) and ``io_workers`` (one for each process).
+
+    The time of an epoch is not in it: that of a profiled run would not count.
+    """
+    logs = profile.files(".darshan")
+    seen, workers = [], []
+    for data in _folders(profile):
+        root, reading = _read(logs, data.folder)
+        files = read_darshan_files(logs, root).table
+        module = data_module(reading.table)
+        setting = IoSetting(
+            page_cache=data.page_cache,
+            dataset_bytes=data.bytes,
+            files=files.loc[files["module"] == module, "file"].nunique(),
+            coverage_ratio=reading.coverage_ratio,
+            reasons=reading.reasons,
+        )
+        row = pd.DataFrame([{"data": data.role, **io_summary(reading.table, setting, module)}])
+        seen.append(profile.with_identity(row, logs[0].parent))
+        workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
+    if not any(len(part) for part in workers):
+        raise ParseError(NOBODY_READ(folder=logs[0].parent))
+    return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
+
+
+def _read(logs: list[Path], folder: Path) -> tuple[str, Reading]:
+    """Return the folder as the ranks named it, with links or without, and what was read below it."""
+    names = list(dict.fromkeys(str(path) for path in (folder.absolute(), folder.resolve())))
+    for name in names:
+        reading = read_darshan_logs(logs, name)
+        if name == names[-1] or reading.table["is_worker"].fillna(value=False).any():
+            break
+    return name, reading
+
+
+def _folders(profile: Profile) -> list[Data]:
+    """Return the folders of data as the ranks named them; what was just staged lies in the page cache."""
+    command, origin = profile.record.provenance.command, profile.record.provenance
+    options = dict(pairwise(command))
+    cache: PageCache = "cold" if origin.page_cache == "dropped" else "unknown"
+    manifest_path = Path(options["--manifest"])
+    if "--pack" in options:
+        folder, packed = Path(options["--pack"]).parent, read_pack(Path(options["--pack"]))
+        if profile.plan.benchmark.staging.place == "none":  # packed data that are trained on in place
+            shards_bytes = sum(shard.bytes for shard in packed.shards if shard.split == "train")
+            return [Data("training input", folder, float(shards_bytes), cache)]
+        content_bytes = sum(member.content_bytes for member in packed.members("train"))
+        return [
+            Data("staging", folder, float(packed.packed_bytes), cache),
+            Data("training input", every_stage(Path(options["--scratch"])), float(content_bytes), "warm"),
+        ]
+    manifest = read_manifest(manifest_path)
+    stored_bytes = float(sum(entry.bytes for entry in manifest.splits["train"]))
+    return [Data("training input", manifest.root(manifest_path), stored_bytes, cache)]
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    library = find_darshan(plan.machine.profilers.darshan_library)
+    if isinstance(library, str):
+        return Missing(library)
+    return Instrument("Darshan", ("darshan/*.darshan",), prefix=library.command, before=prepare_darshan)
+
+
+PROFILE = Kind(
+    place=4,
+    tables=("io", "io_workers"),
+    setting="darshan_library",
+    find_instrument=_find,
+    read=io_views,
+)

@@ -1,0 +1,226 @@
+"""The kind ``kernels``: where computing time went, by category, and how much of the exchange kernels hid."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import HpcaiError, ParseError
+from hpcai.metrics.profiles.communication import overlap_ratio
+from hpcai.metrics.profiles.kernels import categorise, kernel_breakdown, top_kernels
+from hpcai.parsers.nsight.systems import read_nsys_kernels, read_nsys_memory
+from hpcai.parsers.nvprof.reader import read_nvprof_trace
+from hpcai.parsers.reading import Reading
+from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
+from hpcai.profiles.counters import counters_of
+from hpcai.profiles.instrument import Instrument, Missing, compute_capability, tool_on_path
+from hpcai.profiles.kind import Kind
+from hpcai.profiles.profile import Profile
+from hpcai.profiles.timeline import TIMELINE, TIMELINE_ENVIRONMENT, Traffic, lanes_view, traffic_of
+from hpcai.profiles.views import as_view
+
+OPERATIONS = "steps.xplane.pb"
+TRACES = (OPERATIONS, TIMELINE)
+NOT_COMPUTING = ("input pipeline", "allreduce", "other collectives")
+TOP = 25
+"""Kernels that are shown by name."""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A table of kernels, the artefacts that it stands on, and how whole they are.
+
+    ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
+    """
+
+    table: pd.DataFrame
+    sources: tuple[Path, ...]
+    coverage_ratio: float
+    reasons: tuple[str, ...]
+    operations: pd.DataFrame | None = None
+    traffic: Traffic | None = None
+
+    @classmethod
+    def of(cls, table: pd.DataFrame, *readings: Reading) -> "Kernels":
+        """Return kernels that were read from several artefacts: as whole as the least whole of them."""
+        sources = tuple(reading.source for reading in readings)
+        reasons = tuple(reason for reading in readings for reason in reading.reasons)
+        return cls(table, sources, min(reading.coverage_ratio for reading in readings), reasons)
+
+
+def kernel_views(profile: Profile, counters: Reading | None = None) -> dict[str, pd.DataFrame]:
+    """Return the views ``kernels``, ``kernel_names``, ``lanes`` and ``overlap`` of one profiled run.
+
+    The last two need operations and timeline of the same steps, which TensorFlow's profiler and Horovod give.
+
+    Parameters
+    ----------
+    profile
+        Times of kernels.
+    counters
+        Hardware counters of the same benchmark and variant, from a run of their own.
+    """
+    kernels = READERS[profile.capture.tool](profile)
+    tool, source = profile.capture.tool, ", ".join(map(str, kernels.sources))
+    reasons = (*kernels.reasons, *(counters.reasons if counters else ()))
+    shares = kernel_breakdown(kernels.table, counters.table if counters else None).assign(
+        tool=tool, coverage_ratio=kernels.coverage_ratio, reasons="; ".join(reasons)
+    )
+    names = top_kernels(kernels.table, TOP).assign(tool=tool)
+    return {
+        "kernels": as_view("kernels", profile.with_identity(shares, source)),
+        "kernel_names": as_view("kernel_names", profile.with_identity(names, source)),
+        **_together(profile, kernels),
+    }
+
+
+def _tensorflow(profile: Profile) -> Kernels:
+    reading = read_tensorflow_profile(profile.file(OPERATIONS))
+    operations = _inside(reading.table, profile.profiled_steps())
+    kernels = operations.groupby(["name", "kind", "device"], as_index=False).agg(
+        calls=("self_s", "size"), total_s=("self_s", "sum"), min_s=("self_s", "min"), max_s=("self_s", "max")
+    )
+    if not profile.has(TIMELINE):
+        return Kernels.of(kernels, reading)
+    traffic = traffic_of(profile, profile.profiled_steps())
+    both = Kernels.of(pd.concat([kernels, _transfers(traffic)]), reading, traffic.timeline.spans)
+    return replace(both, operations=operations, traffic=traffic)
+
+
+def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the operations that began within a training step."""
+    starts, times = steps["start_s"].to_numpy(), operations["start_s"].to_numpy()
+    number = np.searchsorted(starts, times, side="right") - 1
+    within = (number >= 0) & (times < (starts + steps["duration_s"].to_numpy())[number])
+    if not within.any():
+        raise ParseError("TensorFlow's profile and the steps have no moment in common; profile the steps again")
+    found: pd.DataFrame = operations[within]
+    return found
+
+
+def _transfers(traffic: Traffic) -> pd.DataFrame:
+    """Return what Horovod's own thread did, as kernels: TensorFlow's profiler sees only that it was asked to."""
+    batches = traffic.messages
+    row = {"name": traffic.transfer, "kind": "kernel", "device": "/host:CPU", "calls": len(batches)}
+    return pd.DataFrame([{**row, "total_s": batches["duration_s"].sum()}])
+
+
+def _together(profile: Profile, kernels: Kernels) -> dict[str, pd.DataFrame]:
+    """Return what needs both views of the same steps, on the wall clock: lanes and overlap."""
+    operations, traffic = kernels.operations, kernels.traffic
+    if operations is None or traffic is None:
+        return {"lanes": as_view("lanes", []), "overlap": as_view("overlap", [])}
+    computing = operations[~categorise(operations["name"]).isin(NOT_COMPUTING)]
+    busy = computing[["name", "start_s", "duration_s"]].assign(start_s=computing["start_s"] - traffic.origin_s)
+    transfer_s = traffic.messages["duration_s"].sum()
+    row = {
+        "overlap_ratio": overlap_ratio(traffic.messages, busy),
+        "transfer_s": transfer_s,
+        "steps": len(traffic.steps),
+    }
+    overlap = profile.with_identity(pd.DataFrame([row]), ", ".join(map(str, kernels.sources)))
+    return {"overlap": as_view("overlap", overlap), "lanes": lanes_view(profile, traffic, busy)}
+
+
+def _nvprof(profile: Profile) -> Kernels:
+    reading = read_nvprof_trace(profile.file("nvprof_trace.csv"))
+    kernels = reading.table.groupby(["name", "kind", "device"], as_index=False, dropna=False).agg(
+        calls=("duration_s", "size"), total_s=("duration_s", "sum")
+    )
+    return Kernels.of(kernels, reading)
+
+
+def _nsys(profile: Profile) -> Kernels:
+    kernels = profile.files("_cuda_gpu_kern_sum.csv")
+    if not kernels:
+        raise ParseError(f"{profile.folder}: nsys stats wrote no cuda_gpu_kern_sum; see raw/output.log")
+    copies = [read_nsys_memory(path) for path in profile.files("_cuda_gpu_mem_time_sum.csv")]
+    readings = [read_nsys_kernels(kernels[0]), *copies]
+    return Kernels.of(pd.concat([reading.table for reading in readings]), *readings)
+
+
+READERS: dict[str, Callable[[Profile], Kernels]] = {
+    "TensorFlow profiler": _tensorflow,
+    "nvprof": _nvprof,
+    "Nsight Systems": _nsys,
+}
+"""By tool, how its raw files become a table of kernels."""
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    wanted = plan.machine.profilers.kernels
+    if plan.machine.device.kind == "cpu":
+        here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+        return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")
+    if wanted == "tensorflow":
+        return Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
+    if wanted == "auto":
+        capability = compute_capability()
+        if isinstance(capability, Missing):
+            return capability
+        wanted = "nvprof" if capability < 8.0 else "nsys"
+    return {"nvprof": _nvprof_around, "nsys": _nsys_around}[wanted]()
+
+
+def _exchange(plan: RunPlan) -> Mapping[str, str]:
+    """Ask for the timeline of the same steps: TensorFlow's profiler sees only that an exchange of gradients began."""
+    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 else {}
+
+
+def _nvprof_around() -> Instrument | Missing:
+    program = tool_on_path("nvprof")
+    if isinstance(program, Missing):
+        return program
+    options = ("--profile-from-start", "off", "--print-gpu-trace", "--csv", "--log-file", "{raw}/nvprof_trace.csv")
+    return Instrument("nvprof", ("nvprof_trace.csv",), first_rank_prefix=(program, *options), step_profiler="cuda")
+
+
+def _nsys_around() -> Instrument | Missing:
+    program = tool_on_path("nsys")
+    if isinstance(program, Missing):
+        return program
+    window = ("--capture-range=cudaProfilerApi", "--capture-range-end=stop")
+    prefix = (program, "profile", "--trace=cuda", *window, "--output={raw}/kernels")
+    stats = ("stats", "--report", "cuda_gpu_kern_sum,cuda_gpu_mem_time_sum", "--format", "csv", "--output", "nsys")
+    return Instrument(
+        "Nsight Systems",
+        ("nsys*.csv",),
+        first_rank_prefix=prefix,
+        step_profiler="cuda",
+        afterwards=((program, *stats, "kernels.nsys-rep"),),
+    )
+
+
+def _key(profile: Profile) -> tuple[str, str]:
+    return profile.plan.point.benchmark, profile.plan.point.variant
+
+
+def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
+    """Return the counters of each benchmark and variant that has readable ones."""
+    found = {}
+    for profile in profiles:
+        try:
+            reading = counters_of(profile) if profile.capture.status == "measured" else None
+        except HpcaiError:  # said in the row of the counters' own capture
+            continue
+        if reading is not None:
+            found[_key(profile)] = reading
+    return found
+
+
+def _read(profile: Profile, counted: Mapping[tuple[str, str], Reading]) -> dict[str, pd.DataFrame]:
+    return kernel_views(profile, counted.get(_key(profile)))
+
+
+PROFILE = Kind(
+    place=2,
+    tables=("kernels", "kernel_names", "lanes", "overlap"),
+    setting="kernels",
+    also="counters",
+    find_instrument=_find,
+    read=_read,
+    gather=_counted,
+)

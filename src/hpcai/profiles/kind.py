@@ -1,0 +1,49 @@
+"""What the module of a kind of profile declares: its ``PROFILE``."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import pandas as pd
+
+from hpcai.catalogue.profiles import PROFILES, ProfileFacts
+from hpcai.config.runs import RunPlan
+from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
+from hpcai.profiles.profile import Profile
+
+PATTERN = "hpcai.profiles.*"
+"""What may be loaded, for the digest of a rule (`hpcai.campaign.library_digest`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(ProfileFacts):
+    """One kind of profile: facts in literals, and two functions.
+
+    Attributes
+    ----------
+    find_instrument
+        Returns the tool for a profiled run on this machine, or why there is none.
+    read
+        Returns the tables of one captured profile; a second argument is what ``gather`` returned, if there is ``also``.
+        An `HpcaiError` costs this capture's rows alone.
+    gather
+        Returns what ``read`` needs of the captures of the kind ``also``.
+    """
+
+    find_instrument: Callable[[RunPlan], Instrument | Missing]
+    read: Callable[..., dict[str, pd.DataFrame]]
+    gather: Callable[[Iterable[Profile]], Any] | None = None
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind by its name, one of `PROFILES`; only its module is imported."""
+    if name not in PROFILES:
+        raise KeyError(name)
+    kind: Kind = import_module(PATTERN.replace("*", name)).PROFILE
+    return kind
+
+
+def find_instrument(plan: RunPlan) -> Instrument | Missing:
+    """Return the tool for a profiled run on this machine, or why there is none."""
+    return kind_of(plan.profile).find_instrument(plan) if plan.profile else NO_INSTRUMENT

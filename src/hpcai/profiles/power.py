@@ -1,0 +1,75 @@
+"""The kind ``power``: power and energy of a profiled run, by each meter that its node had."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from hpcai.config.runs import RunPlan
+from hpcai.core.messages import Message
+from hpcai.metrics.profiles.energy import power_summary
+from hpcai.parsers.nvml_samples import read_nvml_samples
+from hpcai.parsers.rapl import read_rapl
+from hpcai.parsers.reading import Reading
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
+from hpcai.profiles.power_meters import find_power_meters, metered
+from hpcai.profiles.profile import Profile
+from hpcai.profiles.views import as_view, join_views
+
+METERS: dict[str, Callable[[Path], Reading]] = {
+    "power_nvml.csv": read_nvml_samples,
+    "power_rapl.csv": read_rapl,
+    "power_slurm.csv": read_nvml_samples,
+}
+"""Reader of each meter's file; Slurm's samples have the columns of NVML's."""
+ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
+
+
+def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the view ``power``: one row for each meter, over the training steps alone.
+
+    Evaluations between epochs are left out.
+    """
+    rows = [_power(profile, path) for path in profile.files(".csv")]
+    return {"power": join_views("power", rows)}
+
+
+def _power(profile: Profile, path: Path) -> pd.DataFrame:
+    reading = METERS[path.name](path)
+    instrument = path.stem.removeprefix("power_")
+    nodes = profile.plan.point.nodes
+    partial = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
+    if instrument == "nvml" and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
+        partial.append("all accelerators of the node are counted, used or not")
+    stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]
+    energy_j = math.fsum(stretch.energy_j for stretch in stretches)
+    duration_s = math.fsum(stretch.duration_s for stretch in stretches)
+    reasons = dict.fromkeys([*partial, *reading.reasons, *(one for stretch in stretches for one in stretch.reasons)])
+    row = {
+        "instrument": instrument,
+        "energy_j": energy_j,
+        "mean_power_w": energy_j / duration_s if duration_s > 0 else math.nan,
+        "duration_s": duration_s,
+        "samples": sum(stretch.samples for stretch in stretches),
+        "coverage_ratio": reading.coverage_ratio,
+        "reasons": "; ".join(reasons),
+    }
+    return as_view("power", profile.with_identity(pd.DataFrame([row]), path))
+
+
+def _find(_: RunPlan) -> Instrument | Missing:
+    meters, reasons = find_power_meters()
+    if not meters:
+        return Missing("; ".join(reasons))
+    return Instrument("power meters", ("power_*.csv",), beside=lambda raw: metered(meters, raw))
+
+
+PROFILE = Kind(
+    place=5,
+    tables=("power",),
+    steps="power_steps",
+    find_instrument=_find,
+    read=power_views,
+)

@@ -1,0 +1,159 @@
+"""The kind ``timeline``: how ranks exchanged their gradients, from Horovod's timeline and the steps of rank 0."""
+
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import ParseError
+from hpcai.metrics.profiles.communication import Conditions, merge_batches, phase_table
+from hpcai.metrics.profiles.communication_steps import communication_summary, spans_of_steps, step_lanes
+from hpcai.parsers.horovod.stream import Account
+from hpcai.parsers.horovod.timeline import Timeline, iterate_tables, reading_of
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import Kind
+from hpcai.profiles.profile import Profile
+from hpcai.profiles.views import as_view
+
+TIMELINE = "timeline.json"
+TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
+"""Rank 0 writes the timeline (Horovod's docs/timeline.rst)."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What a timeline says about the steps of its run, which are put on the timeline's clock.
+
+    Attributes
+    ----------
+    timeline
+        Spans of the steps, with ready marks, cycles and doubtful intervals that touch them.
+    origin_s
+        Zero of the timeline's clock, in seconds since the epoch.
+    steps
+        ``start_s, duration_s`` of the training steps.
+    messages
+        Transfers of the spans, each fused batch once.
+    """
+
+    timeline: Timeline
+    origin_s: float
+    steps: pd.DataFrame
+    messages: pd.DataFrame
+
+    @property
+    def spans(self) -> pd.DataFrame:
+        """Spans that belong to the steps."""
+        return self.timeline.spans.table
+
+    @property
+    def transfer(self) -> str:
+        """What the communication library calls its transfers."""
+        return str(self.messages["activity"].iloc[0]) if len(self.messages) else "allreduce"
+
+
+def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
+    """Read the timeline of a profiled run, piece by piece: memory grows with the steps, not with the file.
+
+    Parameters
+    ----------
+    profile
+        The run.
+    known
+        Steps that count, as `Profile.steps` returns them.
+
+    Raises
+    ------
+    ParseError
+        If it is damaged throughout, or does not say when it began.
+    """
+    path, account = profile.file(TIMELINE), Account()
+    pieces = []
+    for piece in iterate_tables(path, account):
+        if account.start_epoch_us is None:  # the first event of the file
+            raise ParseError(
+                f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer"
+            )
+        steps = known.assign(start_s=known["start_s"] - account.start_epoch_us / 1e6)
+        pieces.append(
+            _near(piece, float(steps["start_s"].min()), float((steps["start_s"] + steps["duration_s"]).max()))
+        )
+    spans = spans_of_steps(_join([piece.spans.table for piece in pieces]), steps)
+    ready, cycles, doubtful = (
+        pd.concat([getattr(piece, name) for piece in pieces], ignore_index=True)
+        for name in ("ready", "cycles", "doubtful")
+    )
+    spans = spans.sort_values("start_s", kind="stable", ignore_index=True)
+    timeline = Timeline(reading_of(path, account, spans), ready, cycles, doubtful)
+    return Traffic(timeline, float(account.start_epoch_us or 0) / 1e6, steps, merge_batches(spans, doubtful))
+
+
+def _near(piece: Timeline, low_s: float, high_s: float) -> Timeline:
+    """Return what of a piece shares a moment with the steps."""
+    spans, ready, cycles, doubtful = piece.spans.table, piece.ready, piece.cycles, piece.doubtful
+    spans = spans[(spans["start_s"] + spans["duration_s"] >= low_s) & (spans["start_s"] < high_s)]
+    return Timeline(
+        replace(piece.spans, table=spans.astype({"tensor": object, "activity": object})),
+        ready[ready["time_s"].between(low_s, high_s)],
+        cycles[cycles["time_s"].between(low_s, high_s)],
+        doubtful[(doubtful["end_s"] >= low_s) & (doubtful["start_s"] < high_s)],
+    )
+
+
+def _join(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Return tables of spans as one, their names as categories again."""
+    return pd.concat(tables, ignore_index=True).astype({"tensor": "category", "activity": "category"})
+
+
+def timeline_views(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the views ``communication``, ``phases``, ``messages`` and ``lanes`` of one profiled run.
+
+    Only what happened during the training steps counts: not the broadcasts before, not the evaluation after.
+    """
+    traffic = traffic_of(profile, profile.steps())
+    reading = traffic.timeline.spans
+    conditions = Conditions(
+        ranks=profile.plan.point.ranks,
+        windows=traffic.steps,
+        doubtful=traffic.timeline.doubtful,
+        coverage_ratio=reading.coverage_ratio,
+        reasons=reading.reasons,
+    )
+    row = communication_summary(traffic.spans, traffic.timeline.ready, traffic.timeline.cycles, conditions)
+    tables = {
+        "communication": pd.DataFrame([row]),
+        "phases": phase_table(traffic.spans),
+        "messages": traffic.messages,
+    }
+    named = {name: profile.with_identity(table, reading.source) for name, table in tables.items()}
+    views = {name: as_view(name, table) for name, table in named.items()}
+    return {**views, "lanes": lanes_view(profile, traffic, None)}
+
+
+def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the view ``lanes`` of one run, with the lane of computation where operations are given.
+
+    Parameters
+    ----------
+    profile, traffic
+        The profiled run and its timeline.
+    computation
+        ``name, start_s, duration_s`` of operations on the timeline's clock, or None.
+    """
+    busy = computation.rename(columns={"name": "activity"}) if computation is not None else None
+    lanes = step_lanes(traffic.spans, busy, traffic.steps)
+    return as_view("lanes", profile.with_identity(lanes, traffic.timeline.spans.source))
+
+
+def _find(plan: RunPlan) -> Instrument | Missing:
+    if plan.point.ranks == 1:
+        return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
+    return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)
+
+
+PROFILE = Kind(
+    place=1,
+    tables=("phases", "communication", "messages", "lanes"),
+    find_instrument=_find,
+    read=timeline_views,
+)

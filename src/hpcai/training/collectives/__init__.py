@@ -1,0 +1,1 @@
+"""How ranks exchange tensors: one module for each engine, found by the engine's name."""

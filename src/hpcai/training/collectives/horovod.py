@@ -1,0 +1,77 @@
+"""The engine ``horovod``: the only module that knows Horovod, but for its launcher.
+
+``horovod.tensorflow`` works with Keras 3; ``horovod.tensorflow.keras`` is made for Keras 2 and is not used.
+"""
+
+import os
+from collections.abc import Sequence
+
+import horovod.tensorflow as hvd
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from hpcai.config.runs import Point
+from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
+from hpcai.training.rendezvous import reveal_secret
+
+_OPERATIONS = {"sum": hvd.Sum, "mean": hvd.Average}
+
+
+class HorovodCollectives:
+    """Exchanges by Horovod; implements :class:`hpcai.training.collectives.base.Collectives`."""
+
+    def __init__(self) -> None:
+        self._group: hvd.ProcessSet | None = None
+
+    def start(self, point: Point | None) -> Ranks:
+        """Join the other ranks over Gloo, MPI or NCCL, as Horovod was built and told."""
+        if point:
+            _set_options(point)
+        # Every rank has to name all groups, in one order; the group of all ranks exists already.
+        groups = batchnorm_groups(point)
+        own_sets = [hvd.ProcessSet(group) for group in groups] if len(groups) > 1 else []
+        reveal_secret(os.environ)
+        hvd.init(process_sets=own_sets or None)
+        own = next((number for number, group in enumerate(groups) if hvd.rank() in group), None)
+        if own is not None:
+            self._group = own_sets[own] if own_sets else hvd.global_process_set
+        return Ranks(hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size())
+
+    def stop(self) -> None:
+        """Leave the other ranks."""
+        hvd.shutdown()
+
+    def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means in one message and in one order, whatever the fusion threshold."""
+        if len(tensors) == 1:
+            return [hvd.allreduce(tensors[0], op=_OPERATIONS[reduction], name=name)]
+        return list(hvd.grouped_allreduce(list(tensors), op=_OPERATIONS[reduction], name=name))
+
+    def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means, each fused as Horovod's threshold and cycle time say."""
+        operation = _OPERATIONS[reduction]
+        return [hvd.allreduce(one, op=operation, name=f"{name}.{number}") for number, one in enumerate(tensors)]
+
+    def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the mean over the group's process set; its gradient is the mean of the gradients."""
+        return hvd.allreduce(values, op=hvd.Average, name=name, process_set=self._group)
+
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
+        """Give all ranks the values of rank 0."""
+        hvd.broadcast_variables(list(variables), root_rank=0)
+
+    def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+        """Return the rows of all ranks in their order."""
+        return np.asarray(hvd.allgather(tf.constant(rows), name=name).numpy())
+
+
+def _set_options(point: Point) -> None:
+    """Tell Horovod, which reads its environment when it starts, what the run table says."""
+    if point.fusion_bytes is not None:
+        os.environ["HOROVOD_FUSION_THRESHOLD"] = str(int(point.fusion_bytes))
+    if point.cycle_time_s is not None:
+        os.environ["HOROVOD_CYCLE_TIME"] = f"{point.cycle_time_s * 1e3:g}"  # milliseconds
+
+
+COLLECTIVES = HorovodCollectives

@@ -1,0 +1,237 @@
+"""The engine ``tensorflow``: TensorFlow's own collectives, which need no compiler.
+
+The operations of ``tf.raw_ops`` (``CollectiveReduceV2``, ``CollectiveGatherV2``) run between processes that joined one
+cluster. Ranks meet at the launcher's rendezvous (:mod:`hpcai.training.rendezvous`), where each one leaves the address
+of its own server. ``MultiWorkerMirroredStrategy`` is built to join the cluster, and does nothing else: its training
+does not work with Keras 3 (keras#20585).
+
+No gradient is registered for these operations; `TensorflowCollectives.group_mean` brings its own.
+"""
+
+import json
+import os
+import socket
+import time
+import urllib.request
+from collections.abc import Callable, MutableMapping, Sequence
+from functools import partial
+from itertools import count
+from urllib.error import HTTPError
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from hpcai.config.runs import Point
+from hpcai.core.errors import LaunchError
+from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
+from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET
+
+MEETING_LIMIT_S = 120.0
+LOOK_S = 0.02
+ALL_RANKS, OWN_GROUP = 1, 2
+"""Keys of groups: all ranks, and those that share batch-norm statistics (plus the number of the group)."""
+REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
+
+
+def places_of(environment: MutableMapping[str, str]) -> Ranks:
+    """Return this rank's place, as the launcher tells it.
+
+    Raises
+    ------
+    LaunchError
+        If the launcher tells none, as mpirun.
+    """
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+    try:
+        return Ranks(*(int(environment[f"HOROVOD_{name}"]) for name in names))
+    except KeyError as error:
+        raise LaunchError(
+            f"engine tensorflow: found no {error.args[0]}, expected a launcher with a rendezvous; "
+            "use the launcher horovodrun or spawn"
+        ) from error
+
+
+class Meeting:
+    """The rendezvous of a launch, where ranks leave words for each other."""
+
+    def __init__(self, ranks: Ranks, environment: MutableMapping[str, str]) -> None:
+        self._ranks = ranks
+        self._url = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}"
+
+    def meet(self, scope: str, own: str) -> list[str]:
+        """Leave this rank's word and return those of all ranks in their order.
+
+        Raises
+        ------
+        LaunchError
+            If ranks do not come within `MEETING_LIMIT_S`.
+        """
+        base = f"{self._url}/{scope}"
+        request = urllib.request.Request(f"{base}/{self._ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http
+        urllib.request.urlopen(request, timeout=MEETING_LIMIT_S).close()  # noqa: S310
+        limit_s = time.monotonic() + MEETING_LIMIT_S
+        found: list[str] = []
+        while len(found) < self._ranks.size:
+            try:
+                with urllib.request.urlopen(f"{base}/{len(found)}", timeout=MEETING_LIMIT_S) as answer:  # noqa: S310
+                    found.append(answer.read().decode())
+            except HTTPError as error:
+                if time.monotonic() > limit_s:
+                    raise LaunchError(
+                        f"engine tensorflow: rank {len(found)} of {self._ranks.size} did not come within "
+                        f"{MEETING_LIMIT_S:g} s; see its output"
+                    ) from error
+                time.sleep(LOOK_S)
+        return found
+
+
+def free_address(environment: MutableMapping[str, str]) -> str:
+    """Return an address of this node, on the way to the rendezvous, with a port that nobody uses now."""
+    there = environment[ADDRESS]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((there, 9))
+        host = LOOPBACK if there == LOOPBACK else probe.getsockname()[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind((host, 0))
+        return f"{host}:{server.getsockname()[1]}"
+
+
+class TensorflowCollectives:
+    """Exchanges by TensorFlow; implements :class:`hpcai.training.collectives.base.Collectives`.
+
+    Every exchange has a key, the same on all ranks: they trace and call the same operations in the same order.
+    """
+
+    def __init__(self) -> None:
+        self._keys = count(1)
+        self._ranks = Ranks(0, 1, 0, 1, 0, 1)
+        self._group, self._group_size = 0, 1
+        self._compiled: dict[tuple[object, ...], Callable[[tf.Tensor], tf.Tensor]] = {}
+
+    def start(self, point: Point | None) -> Ranks:
+        """Join the cluster of all ranks; a rank that is alone joins none."""
+        if not point or point.ranks > 1:
+            self._ranks = places_of(os.environ)
+        groups = batchnorm_groups(point)
+        for number, group in enumerate(groups):
+            if self._ranks.rank in group:
+                self._group, self._group_size = OWN_GROUP + number, len(group)
+        if self._ranks.size > 1:
+            self._meeting = Meeting(self._ranks, os.environ)
+            workers = self._meeting.meet("tensorflow", free_address(os.environ))
+            task = {"type": "worker", "index": self._ranks.rank}
+            os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+            self._strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        return self._ranks
+
+    def stop(self) -> None:
+        """Wait for the others, outside of TensorFlow: a rank that leaves takes its server with it."""
+        if self._ranks.size > 1:
+            self._meeting.meet("tensorflow_end", "done")
+
+    def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means; tensors of one type travel as one vector."""
+        by_type: dict[tf.DType, list[int]] = {}
+        for position, tensor in enumerate(tensors):
+            by_type.setdefault(tensor.dtype, []).append(position)
+        reduced: dict[int, tf.Tensor] = {}
+        for number, positions in enumerate(by_type.values()):
+            own = [tensors[position] for position in positions]
+            joined = tf.concat([tf.reshape(one, [-1]) for one in own], axis=0)
+            total = self._reduce(joined, reduction, f"{name}.{number}")
+            parts = tf.split(total, [tf.size(one) for one in own])
+            reduced.update(
+                (position, tf.reshape(part, one.shape))
+                for position, part, one in zip(positions, parts, own, strict=True)
+            )
+        return [reduced[position] for position in range(len(tensors))]
+
+    def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means, one exchange for each: nothing fuses them."""
+        return [self._reduce(one, reduction, f"{name}.{number}") for number, one in enumerate(tensors)]
+
+    def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the mean over the group; its gradient is the mean of the gradients, as Horovod's."""
+
+        @tf.custom_gradient  # type: ignore[untyped-decorator]
+        def mean(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+            def back(upstream: tf.Tensor) -> tf.Tensor:
+                return self._exchange(upstream, f"{name}.gradient", self._group, self._group_size) / self._group_size
+
+            return self._exchange(own, name, self._group, self._group_size) / self._group_size, back
+
+        return mean(values)
+
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
+        """Give all ranks the values of rank 0: the sum of these and of the others' zeros, which is exact."""
+        is_first = self._ranks.is_first
+        sendable = [_sendable(tf.convert_to_tensor(variable)) for variable in variables]
+        own = [one if is_first else tf.zeros_like(one) for one in sendable]
+        for variable, value in zip(variables, self.reduce(own, "sum", "broadcast"), strict=True):
+            variable.assign(tf.cast(value, variable.dtype))
+
+    def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+        """Return the rows of all ranks in their order; fewer rows than another rank's are filled up on the way."""
+        if self._ranks.size == 1:
+            return rows
+        counts = self._gather(np.array([len(rows)], np.int32), f"{name}.counts")
+        most = int(counts.max())
+        filled = np.zeros((most, *rows.shape[1:]), rows.dtype)
+        filled[: len(rows)] = rows
+        every = self._gather(_exact(filled), name).reshape(self._ranks.size, most, *rows.shape[1:])
+        parts = [part[:number] for part, number in zip(every, counts, strict=True)]
+        return np.asarray(np.concatenate(parts).astype(rows.dtype))
+
+    def _gather(self, own: NDArray[np.generic], name: str) -> NDArray[np.generic]:
+        operation = partial(tf.raw_ops.CollectiveGatherV2, ordering_token=[])
+        return np.asarray(self._run(operation, tf.constant(own), name).numpy())
+
+    def _reduce(self, own: tf.Tensor, reduction: Reduction, name: str) -> tf.Tensor:
+        if self._ranks.size == 1:
+            return own
+        total = self._exchange(own, name, ALL_RANKS, self._ranks.size)
+        return total / self._ranks.size if reduction == "mean" else total
+
+    def _exchange(self, own: tf.Tensor, name: str, group: int, size: int) -> tf.Tensor:
+        """Return the sum over a group; inside a graph as a part of it, outside of one compiled once per name."""
+        operation = partial(tf.raw_ops.CollectiveReduceV2, merge_op="Add", final_op="Id", ordering_token=[])
+        return self._run(operation, own, name, group, size)
+
+    def _run(
+        self,
+        operation: Callable[..., tf.Tensor],
+        own: tf.Tensor,
+        name: str,
+        group: int = ALL_RANKS,
+        size: int | None = None,
+    ) -> tf.Tensor:
+        def call(values: tf.Tensor, key: int) -> tf.Tensor:
+            return operation(
+                input=values, group_size=size or self._ranks.size, group_key=group, instance_key=key, name=_plain(name)
+            )
+
+        if not tf.executing_eagerly():
+            return call(own, next(self._keys))
+        known = (name, own.dtype, tuple(own.shape), group)
+        if known not in self._compiled:
+            self._compiled[known] = tf.function(partial(call, key=next(self._keys)), autograph=False)
+        return self._compiled[known](own)
+
+
+def _plain(name: str) -> str:
+    """Return a name that TensorFlow allows for an operation."""
+    return "".join(sign if sign.isalnum() or sign in "._-/" else "_" for sign in name) or "exchange"
+
+
+def _sendable(value: tf.Tensor) -> tf.Tensor:
+    """Return a tensor of a type that can be summed; integers of all sizes that occur in a model fit into 64 bits."""
+    return value if value.dtype in REDUCIBLE else tf.cast(value, tf.int64)
+
+
+def _exact(rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Return rows in a type that can be gathered, with the same values."""
+    return rows if tf.as_dtype(rows.dtype) in REDUCIBLE else rows.astype(np.int64)
+
+
+COLLECTIVES = TensorflowCollectives

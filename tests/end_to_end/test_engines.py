@@ -1,0 +1,55 @@
+"""Engines take the same steps: equal seeds, data and batches give equal losses on real ranks."""
+
+import numpy as np
+import pytest
+import yaml
+from end_to_end.rank_runs import Run, prepared
+from unit.training.training_plans import plan_of
+from workflow_project import ROOT
+
+from hpcai.config.runs import RunPlan
+
+STEPS = 20
+MINI = ROOT / "tests/config/benchmarks"
+TOLERANCE = 1e-5
+FAST = {"cosmoflow_mini": {}, "deepcam_mini": {"batchnorm_group": 2}}
+"""A mean over all ranks alone, and statistics that a group of ranks shares within the step."""
+SLOW = ("resnet50_mini", "extreme_weather_mini", "opencatalyst_mini")
+
+
+def plan(benchmark: str, engine: str, ranks: int, **point: object) -> RunPlan:
+    few = {"kind": "profiled", "max_steps": STEPS}
+    settings = yaml.safe_load((MINI / f"{benchmark}.yaml").read_text())
+    return plan_of(settings, ranks, point={"engine": engine, **point}, plan=few)
+
+
+def run_both(folder, benchmark: str, ranks: int, **point: object) -> tuple[Run, Run]:
+    data = prepared(plan(benchmark, "horovod", 1), folder)
+    runs = [data.run(engine, plan(benchmark, engine, ranks, **point)) for engine in ("horovod", "tensorflow")]
+    for run in runs:
+        assert run.exit_status == 0, run.output
+    return runs[0], runs[1]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "point"),
+    [*FAST.items(), *(pytest.param(name, {}, marks=pytest.mark.slow) for name in SLOW)],
+    ids=[*FAST, *SLOW],
+)
+def test_losses_are_those_of_horovod(tmp_path, benchmark, point):
+    horovod, tensorflow = run_both(tmp_path, benchmark, 2, **point)
+    assert len(horovod.losses) > 1
+    np.testing.assert_allclose(tensorflow.losses, horovod.losses, rtol=TOLERANCE)
+
+
+def test_ranks_end_with_equal_weights_and_the_same_quality(tmp_path):
+    horovod, tensorflow = run_both(tmp_path, "cosmoflow_mini", 2, compression="fp16")
+    assert tensorflow.rank(0).weights_sha256 == tensorflow.rank(1).weights_sha256
+    assert len(tensorflow.epochs) == len(horovod.epochs)
+    qualities = [[epoch.quality for epoch in run.epochs if epoch.quality is not None] for run in (tensorflow, horovod)]
+    np.testing.assert_allclose(*qualities, rtol=1e-3)
+
+
+def test_one_rank_needs_no_launcher_of_its_engine(tmp_path):
+    data = prepared(plan("cosmoflow_mini", "tensorflow", 1), tmp_path)
+    assert data.run("alone", plan("cosmoflow_mini", "tensorflow", 1)).exit_status == 0

@@ -1,0 +1,148 @@
+"""Which tool looks into a profiled run: found, missing with a reason, and put around the ranks."""
+
+import os
+import re
+import stat
+import subprocess
+import sys
+
+import pytest
+from unit.training.training_plans import make_plan
+
+from hpcai.data.stage_folder import every_stage
+from hpcai.profiles.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
+from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
+from hpcai.profiles.kind import find_instrument
+
+GPU = {
+    "device": {"kind": "gpu"},
+    "accelerators_per_node": 2,
+}
+
+
+def plan(profile, ranks=2, **machine):
+    made = make_plan(ranks)
+    fields = made.model_dump(mode="json")
+    fields["machine"].update(machine)
+    return type(made).model_validate({**fields, "kind": "profiled", "profile": profile})
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """An empty PATH, and a way to put programs there that print a text."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def add(name, output="", status=0):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{output}'\nexit {status}\n")
+        (tmp_path / name).chmod(stat.S_IRWXU)
+
+    return add
+
+
+def test_a_single_rank_has_no_timeline():
+    assert find_instrument(plan("timeline")).raw == ("timeline.json",)
+    missing = find_instrument(plan("timeline", ranks=1))
+    assert "a single rank exchanges no gradients" in missing.reason
+
+
+def test_on_processors_tensorflow_tells_the_times_of_kernels():
+    found = find_instrument(plan("kernels"))
+    assert (found.tool, found.step_profiler) == ("TensorFlow profiler", "tensorflow")
+    assert "HOROVOD_TIMELINE" in found.environment
+    assert "HOROVOD_TIMELINE" not in find_instrument(plan("kernels", ranks=1)).environment
+    wanted = find_instrument(plan("kernels", profilers={"kernels": "nsys"}))
+    assert wanted == Missing("nsys needs an accelerator")
+
+
+@pytest.mark.parametrize(
+    ("capability", "kernels", "counters"),
+    [("6.0", "nvprof", "nvprof"), ("7.0", "nvprof", "nvprof"), ("7.5", "nvprof", "ncu"), ("9.0", "nsys", "ncu")],
+)
+def test_the_compute_capability_chooses_the_tool(programs, capability, kernels, counters):
+    programs("nvidia-smi", capability)
+    assert find_instrument(plan("kernels", **GPU)) == Missing(f"{kernels} is not on the PATH; load its module")
+    for name in ("nvprof", "nsys", "ncu"):
+        programs(name)
+    timed, counted = find_instrument(plan("kernels", **GPU)), find_instrument(plan("counters", **GPU))
+    assert timed.first_rank_prefix[0].endswith(kernels)
+    assert any(word.endswith(counters) for word in counted.first_rank_prefix)
+    assert (timed.step_profiler, counted.step_profiler) == ("cuda", "cuda")
+
+
+def test_a_tool_that_is_named_needs_no_capability(programs):
+    named = {**GPU, "profilers": {"kernels": "tensorflow", "counters": "perf"}}
+    found = find_instrument(plan("kernels", **named))
+    assert (found.tool, found.step_profiler) == ("TensorFlow profiler", "tensorflow")
+    assert "HOROVOD_TIMELINE" in found.environment
+    assert "perf is not on the PATH" in find_instrument(plan("counters", **named)).reason
+
+
+def test_an_unknown_accelerator_is_not_guessed(programs):
+    assert "nvidia-smi is not on the PATH" in find_instrument(plan("kernels", **GPU)).reason
+    programs("nvidia-smi", "No devices were found", 6)
+    assert "No devices were found" in find_instrument(plan("counters", **GPU)).reason
+
+
+def test_counters_of_a_processor_need_a_perf_that_counts(programs):
+    assert "perf is not on the PATH" in find_instrument(plan("counters")).reason
+    programs("perf", "1000,,instructions,1,100.00,,")
+    assert find_instrument(plan("counters")).tool == "perf"
+    programs("perf", "", 255)
+    assert "perf counts no instructions" in find_instrument(plan("counters")).reason
+
+
+def test_darshan_is_found_by_setting_module_or_path(tmp_path):
+    library = tmp_path / "lib/libdarshan.so"
+    assert "was not found: load Darshan's module" in find_darshan(None, {})
+    assert "is no file" in find_darshan(str(library), {})
+    library.parent.mkdir()
+    library.touch()
+    expected = DarshanLibrary(library)
+    assert find_darshan(str(library), {}) == expected
+    assert find_darshan(None, {"DARSHAN_ROOT": str(tmp_path)}) == expected
+    assert find_darshan(None, {"LD_LIBRARY_PATH": f"/nowhere:{library.parent}"}) == expected
+
+
+def test_darshan_watches_the_data_and_nothing_else(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "real")
+    scratch = every_stage(tmp_path / "scratch+1")
+    prepare_darshan(tmp_path, [tmp_path / "data", scratch, tmp_path / "with blank"])
+    included = (tmp_path / "darshan.conf").read_text().splitlines()[-1]
+    pattern = included.split(" ")[1]  # Darshan takes a blank for the end of the pattern
+    for opened in ("data/x", "real/x", "scratch+1@n1/x", "scratch+1@n2/x", "with blank/x"):
+        assert re.match(pattern, f"{tmp_path}/{opened}"), opened
+    assert not re.match(pattern, f"{tmp_path}/other/x")
+    assert not re.match(pattern, f"{tmp_path}/scratch+1@n1")
+    assert len(list((tmp_path / "darshan").glob("*/*/*"))) == 2
+
+
+def test_a_tool_is_put_around_the_first_rank_alone(tmp_path):
+    tool = Instrument("tool", first_rank_prefix=("env", "WATCHED={raw}"))
+    program = [sys.executable, "-c", "import os; print(os.environ.get('WATCHED', 'alone'))"]
+    command = tool.wrap(program, tmp_path)
+    printed = [
+        subprocess.run(command, env={**os.environ, "HOROVOD_RANK": rank}, capture_output=True, text=True, check=True)
+        for rank in ("0", "1")
+    ]
+    assert [one.stdout.strip() for one in printed] == [str(tmp_path), "alone"]
+
+
+def test_a_prefix_is_put_around_every_rank(tmp_path):
+    library = DarshanLibrary(tmp_path / "libdarshan.so")
+    command = Instrument("Darshan", prefix=library.command).wrap(["program"], tmp_path)
+    assert command[0] == "env"
+    assert command[-1] == "program"
+    assert f"DARSHAN_LOGPATH={tmp_path}/darshan" in command
+    job = next(word for word in command if word.startswith("HPCAI_DARSHAN_JOB=")).partition("=")[2]
+    assert job.isdigit()
+    assert int(job) > 0
+
+
+def test_a_failing_conversion_leaves_its_words(tmp_path):
+    Instrument("tool", afterwards=(("sh", "-c", "echo no such report >&2; exit 3"),)).finish(tmp_path)
+    assert "no such report" in (tmp_path / "output.log").read_text()
+
+
+def test_a_timed_run_has_no_instrument():
+    assert find_instrument(make_plan(1)) is NO_INSTRUMENT

@@ -1,0 +1,112 @@
+"""Kinds of profiles are found by looking; no code outside of a kind's module decides by its name."""
+
+import ast
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from unit.record_factory import make_plan
+from unit.toy_parts import library_with
+from unit.workloads.toy_library import call_python
+
+from hpcai.campaign.library_digest import import_closure
+from hpcai.catalogue.profiles import PROFILES, ProfileFacts
+from hpcai.profiles.instrument import Instrument, Missing
+from hpcai.profiles.kind import find_instrument, kind_of
+from hpcai.profiles.views import RUN, VIEWS
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = ROOT / "src/hpcai"
+SHOW = """
+from hpcai.catalogue.profiles import PROFILES
+from hpcai.profiles.views import VIEWS
+print(*PROFILES)
+print(*VIEWS["node_time"])
+"""
+KNOWN = ("timeline", "kernels", "counters", "io", "power")
+"""In the order of tables."""
+TABLES = ("catalogue", "compare", "metrics", "plots", "predict", "report")
+"""Packages that read tables, which have the names of kinds."""
+OF_TABLES = {
+    "profiles/characterisation_table.py": "joins tables of several kinds",
+    "profiles/collect.py": "joins tables of several kinds",
+    "profiles/roofs_view.py": "compares the tables of several kinds",
+    "profiles/views.py": "columns of tables",
+    "profiles/work_view.py": "joins counted work with the table of counters",
+    "config/runs.py": "the machine's declared power is left out of a plan's digest",
+    "mlperf_hpc/compliance/package.py": "the folder of power files of a package",
+    "mlperf_hpc/rounds/tree.py": "the folder of power files of a package",
+    "parsers/darshan/child.py": "a field of pydarshan",
+    "parsers/nsight/compute.py": "a count of what was read",
+    "parsers/nsight/systems_reports.py": "reports of Nsight Systems",
+}
+"""Files in which the word is none of a kind."""
+
+
+def test_the_kinds_are_found_in_the_order_of_tables() -> None:
+    assert tuple(PROFILES) == KNOWN
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_facts_that_are_read_as_text_are_those_of_the_module(name: str) -> None:
+    kind, facts = kind_of(name), PROFILES[name]
+    assert {one.name: getattr(kind, one.name) for one in fields(ProfileFacts)} == {
+        one.name: getattr(facts, one.name) for one in fields(ProfileFacts)
+    }
+    assert bool(facts.also) == (kind.gather is not None)
+    assert facts.also in {"", *PROFILES}
+    assert set(facts.views) <= set(VIEWS)
+    plan = make_plan(kind="profiled", profile=name, max_steps=4)
+    assert isinstance(find_instrument(plan), Instrument | Missing)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    with pytest.raises(ValidationError, match="expected one of timeline, kernels"):
+        make_plan(kind="profiled", profile="magic", max_steps=4)
+
+
+def test_a_kind_is_added_by_one_file(tmp_path: Path) -> None:
+    library = library_with(tmp_path, "toy_profile.py", "profiles/toy.py")
+    kinds, columns = call_python(library, "-c", SHOW).splitlines()
+    assert kinds.split() == [*KNOWN, "toy"]
+    assert columns.split() == [*RUN, "user_s", "system_s"]
+
+
+def test_an_expression_in_the_facts_is_refused(tmp_path: Path) -> None:
+    module = library_with(tmp_path, "toy_profile.py", "profiles/toy.py") / "hpcai/profiles/toy.py"
+    module.write_text(module.read_text().replace('tables=("node_time",)', "tables=TABLES"))
+    with pytest.raises(AssertionError, match=r"toy\.py, line \d+: found a PROFILE"):
+        call_python(tmp_path / "src", "-c", SHOW)
+
+
+def test_digests_follow_kinds() -> None:
+    closure = import_closure(ROOT / "workflow/scripts/read_profiles.py", ROOT / "src")
+    assert {LIBRARY / f"profiles/{name}.py" for name in KNOWN} <= closure
+
+
+def texts(tree: ast.AST) -> set[str]:
+    """Return the texts of code, and the modules that it imports."""
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} | {
+        str(node.module)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hpcai.")
+    }
+
+
+def test_no_module_names_a_kind() -> None:
+    """Tables and kinds share names, so packages that only read tables are left out."""
+    files = [*LIBRARY.rglob("*.py"), *(ROOT / "workflow/scripts").glob("*.py")]
+    own = {LIBRARY / f"profiles/{name}.py" for name in KNOWN}
+    tables = {LIBRARY / name for name in TABLES}
+    others = [file for file in files if file not in own and not tables.intersection(file.parents)]
+    assert len(others) > 300
+    names = {*KNOWN, *(f"hpcai.profiles.{name}" for name in KNOWN)}
+    found = {file for file in others if texts(ast.parse(file.read_text())) & names}
+    assert {str(file.relative_to(LIBRARY)) for file in found} == set(OF_TABLES)
+
+
+def test_no_rule_of_the_workflow_names_one() -> None:
+    rules = "".join(path.read_text() for path in (ROOT / "workflow/rules").glob("*.smk"))
+    places = ("/{}/", 'captures_of("{}")', "read_{}", 'profile="{}"')
+    assert [name for name in KNOWN if any(place.format(name) in rules for place in places)] == []

@@ -1,0 +1,35 @@
+"""Power of a profiled run: over the training steps alone, by each meter."""
+
+import pytest
+from unit.profiles.profile_folders import make_profile
+
+from hpcai.profiles.power import ONE_NODE, power_views
+
+
+def rapl(power_w=20.0):
+    header = "monotonic_s,domain,energy_uj,max_energy_range_uj\n"
+    rows = (f"{90 + i * 0.5},intel-rapl:0,{int(i * 0.5 * power_w * 1e6)},262143328850\n" for i in range(40))
+    return header + "".join(rows)
+
+
+def nvml(power_mw=250_000):
+    rows = (f"{90 + i * 0.5},{gpu},{power_mw}\n" for i in range(40) for gpu in range(2))
+    return "monotonic_s,index,power_mw\n" + "".join(rows)
+
+
+def test_energy_is_that_of_the_steps(tmp_path):
+    profile = make_profile(tmp_path / "p", "power", {"power_rapl.csv": rapl(), "power_nvml.csv": nvml()})
+    view = power_views(profile)["power"].set_index("instrument")
+    # Steps run from 100.0 to 102.0 s.
+    assert view.loc["rapl", "energy_j"] == pytest.approx(40.0)
+    assert view.loc["rapl", "mean_power_w"] == pytest.approx(20.0)
+    assert view.loc["nvml", "energy_j"] == pytest.approx(2 * 250 * 2.0)
+    assert view.loc["nvml", "duration_s"] == pytest.approx(2.0)
+    assert view["source"].str.endswith(".csv").all()
+
+
+def test_a_part_of_the_nodes_is_said(tmp_path):
+    raw = {"power_rapl.csv": rapl(), "power_slurm.csv": nvml()}
+    view = power_views(make_profile(tmp_path / "p", "power", raw, nodes=2))["power"].set_index("instrument")
+    assert ONE_NODE(nodes=2) in view.loc["rapl", "reasons"]
+    assert "only one" not in view.loc["slurm", "reasons"]

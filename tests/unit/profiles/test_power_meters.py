@@ -1,0 +1,76 @@
+"""Meters of power and energy: what is sampled, and what is said where there are none."""
+
+import csv
+import time
+
+from hpcai.profiles.power_meters import Meter, find_power_meters, metered
+
+
+def counters(folder, energy_uj=1000):
+    for index in range(2):
+        domain = folder / f"intel-rapl:{index}"
+        (domain / f"intel-rapl:{index}:0").mkdir(parents=True)
+        (domain / "name").write_text(f"{'package-0' if index == 0 else 'psys'}\n")
+        (domain / "energy_uj").write_text(f"{energy_uj + index}\n")
+        (domain / "max_energy_range_uj").write_text("262143328850\n")
+
+
+def test_every_missing_meter_has_its_reason(tmp_path, monkeypatch):
+    monkeypatch.delenv("SLURM_JOB_NODELIST", raising=False)
+    reasons = find_power_meters(tmp_path / "nothing")[1]
+    assert f"RAPL: no package below {tmp_path / 'nothing'}" in reasons
+    assert "Slurm: not inside a job" in reasons
+
+
+def test_slurm_tells_the_power_of_each_node_that_knows_it(tmp_path, monkeypatch):
+    scontrol = tmp_path / "scontrol"
+    lines = "NodeName=a CurrentWatts=n/s AveWatts=0\nNodeName=b CurrentWatts=250 AveWatts=0\nNodeName=c CurrentWatts=0"
+    scontrol.write_text(f"#!/bin/sh\ncat <<END\n{lines}\nEND\n")
+    scontrol.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "a,b,c")
+    meter = next(meter for meter in find_power_meters(tmp_path / "nothing")[0] if meter.instrument == "slurm")
+    assert meter.sample() == [(0, ""), (1, 250_000), (2, "")]
+    scontrol.write_text("#!/bin/sh\necho NodeName=a CurrentWatts=n/s\n")
+    assert any("no plugin gathers energy" in reason for reason in find_power_meters(tmp_path / "nothing")[1])
+
+
+def test_a_meter_that_fails_once_leaves_a_gap(tmp_path):
+    answers = iter([[(0, 1)], OSError("busy"), [(0, 2)], *([[(0, 3)]] * 100)])
+
+    def sample():
+        answer = next(answers)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    with metered([Meter("nvml", ("monotonic_s", "index", "power_mw"), sample, period_s=0.01)], tmp_path):
+        time.sleep(0.1)
+    values = [row["power_mw"] for row in csv.DictReader((tmp_path / "power_nvml.csv").open())]
+    assert values[:2] == ["1", "2"]
+
+
+def test_packages_are_sampled_their_parts_are_not_and_the_platform_is_named(tmp_path):
+    counters(tmp_path)
+    meter = next(meter for meter in find_power_meters(tmp_path)[0] if meter.instrument == "rapl")
+    assert meter.sample() == [("package-0", 1000, 262143328850), ("psys-1", 1001, 262143328850)]
+
+
+def test_a_counter_that_may_not_be_read_is_a_reason(tmp_path):
+    counters(tmp_path)
+    (tmp_path / "intel-rapl:0/energy_uj").unlink()
+    reasons = find_power_meters(tmp_path)[1]
+    assert any(reason.startswith("RAPL:") and "energy_uj" in reason for reason in reasons)
+
+
+def test_samples_cover_begin_and_end(tmp_path):
+    values = iter(range(1000))
+    meter = Meter("nvml", ("monotonic_s", "index", "power_mw"), lambda: [(0, next(values))])
+    before_s = time.monotonic()
+    with metered([meter], tmp_path):
+        time.sleep(0.25)
+    rows = list(csv.DictReader((tmp_path / "power_nvml.csv").open()))
+    assert len(rows) >= 3
+    assert float(rows[-1]["monotonic_s"]) - float(rows[0]["monotonic_s"]) > 0.2
+    assert before_s <= float(rows[0]["monotonic_s"])
+    assert [int(row["power_mw"]) for row in rows] == list(range(len(rows)))
