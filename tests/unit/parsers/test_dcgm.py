@@ -3,7 +3,7 @@
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.metrics.profiles.energy import power_summary
+from hpcai.metrics.profiles.energy import NO_TIME_STAMPS, power_summary
 from hpcai.parsers.dcgm import COUNTED, NO_NUMBERS, read_dcgm_dmon
 from hpcai.parsers.findings import LEFT_OUT
 from hpcai.parsers.power_samples import NO_VALUE
@@ -45,7 +45,7 @@ def test_power_alone_without_times_has_no_energy(tmp_path):
     assert NO_VALUE(missing=1, samples=3) in reading.reasons
     summary = power_summary(reading.table, "nvml")
     assert summary.energy_j != summary.energy_j
-    assert "no time stamps: no energy from power, no mean power" in summary.reasons
+    assert NO_TIME_STAMPS() in summary.reasons
 
 
 def test_damaged_rows_are_left_out(tmp_path):

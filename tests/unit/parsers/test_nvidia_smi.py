@@ -7,7 +7,7 @@ from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
-from hpcai.metrics.profiles.energy import power_summary
+from hpcai.metrics.profiles.energy import SLOW_SENSOR, power_summary
 from hpcai.parsers.nvidia_smi import ONE_MOMENT, read_nvidia_smi
 from hpcai.parsers.power_samples import NO_VALUE, TIME_STANDS
 
@@ -78,7 +78,7 @@ def test_published_series():
     summary = power_summary(reading.table, "nvml")
     assert summary.energy_j == pytest.approx(18.1693, abs=5e-5)
     assert summary.value_changes == 9
-    assert summary.reasons == ("9 changes of value in 80 samples: the sensor is slower than the sampling",)
+    assert summary.reasons == (SLOW_SENSOR(changes=9, samples=80),)
 
 
 def test_published_snapshot_has_no_energy():
