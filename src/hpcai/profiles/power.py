@@ -40,7 +40,7 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
     reading = METERS[path.name](path)
     instrument = path.stem.removeprefix("power_")
     nodes = profile.plan.point.nodes
-    partial = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
+    partial: list[str] = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
     if instrument == "nvml" and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
         partial.append("all accelerators of the node are counted, used or not")
     stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]

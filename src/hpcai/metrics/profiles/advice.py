@@ -254,7 +254,7 @@ def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Fi
     shares = kernels.groupby(kernels["category"].astype(str).map(name_category))["share_ratio"].sum().to_dict()
     dense = shares.get("GEMM", 0.0) + shares.get("convolution", 0.0)
     evidence = ", ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items()))
-    found = []
+    found: list[str] = []
     if shares.get("data arrangement", 0.0) >= ARRANGEMENT_LARGE:
         found.append(ARRANGEMENT(share=say_share(shares["data arrangement"])))
     if shares.get("memcpy", 0.0) >= COPY_LARGE:
