@@ -148,7 +148,7 @@ def write_key(axes: Axes, part: pd.DataFrame) -> None:
     axes.set_axis_off()
     rows = part.to_dict("records")
     if len(rows) > MOST_TAGS:
-        words = TOO_MANY(results=len(rows))
+        words: str = TOO_MANY(results=len(rows))
     else:
         words = "\n".join(f"{row['tag']:>2} {name_result(row)}{row.get('remark', '')}" for row in rows)
     axes.text(0.0, 1.0, words, transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)
