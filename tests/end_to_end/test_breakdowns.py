@@ -14,6 +14,7 @@ import pytest
 from end_to_end.hit_ranks import filling_up, hitting_a_rank, ranks_of
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
+from hpcai.campaign.failures import LOST
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.data.pack import read_pack
 from hpcai.records.run import read_record
@@ -174,13 +175,13 @@ def test_points_without_a_result_end_the_workflow_badly_after_its_report(campaig
     assert done.returncode == 1
     assert "3 of 6 points have none" in done.stdout
     for point in ("killed/k/n1x2", "hangs/h/n1x2", "endless/e/n1x2"):
-        assert f"runs/{point}: its run broke down" in done.stdout
+        assert re.search(f"runs/{point}: {LOST.pattern}", done.stdout)
     assert "Traceback" not in done.stdout
     assert (campaign.directory / "results/workflow_report.html").exists()
     assert not (campaign.directory / "results/outcomes.json").exists()
     doctor = subprocess.run(["hpcai", "doctor"], cwd=campaign.directory, capture_output=True, text=True, check=False)
     assert doctor.returncode == 2
-    assert "runs/killed/k/n1x2: its run broke down: the launcher ended with exit status" in doctor.stdout
+    assert LOST(runs="runs/killed/k/n1x2: its run", reason="the launcher ended") in doctor.stdout
 
 
 def test_retry_keeps_the_failed_attempt(campaign):

@@ -24,6 +24,7 @@ from hpcai.config.benchmark import PackSettings
 from hpcai.config.runs import RunPlan
 from hpcai.data.manifest import ManifestHeader, make_manifest, read_manifest, write_manifest
 from hpcai.data.pack import pack_dataset
+from hpcai.training.input import BAD_SAMPLE
 from hpcai.training.journal import BEAT_S
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData
@@ -273,7 +274,7 @@ def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None
     flip_bit(cubes.manifest.parent / "train/univ_ics_test_a0001_003.tfrecord")
     run = cubes.run("damaged", small_plan(2))
     assert run.exit_status != 0
-    assert "hpcai.core.errors.DatasetError: training: a sample cannot be read" in run.output
+    assert f"hpcai.core.errors.DatasetError: training: {BAD_SAMPLE.opening}" in run.output
     assert not (run.raw / "training.json").exists()
 
 

@@ -13,6 +13,7 @@ from workflow_project import edit_yaml
 
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.sealed import sealed_json
+from hpcai.measure.publish import OTHER_SETTINGS
 from hpcai.records.run import read_record
 
 RUN = "results/runs/cosmoflow_mini/fp32/n1x2/r1"
@@ -239,7 +240,7 @@ def test_changed_settings_are_refused_before_anything_runs(study):
     # All runs are named at once: three timed ones, and those profiles that could be captured.
     published = list((study.directory / "results").rglob("raw/plan.json"))
     assert len(published) >= 5
-    assert done.stdout.count("is measured already, with other settings") == len(published)
+    assert done.stdout.count(OTHER_SETTINGS.opening) == len(published)
 
 
 def test_what_does_not_change_a_run_calls_nothing(study):

@@ -11,6 +11,7 @@ import pytest
 from end_to_end.hit_ranks import hitting_a_rank
 from workflow_project import ROOT, STUB_RANKS, Project, edit_yaml
 
+from hpcai.measure.publish import OTHER_SETTINGS
 from hpcai.parsers.mllog import read_mllog
 from hpcai.records.run import read_part, read_record
 from hpcai.records.weak import GROUP, WeakGroup
@@ -116,7 +117,7 @@ def test_other_settings_are_refused(campaign):
     done = campaign.snakemake("--dry-run", f"results/weak/{WELL}/{GROUP}")
     benchmark.write_text(text)
     assert done.returncode != 0
-    assert f"{WELL}/i1: is measured already, with other settings" in done.stdout
+    assert f"{WELL}/i1: {OTHER_SETTINGS.opening}" in done.stdout
     # One instance more is another group: all would have to be measured together.
     table = campaign.directory / "config/runs/weak.tsv"
     rows = table.read_text()

@@ -1,5 +1,6 @@
 """Captions as Snakemake's report shows them; any complaint of docutils is a failure."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,11 @@ def render(name: str, summary: dict[str, Any] | None, rounds: Sequence[str] = ()
     page = environment.from_string(source_as_written(source) + LINKS).render(categories=categories, files=[])
     settings = {"halt_level": 2, "report_level": 2}
     return str(publish_parts(page, writer="html", settings_overrides=settings)["html_body"])
+
+
+def says(page: str, *facts: str) -> bool:
+    """Return whether facts stand in a page one behind the other, with a few words between: whatever these words are."""
+    return re.search(r"[\s\S]{0,60}?".join(re.escape(fact) for fact in facts), page) is not None
 
 
 def source_as_written(source: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from unit.caption_pages import REPORTS
+from unit.caption_pages import REPORTS, says
 from unit.caption_pages import render as render_page
 from unit.view_factory import make_captures, make_empty_tables, make_point, make_rows, make_tables
 
@@ -28,6 +28,7 @@ RAW_VIEWS = {"messages": ("communication", "links"), "lanes": ("lanes",), "phase
 """Views that the raw files of a figure are named in, where that is not the view of its name."""
 WITHOUT_OVERLAP = ("messages",)
 """Figures of communication that show no overlap, so they need not name its file."""
+NOTICE = "not a valid result of any_suite"
 
 
 def make_views(tables: dict[str, pd.DataFrame]) -> dict[str, Any]:
@@ -80,13 +81,13 @@ def views(request: pytest.FixtureRequest) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_caption_renders(name: str, views: Any) -> None:
-    summary = {"notice": "not a valid result of any_suite", "characterisation": views}
+    summary = {"notice": NOTICE, "characterisation": views}
     page = render(name, summary)
     assert "<script>" not in page
     assert "<b>" not in page
     assert "None" not in page
     assert " nan" not in page.lower()
-    assert "not a valid result of any_suite" in page
+    assert NOTICE in page
     assert "Nothing has been analysed yet" not in page
 
 
@@ -98,18 +99,18 @@ def test_caption_before_anything_was_analysed(name: str) -> None:
 def test_numbers_are_those_of_the_views() -> None:
     summary = {"notice": "", "characterisation": make_views(make_tables(6))}
     page = render("phases", summary)
-    assert "negotiation 28.6 % of communication, communication 20.0 % of the step, transfers behind" in page
-    assert "behind computation 40.0 %, 20 steps" in page
+    assert says(page, "negotiation 28.6 %", "communication 20.0 %", "transfers", "40.0 %, 20 steps")
     assert "transfers behind computation not measured" in page
     page = render("messages", summary)
     assert "1800 batches in all" in page
-    assert "latency 40.0 µs ± 1.0 µs, bandwidth 2.1 GB/s ± 100 MB/s, 13 sizes" in page
-    assert "page cache cold; sum 1.1 GB/s, parallel 900 MB/s, delivered 150 MB/s" in render("io", summary)
+    assert says(page, "latency 40.0 µs ± 1.0 µs", "bandwidth 2.1 GB/s ± 100 MB/s", "13 sizes")
+    assert says(render("io", summary), "cache cold", "sum 1.1 GB/s", "parallel 900 MB/s", "delivered 150 MB/s")
     assert "and 3 more" in render("communication", summary)
-    assert "other 5.0 % of kernel time" in render("kernels", summary)
+    assert "other 5.0 %" in render("kernels", summary)
     page = render("ceilings", summary)
-    assert "storage, read (read, shared, one file, 1 threads): 1.4 GB/s, median 1.26 GB/s, n = 5, spread 20 %" in page
-    assert "memory (NumPy copy, arrays of 1 GiB, 2 threads): 19 GB/s" in page
+    of_storage = ("read, shared, one file, 1 threads", "1.4 GB/s", "1.26 GB/s", "n = 5", "20 %")
+    assert says(page, "storage, read", *of_storage)
+    assert says(page, "memory", "NumPy copy", "1 GiB, 2 threads", "19 GB/s")
 
 
 @pytest.mark.parametrize("name", ["io", "kernels", "phases", "lanes", "messages", "communication", "power", "captures"])
@@ -147,11 +148,11 @@ def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
         "characterisation", {"notice": "", "characterisation": make_views({**tables, "characterisation": view})}
     )
     communication, io = tables["communication"].iloc[0], tables["io"].iloc[0]
-    assert "memory: bytes read from and written to DRAM over the time of the kernels" in page
-    assert "memory 9 GB/s (measured (hardware counters, n1x2))" in page
-    assert "network: bus bandwidth of the allreduce, 2 (n - 1) / n times" in page
+    assert says(page, "memory:", "DRAM", "time of the kernels")
+    assert says(page, "memory 9 GB/s", "hardware counters, n1x2")
+    assert says(page, "network:", "bus bandwidth", "2 (n - 1) / n times")
     assert f"network {communication['bus_bandwidth_bytes_per_s'] / 1e6:.3g} MB/s" in page
-    assert "I/O: mean over the worker processes" in page
+    assert says(page, "I/O: mean", "worker processes")
     assert f"I/O {io['bandwidth_sum_bytes_per_s'] / io['workers'] / 1e6:.3g} MB/s" in page
     assert "raw/ncu.csv" in page
     assert communication["source"] in page
@@ -164,8 +165,8 @@ def test_work_says_how_it_was_counted_and_from_how_many_runs_the_rate_is() -> No
     blank = row.assign(scale="n1x4", rate_flop_per_s=float("nan"), rate_n=0)
     views = make_views({**make_empty_tables(), "work": pd.concat([row, blank])})
     page = render("work", {"notice": "", "characterisation": views})
-    assert "formula: 2 GFLOP per sample, rate 30 GFLOP/s, n = 5" in page
-    assert "formula: 2 GFLOP per sample, rate not measured" in page
+    assert says(page, "formula: 2 GFLOP", "rate 30 GFLOP/s, n = 5")
+    assert says(page, "formula: 2 GFLOP", "rate not measured")
     assert all(word in page for word in ("formula_sixfold", "optimized_hlo", "before optimisation", "filled up"))
 
 

@@ -84,7 +84,7 @@ def test_a_missing_compiler_gives_one_sentence(program, package, monkeypatch):
 def test_a_wrong_python_gives_one_sentence(monkeypatch):
     install = load("install")
     monkeypatch.setattr(install, "PYTHON", (3, 99))
-    with pytest.raises(SystemExit, match=r"Python 3.11 is needed, this is 3\.11\."):
+    with pytest.raises(SystemExit, match=r"Python 3\.11 .* 3\.11\."):
         install.check_machine()
 
 

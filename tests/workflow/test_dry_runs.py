@@ -111,7 +111,7 @@ def test_graphs_are_dot_and_nothing_else(project, kind):
 def test_without_measuring_no_run_can_start(project):
     done = project.snakemake("--dry-run", "all", config=["measure=false"])
     assert done.returncode != 0
-    assert "results/runs holds no record of this study" in done.stdout
+    assert "measure: found false" in done.stdout
 
 
 def test_without_staging_nothing_is_packed(project, tmp_path):

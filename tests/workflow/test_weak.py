@@ -3,7 +3,10 @@
 import shutil
 
 import pytest
+from unit.refusals import told
 from workflow_project import ROOT
+
+from hpcai.config.load import TOO_MANY_INSTANCES
 
 HEADER = (ROOT / "tests/config/runs/weak.tsv").read_text().splitlines()[0]
 
@@ -43,5 +46,6 @@ def test_too_many_instances_stop_before_any_job(weak):
     table.write_text(f"{HEADER}\ncosmoflow_mini\tfp32\t1\t1\t3\tfp32\tnone\t\n")
     done = weak.snakemake("--dry-run", "measure")
     assert done.returncode != 0
-    assert "weak.tsv: line 2: instances: found 3; allowed: at most 2" in done.stdout
+    assert "weak.tsv: line 2: instances: found 3" in done.stdout
+    assert told(done.stdout, TOO_MANY_INSTANCES)["most"] == "2"
     assert "Traceback" not in done.stdout

@@ -26,9 +26,23 @@ from hpcai.campaign.surroundings import (
 )
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 from hpcai.measure.publish import refuse_changed
 from hpcai.slurm.queue import QueuedJob, queued_jobs
 from hpcai.slurm.sbatch_request import advise
+
+INCOMPLETE = Message("doctor.incomplete", "{files} files were being written when their job ended ({names})")
+UNLOCK_LIKE_STARTED = Message("doctor.unlock_like_started", "the command that it was started with and --unlock")
+LOCK_LEFT = Message("doctor.lock_left", "{folder} is locked by a workflow that has ended")
+LOCKED_ON = Message("doctor.locked_on", "on {host}, which cannot be seen from here")
+LOCKED_IN_JOB = Message("doctor.locked_in_job", "in Slurm job {job} on {host}, which cannot be seen from here")
+LOCKED = Message("doctor.locked", "{folder} is locked by a workflow {where}")
+CANNOT_READ = Message("doctor.cannot_read", "cannot be read ({reason})")
+ASK_FOR_ACCESS = Message(
+    "doctor.ask_for_access", "ask its owner for access, or look again when the file system is back"
+)
+REFUSED_BY_SLURM = Message("doctor.refused_by_slurm", "Slurm did not take {jobs}")
+MEND = Message("doctor.mend", "mend the cause{where}; the next start tries it again")
 
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
 """Targets of the workflow that end before the study's report."""
@@ -182,8 +196,8 @@ def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) ->
             return state_of(folder, None, check_files=check_files)
     except OSError as error:
         # Nothing is known of this one; the others can be looked at all the same.
-        what = f"{error.filename or folder.path}: cannot be read ({error.strerror})"
-        damage = Damage(what, "ask its owner for access, or look again when the file system is back", "")
+        what = at(str(error.filename or folder.path), CANNOT_READ(reason=error.strerror))
+        damage = Damage(what, ASK_FOR_ACCESS(), "")
         return RunState(folder, "damaged", reason=what, damages=(damage,))
 
 
@@ -228,7 +242,7 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
         names = ", ".join(around.incomplete[:3]) + (", ..." if len(around.incomplete) > 3 else "")
         found.append(
             Problem(
-                f"{len(around.incomplete)} files were being written when their job ended ({names})",
+                INCOMPLETE(files=len(around.incomplete), names=names),
                 "--rerun-incomplete makes them again; a measured run is only published again",
             )
         )
@@ -253,10 +267,10 @@ def _failure_problems(diagnosis: Diagnosis) -> list[Problem]:
     found = []
     for words, first in say_failures(diagnosis.around.failures)[:LINES]:
         if first.is_refused:
-            found.append(Problem(f"Slurm did not take {words}", advise(first.reason)))
+            found.append(Problem(REFUSED_BY_SLURM(jobs=words), advise(first.reason)))
         else:
             where = f", see {first.log}" if first.log else ""
-            found.append(Problem(f"failed: {words}", f"mend the cause{where}; the next start tries it again"))
+            found.append(Problem(f"failed: {words}", MEND(where=where)))
     return found + [
         Problem(lost.words, "it has no result: `hpcai retry`, once the cause is mended")
         for lost in diagnosis.lost_points
@@ -271,15 +285,15 @@ def _unsealed_problem(count: int) -> Problem:
 def _lock_problem(diagnosis: Diagnosis) -> Problem:
     note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
     # Without its own study's options, the workflow would read another study before it unlocks.
-    unlock = f"`{note.command_with('--unlock')}`" if note else "the command that it was started with and --unlock"
+    unlock = f"`{note.command_with('--unlock')}`" if note else UNLOCK_LIKE_STARTED()
     if diagnosis.around.controller == "ended":
-        return Problem(f"{working} is locked by a workflow that has ended", f"{unlock}, once nothing runs")
-    where = f"on {note.controller.host}, which cannot be seen from here" if note else "that is not known"
+        return Problem(LOCK_LEFT(folder=working), f"{unlock}, once nothing runs")
+    where = LOCKED_ON(host=note.controller.host) if note else "that is not known"
     look = "look there whether it still runs"
     if note and note.controller.slurm_job:
-        where = f"in Slurm job {note.controller.slurm_job} {where}"
+        where = LOCKED_IN_JOB(job=note.controller.slurm_job, host=note.controller.host)
         look = f"look whether it still runs (`squeue --job={note.controller.slurm_job}`)"
-    return Problem(f"{working} is locked by a workflow {where}", f"{look}; if it does not: {unlock}")
+    return Problem(LOCKED(folder=working, where=where), f"{look}; if it does not: {unlock}")
 
 
 def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: float | None = None) -> None:

@@ -15,12 +15,17 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.messages import Message
 from hpcai.measure.allocation_use import ALLOCATION, AllocationUse
 from hpcai.measure.publish import ATTEMPTS, INTERRUPTED
 from hpcai.metrics.cells import divide, number_or_nan
 from hpcai.metrics.scores.of_run import time_parts, time_shares
 from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_raw_file, read_part, read_record
 from hpcai.records.weak import GROUP
+
+UNKNOWN_TIMES = Message(
+    "efficiency.unknown_times", "{unknown} of {attempts} earlier attempts did not tell how long they took"
+)
 
 HOUR_S = 3600.0
 _NAN = math.nan
@@ -220,7 +225,7 @@ def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, st
     times = [_attempt_s(attempt) for attempt in _earlier_attempts(folder)]
     known = [time_s for time_s in (*times, broken_s) if time_s is not None]
     unknown = times.count(None)
-    reason = f"{unknown} of {len(times)} earlier attempts did not tell how long they took" if unknown else ""
+    reason = UNKNOWN_TIMES(unknown=unknown, attempts=len(times)) if unknown else ""
     return _NAN if unknown and not known else nodes * math.fsum(known) / HOUR_S, reason
 
 

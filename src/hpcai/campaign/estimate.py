@@ -11,8 +11,15 @@ from hpcai.campaign.estimate_jobs import Jobs, other_jobs, read_experience, sche
 from hpcai.config.plans import Campaign
 from hpcai.config.sharing import Sharing
 from hpcai.config.workloads import Benchmark
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes
 from hpcai.data.catalogue import read_catalogue
+
+TOO_WIDE = Message(
+    "estimate.too_wide",
+    "width: {fit} of the largest jobs fit on the machine at a time, not {width} ({largest} of {nodes} nodes)",
+)
+TOO_LARGE = Message("estimate.too_large", "storage: what is known of the need is {needed}, {free} are free")
 
 HOUR_S = 3600.0
 _MEDIANS = "medians of equal runs, measured"
@@ -276,7 +283,7 @@ def _warnings(
     wanted += [one.shard_bytes for one in datasets if not one.packed] + [results_bytes]
     known = math.fsum(one.value for one in wanted if one.value is not None)
     if free.value is not None and known > free.value:
-        yield f"storage: what is known of the need is {say_bytes(known)}, {say_bytes(free.value)} are free"
+        yield TOO_LARGE(needed=say_bytes(known), free=say_bytes(free.value))
     missing = sum(one.value is None for one in wanted)
     if missing:
         yield f"storage: {missing} of {len(wanted)} sizes are not known; the free space may not be enough"
@@ -284,5 +291,5 @@ def _warnings(
     largest = max((one.nodes for one in training if one.left), default=0)
     if width and width * largest > nodes:
         fit = nodes // largest
-        yield f"width: {fit} of the largest jobs fit on the machine at a time, not {width} ({largest} of {nodes} nodes)"
+        yield TOO_WIDE(fit=fit, width=width, largest=largest, nodes=nodes)
     yield "node-local space cannot be seen from here: compare it with the table; a run checks it before it stages"

@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcai.campaign.journal import Job
+from hpcai.core.messages import Message, at
 from hpcai.measure.failure_reasons import tail_of
+
+NO_REASON = Message("failures.no_reason", "no reason was given")
+LOST = Message("failures.lost", "{runs} broke down: {reason}")
 
 FILE = Path("logs/failures.jsonl")
 """Below the workflow's working folder: one JSON line per failed job (workflow/rules/journal.smk)."""
@@ -83,7 +87,7 @@ def _failure(failed: Job, message: str, working: Path) -> Failure:
     return Failure(
         name=failed.name if folder else f"{failed.rule} ({failed.outputs[0] if failed.outputs else 'no file'})",
         folder=failed.name if folder else "",
-        reason=reason[:LONGEST] or "no reason was given",
+        reason=reason[:LONGEST] or NO_REASON(),
         log="" if refused else log,
         is_refused=refused is not None,
     )
@@ -123,4 +127,6 @@ class LostPoint:
     @property
     def words(self) -> str:
         """The point and its reason, in one line."""
-        return f"{self.name}: {'its run' if self.runs == 1 else f'all its {self.runs} runs'} broke down: {self.reason}"
+        return at(
+            str(self.name), LOST(runs="its run" if self.runs == 1 else f"all its {self.runs} runs", reason=self.reason)
+        )

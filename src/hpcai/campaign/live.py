@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.campaign.run_folders import present_folders
+from hpcai.core.messages import Message
 from hpcai.measure.claim import CLAIM, live_holder
 from hpcai.measure.claim_holder import Holder
 from hpcai.slurm.queue import QueuedJob, queued_jobs
+
+WAITS = Message("live.waits", "waits for {count} under way: {what}")
+END_IT = Message("live.end_it", "{words}; not to wait, end what is left from before: {remedies}")
 
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0
@@ -120,10 +124,10 @@ def wait_until_none(
 
 
 def _say_waiting(found: Sequence[AtWork]) -> str:
-    words = f"waits for {len(found)} under way: {_first([one.words for one in found])}"
+    words = WAITS(count=len(found), what=_first([one.words for one in found]))
     # All jobs of one start of the workflow are ended by one command.
     remedies = list(dict.fromkeys(f"`{one.remedy}`" for one in found if one.remedy))
-    return f"{words}; not to wait, end what is left from before: {_first(remedies)}" if remedies else words
+    return END_IT(words=words, remedies=_first(remedies)) if remedies else words
 
 
 def _first(parts: Sequence[str]) -> str:

@@ -7,6 +7,35 @@ from pathlib import Path
 from hpcai.campaign.controller_note import Controller
 from hpcai.campaign.doctor import Diagnosis
 from hpcai.campaign.surroundings import REPORT
+from hpcai.core.messages import Message
+
+AT_WORK = Message("next_step.at_work", "the workflow is at work")
+LOOK_THERE = Message(
+    "next_step.look_there", "run this command on {host}: only there can be seen whether the workflow still runs"
+)
+LOOK_IN_SLURM = Message(
+    "next_step.look_in_slurm", "look whether Slurm job {job} on {host}, in which the workflow ran, still runs"
+)
+ONCE_JOB_ENDED = Message("next_step.once_job_ended", "once Slurm job {job} has ended: `{command}`")
+CHANGE_BACK = Message(
+    "next_step.change_back", "change the study back, or put aside the runs that are named above, then look again"
+)
+ASKED_FOR_IS_THERE = Message(
+    "next_step.asked_for_is_there", "; what the last start was asked for is there, so this one is asked for everything"
+)
+NO_RESULT = Message(
+    "next_step.no_result",
+    "{points} no result, because every run broke down there: once the cause is mended, try it again",
+)
+NOTHING_TO_DO = Message("next_step.nothing_to_do", "nothing to do; the report is {report}")
+RESULTS_TO_RETRY = Message(
+    "next_step.results_to_retry",
+    "{broken} broke down, which is a result: `{command}` first, if they shall be tried again",
+)
+QUEUED_ELSEWHERE = Message(
+    "next_step.queued_elsewhere",
+    "{why}, {jobs} jobs are in Slurm's queue, perhaps for a workflow that is at work on {host}",
+)
 
 MAKES = {
     "data": {"data"},
@@ -37,7 +66,7 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
     """Return the one thing to do next."""
     around, results = diagnosis.around, diagnosis.knowledge.results
     if around.controller == "alive":
-        return NextStep(shlex.join(["hpcai", "status", str(results), "--watch"]), "the workflow is at work")
+        return NextStep(shlex.join(["hpcai", "status", str(results), "--watch"]), AT_WORK())
     if diagnosis.is_under_way:
         return NextStep(shlex.join(["hpcai", "doctor", str(results), "--wait"]), _wait_reason(diagnosis))
     if around.locked and around.controller == "elsewhere" and diagnosis.knowledge.note:
@@ -46,7 +75,7 @@ def next_step(diagnosis: Diagnosis) -> NextStep:
         others = f"; {len(damages) - 1} more are named above" if len(damages) > 1 else ""
         return NextStep(damages[0].command, f"{damages[0].remedy}{others}")
     if around.changed:
-        return NextStep("", "change the study back, or put aside the runs that are named above, then look again")
+        return NextStep("", CHANGE_BACK())
     return _start_step(diagnosis)
 
 
@@ -54,12 +83,10 @@ def _look_step(diagnosis: Diagnosis, controller: Controller) -> NextStep:
     """Return how to see whether a workflow still runs that cannot be seen from here."""
     job = controller.slurm_job
     if not job:
-        return NextStep(
-            "", f"run this command on {controller.host}: only there can be seen whether the workflow still runs"
-        )
-    why = f"look whether Slurm job {job} on {controller.host}, in which the workflow ran, still runs"
+        return NextStep("", LOOK_THERE(host=controller.host))
+    why = LOOK_IN_SLURM(job=job, host=controller.host)
     then = _in_working_folder(diagnosis, _start_command(diagnosis))
-    return NextStep(shlex.join(["squeue", f"--job={job}"]), why, f"once Slurm job {job} has ended: `{then}`")
+    return NextStep(shlex.join(["squeue", f"--job={job}"]), why, ONCE_JOB_ENDED(job=job, command=then))
 
 
 def _start_step(diagnosis: Diagnosis) -> NextStep:
@@ -67,23 +94,23 @@ def _start_step(diagnosis: Diagnosis) -> NextStep:
     if why := _reason_to_start(diagnosis):
         command = _start_command(diagnosis)
         if _are_targets_there(diagnosis):
-            why += "; what the last start was asked for is there, so this one is asked for everything"
+            why += ASKED_FOR_IS_THERE()
             if note := diagnosis.knowledge.note:
                 why += "" if note.command_with(targets=False) != note.shown_command else " (leave its targets out)"
     elif around.locked:
         command, why = _command(diagnosis, "--unlock"), "all is done; a lock was left behind"
     elif lost := diagnosis.lost_points:
         points = "1 point has" if len(lost) == 1 else f"{len(lost)} points have"
-        why = f"{points} no result, because every run broke down there: once the cause is mended, try it again"
+        why = NO_RESULT(points=points)
         return NextStep(shlex.join(["hpcai", "retry", str(results)]), why)
     else:
-        command, why = "", f"nothing to do; the report is {results / REPORT}"
+        command, why = "", NOTHING_TO_DO(report=results / REPORT)
         if not (results / REPORT).exists():
             why = "nothing to do; the workflow was asked for no report"
     broken, choice = len(diagnosis.in_state("broken down")), ""
     if broken:
         retry = shlex.join(["hpcai", "retry", str(results)])
-        choice = f"{broken} broke down, which is a result: `{retry}` first, if they shall be tried again"
+        choice = RESULTS_TO_RETRY(broken=broken, command=retry)
     return NextStep(_in_working_folder(diagnosis, command), why, choice)
 
 
@@ -137,7 +164,7 @@ def _wait_reason(diagnosis: Diagnosis) -> str:
     note = diagnosis.knowledge.note
     if diagnosis.around.controller == "elsewhere" and note is not None:
         host = note.controller.host
-        return f"{why}, {len(queue)} jobs are in Slurm's queue, perhaps for a workflow that is at work on {host}"
+        return QUEUED_ELSEWHERE(why=why, jobs=len(queue), host=host)
     ends = " && ".join(sorted({job.remedy for job in queue}))
     return f"{why}, {len(queue)} jobs are in Slurm's queue without a workflow that waits for them; or end them: {ends}"
 

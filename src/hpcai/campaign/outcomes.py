@@ -7,8 +7,17 @@ from pathlib import Path
 from hpcai.campaign.failures import LostPoint
 from hpcai.core.errors import NoResultError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message
 from hpcai.metrics.run_tables import read_groups, read_records
 from hpcai.records.run import FINISHED, RunRecord
+
+NO_POINT = Message("outcomes.no_point", "no point of the study has a result")
+SOME_POINTS = Message("outcomes.some_points", "{lost} of {points} points have none")
+NO_RESULT = Message(
+    "outcomes.no_result",
+    "{points}, because every run broke down there; the report shows them. Mend the cause, then `hpcai retry` and "
+    "start again:",
+)
 
 NAMED = 10
 """So many points are named with their reasons."""
@@ -54,12 +63,11 @@ def _lost_points(points: Mapping[str, Sequence[RunRecord]]) -> Iterable[LostPoin
 
 def say_lost(lost: Sequence[LostPoint], points: int) -> str:
     """Return which points have no result, why, and what to do about it."""
-    whole = "no point of the study has a result" if len(lost) == points else f"{len(lost)} of {points} points have none"
+    whole = NO_POINT() if len(lost) == points else SOME_POINTS(lost=len(lost), points=points)
     more = [f"... and {len(lost) - NAMED} more"] if len(lost) > NAMED else []
     return "\n  ".join(
         [
-            f"{whole}, because every run broke down there; the report shows them. Mend the cause, then `hpcai retry` "
-            "and start again:",
+            NO_RESULT(points=whole),
             *(point.words for point in lost[:NAMED]),
             *more,
         ]

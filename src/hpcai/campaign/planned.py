@@ -7,6 +7,9 @@ from hpcai.campaign.controller_note import NOTE, Note, Planned, planned_by, read
 from hpcai.config.load import load_study_file
 from hpcai.config.plans import Campaign
 from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.messages import Message
+
+NOT_KNOWN = Message("planned.not_known", "what was planned is not known: no {note}, no --study")
 
 DEFAULT_STUDY = Path("config/study.yaml")
 
@@ -54,6 +57,6 @@ def know(results: Path, study: Path | None) -> Knowledge:
     if not results.is_dir():
         raise ConfigError(f"{results}: no such folder; name a results folder, or a study with --study")
     if note is None:
-        return Knowledge(results, None, problem, None, f"what was planned is not known: no {NOTE}, no --study")
+        return Knowledge(results, None, problem, None, NOT_KNOWN(note=NOTE))
     started = f"as planned when the workflow last started, {note.started_utc} on {note.controller.host}"
     return Knowledge(results, note, problem, note.planned, started)

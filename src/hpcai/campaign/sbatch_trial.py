@@ -14,6 +14,7 @@ from hpcai.campaign.child import snakemake_program
 from hpcai.config.plans import Campaign
 from hpcai.config.reading import Problems, read_yaml
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 from hpcai.measure.provenance import source_root
 from hpcai.slurm.sbatch_request import (
     FROM_STUDY,
@@ -24,6 +25,10 @@ from hpcai.slurm.sbatch_request import (
     key_of,
     sbatch_options,
 )
+
+NOT_TAKEN = Message("sbatch_trial.not_taken", "Slurm does not take {options!r} for")
+REFUSED = Message("sbatch_trial.refused", "found {found}{unit}, which Slurm refuses for")
+WOULD_TAKE_ALL = Message("sbatch_trial.would_take_all", "Slurm would take all kinds of jobs ({rules})")
 
 ANSWER_LIMIT_S = 60.0
 TAIL = 15
@@ -64,7 +69,7 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
     refusals = [(request, words) for request in requests if (words := _refusal(request, settings))]
     if refusals:
         raise ConfigError("\n".join(_lines(file, settings, refusals)))
-    return f"{file}: Slurm would take all kinds of jobs ({', '.join(rule for one in requests for rule in one.rules)})"
+    return at(str(file), WOULD_TAKE_ALL(rules=", ".join(rule for one in requests for rule in one.rules)))
 
 
 def find_profile(name: str) -> Path:
@@ -162,11 +167,11 @@ def _say(file: Path, settings: dict[str, Any], request: Request, words: str) -> 
     key = key_of(words)
     if not key:
         asked = " ".join(sbatch_options(request, settings))
-        return f"{file}: Slurm does not take {asked!r} for", f"({words}); change what these jobs ask for"
+        return at(str(file), NOT_TAKEN(options=asked)), f"({words}); change what these jobs ask for"
     place, found = _place(file, settings, request, key), request.resources.get(key, "nothing")
     longest = f"; {limit}" if key == "runtime" and (limit := _partition_limit(request)) else ""
     unit = " minutes" if key == "runtime" else ""
-    return f"{place}: found {found}{unit}, which Slurm refuses for", f"({words}){longest}; {REMEDIES[key]}"
+    return at(str(place), REFUSED(found=found, unit=unit)), f"({words}){longest}; {REMEDIES[key]}"
 
 
 def _place(file: Path, settings: dict[str, Any], request: Request, key: str) -> str:

@@ -20,11 +20,16 @@ from hpcai.campaign.damages import (
 from hpcai.campaign.live import LiveRun
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.core.errors import RecordError
+from hpcai.core.messages import Message, at
 from hpcai.measure.attempts import has_verdict, supervisor_of
 from hpcai.measure.claim import CLAIM, holder_of, live_holder
 from hpcai.measure.publish import ATTEMPTS, CAPTURE, INTERRUPTED
 from hpcai.records.run import FINISHED, RAW, RECORD
 from hpcai.records.weak import GROUP
+
+NO_RECORD = Message("states.no_record", "{published} is there, but its record {record} is not")
+UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it is tried again")
+LEFT_BEHIND = Message("states.left_behind", "left behind by {holder}")
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
 """adoptable: measured and published, only the file that the workflow waits for is missing."""
@@ -113,7 +118,7 @@ def _unrecorded(folder: RunFolder, path: Path) -> RunState:
         if not (path / RAW).is_dir():
             # It was put aside just now.
             raise
-        missing = RecordError(f"{path / RAW} is there, but its record {original} is not")
+        missing = RecordError(NO_RECORD(published=path / RAW, record=original))
         return _damaged(folder, missing, advise_discard(path))
     if facts.outcome in FINISHED:
         reason = f"{original} is published, {RECORD} is missing"
@@ -162,7 +167,7 @@ def _uncaptured(run: RunState, path: Path) -> RunState:
     if run.state == "finished":
         return replace(run, state="adoptable", reason=f"{path} is missing, its run is published")
     if run.state == "broken down":
-        return replace(run, is_uncaptured=True, reason=f"{run.reason}; {path} is missing: it is tried again")
+        return replace(run, is_uncaptured=True, reason=UNCAPTURED(reason=run.reason, path=path))
     return run
 
 
@@ -238,7 +243,7 @@ def _unpublished(folder: RunFolder, path: Path) -> RunState:
 def _leftovers(path: Path) -> Iterator[str]:
     """Tell what supervisors that are gone have left behind."""
     if holder := holder_of(path):
-        yield f"{path / CLAIM}: left behind by {holder.words}"
+        yield at(str(path / CLAIM), LEFT_BEHIND(holder=holder.words))
     for own in (path, *(folder for folder in _listed(path) if folder.name[:1] == "i")):
         for attempt in _listed(own / ATTEMPTS):
             if attempt.is_dir() and not has_verdict(attempt):

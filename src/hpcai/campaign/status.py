@@ -15,9 +15,16 @@ from hpcai.campaign.failures import say_failures
 from hpcai.campaign.run_folders import NAMED
 from hpcai.campaign.run_progress import Progress, progress_of, say_progress
 from hpcai.campaign.states import RunState
+from hpcai.core.messages import Message
 from hpcai.core.text import say_duration
 from hpcai.core.text_table import say_table
 from hpcai.slurm.queue import QueuedJob
+
+FROM_MEDIANS = Message(
+    "status.from_medians",
+    "modelled: median wall times of {runs} finished runs of the same points, {width:.1f} at the same time",
+)
+NONE_FINISHED = Message("status.none_finished", "no run has finished yet of {point}{more}")
 
 WAITING = ("not started", "interrupted")
 """States of measurements that are still to be made; what is adoptable takes no time."""
@@ -56,13 +63,13 @@ def forecast(states: Sequence[RunState], elapsed_s: Mapping[str, float]) -> Fore
     points = sorted({one.folder.point for one in left})
     if unknown := [point for point in points if point not in walls]:
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        return Forecast(None, f"no run has finished yet of {unknown[0]}{more}")
+        return Forecast(None, NONE_FINISHED(point=unknown[0], more=more))
     runs = sum(len(walls[point]) for point in points)
     median_s = {point: statistics.median(walls[point]) for point in points}
     each_s = [max(median_s[one.folder.point] - elapsed_s.get(one.folder.name, 0.0), 0.0) for one in left]
     width = mean_width(_spans(states, elapsed_s))
     remaining_s = max([sum(each_s) / width, *each_s])
-    basis = f"modelled: median wall times of {runs} finished runs of the same points, {width:.1f} at the same time"
+    basis = FROM_MEDIANS(runs=runs, width=width)
     return Forecast(remaining_s, f"{basis}; without waiting in queues and without the analysis")
 
 

@@ -9,10 +9,13 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.changes import flatten
 from hpcai.compare.study import PointKey, Study
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.validity import common_levels
 from hpcai.metrics.statistics.significance import compare_failures, correct_holm
 
+NOT_IN_BASE = Message("points.not_in_base", "not in the base")
+NOT_IN_NEW = Message("points.not_in_new", "not in the new result")
 POINT_COLUMNS = columns_of("comparison_points")
 """One row per point of either result. `status`: compared, not_comparable, only_base, only_new. `finished` counts the
 runs that trained to their end; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
@@ -89,9 +92,9 @@ def _counts(name: str, key: PointKey, study: Study, runs: pd.DataFrame | None) -
 def _status(studies: tuple[Study, Study], parts: list[pd.DataFrame | None]) -> tuple[str, str]:
     base, new = parts
     if base is None:
-        return "only_new", "not in the base"
+        return "only_new", NOT_IN_BASE()
     if new is None:
-        return "only_base", "not in the new result"
+        return "only_base", NOT_IN_NEW()
     before, after = (_identity(study, runs) for study, runs in zip(studies, (base, new), strict=True))
     reasons = list(_differences(before, after))
     return ("not_comparable", "; ".join(reasons)) if reasons else ("compared", "")

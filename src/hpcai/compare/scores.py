@@ -11,9 +11,11 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of, say_value
 from hpcai.compare.study import PointKey, Study
+from hpcai.core.messages import Message
 from hpcai.metrics.statistics.detectable import detectable_ratio
 from hpcai.metrics.statistics.significance import Significance, compare_samples, correct_holm
 
+NOT_OF_ONE_KIND = Message("scores.not_of_one_kind", "not of one kind: {differences}")
 COMPARISON_COLUMNS = columns_of("comparison")
 """One row per point and score; one without a `measure` for each point that is not compared (`note` says why).
 
@@ -105,7 +107,7 @@ def _not_of_one_kind(
         n_base=len(values[0]),
         n_new=len(values[1]),
         method="not comparable",
-        note=f"not of one kind: {'; '.join(words)}",
+        note=NOT_OF_ONE_KIND(differences="; ".join(words)),
     )
 
 

@@ -13,6 +13,7 @@ from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
 from hpcai.compare.scores import FINDINGS, count_tested
 from hpcai.compare.verdict import VERDICTS, Regression
+from hpcai.core.messages import Message
 from hpcai.core.text import DASH, say_change, say_count, say_share, say_value
 from hpcai.core.text_table import WIDTH, say_table
 
@@ -22,6 +23,15 @@ LONGEST_CELL = 44
 LARGEST = 10.0
 """Where only changes beyond this ratio would be found, their size is not told: no result is that far from another."""
 NOTABLE = ("worse", "different", "better", "not comparable")
+SAME_RUNS = Message("text.same_runs", "both hold the very same runs")
+SAME_STARTS = Message("text.same_starts", "both hold runs of the same ids and start times, but not the same values")
+VERDICT = Message("text.verdict", "verdict: {verdict} ({counts}; tolerance {tolerance})")
+VERDICT_LOST = Message("text.verdict_lost", "verdict: {verdict} ({counts}; tolerance {tolerance}; {lost})")
+NO_HISTORY = Message("text.no_history", "no score was measured in any of these results")
+SAME_RECORD = Message("text.same_record", "nothing on record differs besides the scores")
+OTHER_RECORD = Message("text.other_record", "{count} besides the scores: {categories}; `hpcai compare` lists them")
+MORE_ROWS = Message("text.more_rows", "… {left} more without a finding; --all shows them")
+TOO_FEW_RUNS = Message("text.too_few_runs", "so few runs do not reliably find changes below {limit}.")
 _DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
@@ -61,8 +71,9 @@ def say_regression(regression: Regression) -> str:
         blocks.append("\n".join([*lines, *([f"    also: {row['remark']}"] if row["remark"] else [])]))
     tolerance = say_share(regression.tolerance_ratio)
     counts = ", ".join(f"{count} {name}" for name, count in points["verdict"].value_counts().items())
-    lost = f"; {say_count(regression.lost_points, 'lost point')}" if regression.lost_points else ""
-    last = f"verdict: {regression.verdict} ({counts or 'no points'}; tolerance {tolerance}{lost})"
+    facts = {"verdict": regression.verdict, "counts": counts or "no points", "tolerance": tolerance}
+    lost = say_count(regression.lost_points, "lost point")
+    last = VERDICT_LOST(**facts, lost=lost) if regression.lost_points else VERDICT(**facts)
     about = f"{_say_sides(regression.comparison)}\n{_count_changes(regression.comparison.changes)}"
     return "\n\n".join([about, "\n".join(blocks), last])
 
@@ -70,7 +81,7 @@ def say_regression(regression: Regression) -> str:
 def say_history(history: pd.DataFrame) -> str:
     """Return a history, one line per result, point and measure."""
     if history.empty:
-        return "no score was measured in any of these results"
+        return NO_HISTORY()
     results = history.drop_duplicates("number").sort_values("number")
     lines = [
         f"{row.number}  {row.folder}  {row.started_utc}  commit {shorten(str(row.commit)) or 'unknown'}"
@@ -98,9 +109,9 @@ def shorten(text: str) -> str:
 def _say_sides(comparison: Comparison) -> str:
     lines = [_side("base", comparison.base), _side("new ", comparison.new)]
     if comparison.same_runs:
-        lines.append("both hold the very same runs")
+        lines.append(SAME_RUNS())
     elif comparison.same_starts:
-        lines.append("both hold runs of the same ids and start times, but not the same values")
+        lines.append(SAME_STARTS())
     return "\n".join(lines)
 
 
@@ -112,10 +123,10 @@ def _side(name: str, side: Side) -> str:
 
 def _count_changes(changes: pd.DataFrame) -> str:
     if changes.empty:
-        return "nothing on record differs besides the scores"
+        return SAME_RECORD()
     counts = changes["category"].value_counts()
     words = ", ".join(f"{name} {counts[name]}" for name in CATEGORIES if name in counts)
-    return f"{say_count(len(changes), 'difference')} besides the scores: {words}; `hpcai compare` lists them"
+    return OTHER_RECORD(count=say_count(len(changes), "difference"), categories=words)
 
 
 def _say_changes(changes: pd.DataFrame) -> str:
@@ -146,7 +157,7 @@ def _say_scores(scores: pd.DataFrame, *, everything: bool) -> str:
         rows += [f"{finding}: {_label(records[0])}", *map(_score_cells, records)]
     table = say_table(heads, rows, indent=2)
     left = len(scores) - len(shown)
-    return table + (f"\n  … {left} more without a finding; --all shows them" if left else "")
+    return table + (f"\n  {MORE_ROWS(left=left)}" if left else "")
 
 
 def _score_cells(row: Mapping[Any, Any]) -> tuple[str, ...]:
@@ -199,7 +210,7 @@ def _say_detectable(scores: pd.DataFrame) -> list[str]:
     limit = say_change(LARGEST)
     what = "Time to train, VFLOPS or throughput:"
     if found.min() >= LARGEST - 1:
-        return [fill(f"{what} so few runs do not reliably find changes below {limit}.", WIDTH)]
+        return [fill(f"{what} {TOO_FEW_RUNS(limit=limit)}", WIDTH)]
     least, most = (
         say_change(1 + ratio) if ratio < LARGEST - 1 else f"{limit} or more" for ratio in (found.min(), found.max())
     )

@@ -14,6 +14,7 @@ from hpcai.compare.measures import HEADLINES
 from hpcai.compare.points import key_of
 from hpcai.compare.scores import count_tested
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.core.text import say_change, say_share
 from hpcai.metrics.statistics.detectable import ALPHA, runs_needed
 
@@ -25,6 +26,40 @@ VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
 NEW = "new"
 """Verdict on a point that the base does not have: it decides nothing."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
+FEW_RUNS = Message("verdict.few_runs", " (few runs: on the assumption of normal scatter)")
+WITHIN = Message("verdict.within", "{size}: within {tolerance}")
+EVERY_RUN_WITHIN = Message(
+    "verdict.every_run_within",
+    "{size}: every run of either side lies within {tolerance} of the other's",
+)
+NO_DIRECTION = Message("verdict.no_direction", ": significant, but nothing on record tells which way is better")
+NO_INTERVAL = Message("verdict.no_interval", "{change}, no interval because all runs of a side are equal")
+INTERVAL = Message("verdict.interval", "{change}, 95 % interval {low} to {high}")
+NO_SPREAD = Message(
+    "verdict.no_spread",
+    "runs without spread do not tell how many would find {tolerance} (have {base:.0f} and {new:.0f})",
+)
+NEVER_FOUND = Message(
+    "verdict.never_found",
+    "no number of runs that anyone makes can find {tolerance} at this spread (have {base:.0f} and {new:.0f})",
+)
+NEAR_TOLERANCE = Message(
+    "verdict.near_tolerance",
+    "the change is near the tolerance of {tolerance}; more runs would tell (have {base:.0f} and {new:.0f})",
+)
+RUNS_NEEDED = Message(
+    "verdict.runs_needed",
+    "about {needed:.0f} runs on each side would find a change of {tolerance} (have {base:.0f} and {new:.0f}) to be "
+    "significant with 80 % probability",
+)
+NO_SCORE = Message("verdict.no_score", "no score was measured on either side")
+LOST_POINT = Message("verdict.lost_point", "lost point: {reason}")
+NONE_FINISHED = Message("verdict.none_finished", "no run trained to its end ({before} converged before, {after} after)")
+LESS_CONVERGENCE = Message(
+    "verdict.less_convergence",
+    "{before} converged before, {after} after (Fisher's exact test, p = {p:.2g})",
+)
+OTHER_VALIDITY = Message("verdict.other_validity", "valid at the levels or divisions {before} before, {after} now")
 POINT_VERDICT_COLUMNS = columns_of("regression_points")
 SCORE_VERDICT_COLUMNS = columns_of("regression_scores")
 
@@ -132,12 +167,12 @@ def judge_score(row: Mapping[Any, Any], tolerance_ratio: float, tested: int = 1)
     ratio = float(row["ratio"])
     size, significant = _say_size(row), row["finding"] in _SIGNIFICANT
     if significant and not 1 / limit <= ratio <= limit:
-        assumed = " (few runs: on the assumption of normal scatter)" if row["smallest_p"] > ALPHA else ""
+        assumed = FEW_RUNS() if row["smallest_p"] > ALPHA else ""
         return _SIGNIFICANT[row["finding"]], f"{size}{assumed}{_undirected(row)}"
     if row["low_ratio"] >= 1 / limit and row["high_ratio"] <= limit:
-        return NO_CHANGE, f"{size}: within {say_share(tolerance_ratio)}"
+        return NO_CHANGE, WITHIN(size=size, tolerance=say_share(tolerance_ratio))
     if significant and math.isnan(row["low_ratio"]):
-        return NO_CHANGE, f"{size}: every run of either side lies within {say_share(tolerance_ratio)} of the other's"
+        return NO_CHANGE, EVERY_RUN_WITHIN(size=size, tolerance=say_share(tolerance_ratio))
     return INCONCLUSIVE, f"{size}: {_what_is_missing(row, tolerance_ratio, tested)}"
 
 
@@ -146,28 +181,26 @@ _SIGNIFICANT = {"worse": REGRESSION, "better": IMPROVEMENT, "different": INCONCL
 
 
 def _undirected(row: Mapping[Any, Any]) -> str:
-    undirected = row["finding"] == "different"
-    return ": significant, but nothing on record tells which way is better" if undirected else ""
+    return NO_DIRECTION() if row["finding"] == "different" else ""
 
 
 def _say_size(row: Mapping[Any, Any]) -> str:
     size = say_change(float(row["ratio"]))
     if math.isnan(row["low_ratio"]):
-        return f"{size}, no interval because all runs of a side are equal"
-    return f"{size}, 95 % interval {say_change(row['low_ratio'])} to {say_change(row['high_ratio'])}"
+        return NO_INTERVAL(change=size)
+    return INTERVAL(change=size, low=say_change(row["low_ratio"]), high=say_change(row["high_ratio"]))
 
 
 def _what_is_missing(row: Mapping[Any, Any], tolerance_ratio: float, tested: int) -> str:
     needed = runs_needed(row["spread_ratio"], tolerance_ratio, tested)
-    have = f"have {row['n_base']:.0f} and {row['n_new']:.0f}"
+    have = {"tolerance": say_share(tolerance_ratio), "base": row["n_base"], "new": row["n_new"]}
     if math.isnan(needed):
-        return f"runs without spread do not tell how many would find {say_share(tolerance_ratio)} ({have})"
+        return NO_SPREAD(**have)
     if not math.isfinite(needed):
-        return f"no number of runs that anyone makes can find {say_share(tolerance_ratio)} at this spread ({have})"
+        return NEVER_FOUND(**have)
     if needed <= min(row["n_base"], row["n_new"]):
-        return f"the change is near the tolerance of {say_share(tolerance_ratio)}; more runs would tell ({have})"
-    found = f"a change of {say_share(tolerance_ratio)} ({have}) to be significant with 80 % probability"
-    return f"about {needed:.0f} runs on each side would find {found}"
+        return NEAR_TOLERANCE(**have)
+    return RUNS_NEEDED(needed=needed, **have)
 
 
 def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, Any]:
@@ -181,7 +214,7 @@ def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, An
     reason = "; ".join(reason for name, reason in found if name == verdict and reason)
     return {
         "verdict": verdict,
-        "reason": reason or "no score was measured on either side",
+        "reason": reason or NO_SCORE(),
         **where,
         "remark": _validity(point),
     }
@@ -190,8 +223,9 @@ def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, An
 def _not_compared(point: Mapping[Any, Any]) -> tuple[str, str]:
     if point["status"] == "only_new":
         return NEW, "nothing to compare it with"
-    words = {"only_base": "lost point", "not_comparable": "not comparable"}[point["status"]]
-    return INCONCLUSIVE, f"{words}: {point['reason']}"
+    if point["status"] == "only_base":
+        return INCONCLUSIVE, LOST_POINT(reason=point["reason"])
+    return INCONCLUSIVE, f"not comparable: {point['reason']}"
 
 
 def _named_reasons(scores: pd.DataFrame) -> list[str]:
@@ -200,18 +234,19 @@ def _named_reasons(scores: pd.DataFrame) -> list[str]:
 
 def _about_failures(point: Mapping[Any, Any]) -> tuple[str, str]:
     """Return the verdict that follows from the runs without a result; blank if they are no more than before."""
-    before = f"{point['converged_base']} of {point['runs_base']} runs converged before"
-    after = f"{point['converged_new']} of {point['runs_new']} after"
+    before = f"{point['converged_base']} of {point['runs_base']} runs"
+    after = f"{point['converged_new']} of {point['runs_new']}"
     if point["runs_new"] and point["finished_base"] and not point["finished_new"]:
         # Training to the end is no matter of chance as reaching the target is: one broken run of one is enough.
-        return REGRESSION, f"no run trained to its end ({before}, {after})"
+        return REGRESSION, NONE_FINISHED(before=before, after=after)
+    less = LESS_CONVERGENCE(before=before, after=after, p=point["p_failures_corrected"])
     if point["p_failures_corrected"] <= ALPHA:
-        return REGRESSION, f"{before}, {after} (Fisher's exact test, p = {point['p_failures_corrected']:.2g})"
+        return REGRESSION, less
     fewer = (
         point["runs_new"] and point["converged_new"] * point["runs_base"] < point["converged_base"] * point["runs_new"]
     )
     if fewer:
-        return INCONCLUSIVE, f"{before}, {after} (Fisher's exact test, p = {point['p_failures_corrected']:.2g})"
+        return INCONCLUSIVE, less
     return "", ""
 
 
@@ -219,7 +254,7 @@ def _validity(point: Mapping[Any, Any]) -> str:
     before, after = point["valid_for_base"], point["valid_for_new"]
     if before == after:
         return ""
-    return f"valid at the levels or divisions {before} before, {after} now"
+    return OTHER_VALIDITY(before=before, after=after)
 
 
 def _gravest(verdicts: Sequence[str] | pd.Series) -> str:

@@ -5,6 +5,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Name, SafePath, Settings, Text
+from hpcai.core.messages import Message
+
+NEEDS_PLAIN_SHARDS = Message(
+    "benchmark.needs_plain_shards",
+    "staging.place: 'none' needs pack.codec: 'none' here, because TensorFlow reads the shards in place",
+)
 
 Suite = Literal["mlperf_hpc", "hpc_ai500"]
 Split = Literal["train", "validation"]
@@ -115,7 +121,5 @@ class BenchmarkSettings(Settings):
     @model_validator(mode="after")
     def _can_be_read(self) -> "BenchmarkSettings":
         if not self.native and self.staging.place == "none" and self.pack.codec != "none":
-            raise ValueError(
-                "staging.place: 'none' needs pack.codec: 'none' here, because TensorFlow reads the shards in place"
-            )
+            raise ValueError(NEEDS_PLAIN_SHARDS())
         return self

@@ -19,7 +19,23 @@ from hpcai.config.study import Study
 from hpcai.config.workloads import BENCHMARKS, Benchmark
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.messages import Message
 from hpcai.core.sealed import seal, unseal
+
+NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
+BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
+OTHER_DATA = Message(
+    "load.other_data", "a dataset name of its own, because its data or pack differ from those of {other!r}"
+)
+POINT_TWICE = Message(
+    "load.point_twice", "each benchmark, variant and scale once (line {line} has it; raise its {raised})"
+)
+TOO_MANY_INSTANCES = Message(
+    "load.too_many_instances",
+    "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
+    "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
+)
+UNKNOWN_WORKLOAD = Message("load.unknown_workload", "one of {known}")
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 """Keys of the study that name other results folders, and the table that each of these must hold."""
@@ -133,7 +149,7 @@ def _read_benchmark(path: Path, problems: Problems) -> Any:  # noqa: ANN401  one
         return None
     workload = data.get("workload") if isinstance(data, dict) else None
     if not isinstance(workload, str) or workload not in BENCHMARKS:
-        problems.add(str(path), "workload", workload or Words("nothing"), f"one of {', '.join(BENCHMARKS)}")
+        problems.add(str(path), "workload", workload or Words("nothing"), UNKNOWN_WORKLOAD(known=", ".join(BENCHMARKS)))
         return None
     return _checked_model(BENCHMARKS[workload], data, path, problems)
 
@@ -160,7 +176,7 @@ def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> 
     for name, benchmark in benchmarks.items():
         other = first.setdefault(benchmark.data.dataset, benchmark)
         if (other.data, other.pack) != (benchmark.data, benchmark.pack):
-            allowed = f"a dataset name of its own, because its data or pack differ from those of {other.name!r}"
+            allowed = OTHER_DATA(other=other.name)
             problems.add(f"{name}.yaml", "data.dataset", benchmark.data.dataset, allowed)
 
 
@@ -198,7 +214,7 @@ def _check_rows(
         key = (row.benchmark, row.variant, row.scale)
         if key in seen:
             raised = "repeats" if isinstance(row, RunRow) else "instances"
-            allowed = f"each benchmark, variant and scale once (line {seen[key]} has it; raise its {raised})"
+            allowed = POINT_TWICE(line=seen[key], raised=raised)
             problems.add(place, "variant", "/".join(key), allowed)
         seen[key] = number
         _check_row(campaign, row, place, problems)
@@ -216,9 +232,13 @@ def _check_group(campaign: Campaign, row: WeakRow, place: str, problems: Problem
         return  # said already
     most = Sharing.of(machine, row.nodes, row.ranks_per_node, row.instances).most_instances(machine.nodes)
     if row.instances > most:
-        allowed = (
-            f"at most {most}: so many of {row.nodes} x {row.ranks_per_node} ranks have cores of their own at the same "
-            f"time on the nodes of {machine.name!r} ({machine.nodes} x ranks_per_node {machine.ranks_per_node})"
+        allowed = TOO_MANY_INSTANCES(
+            most=most,
+            nodes=row.nodes,
+            ranks_per_node=row.ranks_per_node,
+            machine=machine.name,
+            machine_nodes=machine.nodes,
+            machine_ranks_per_node=machine.ranks_per_node,
         )
         problems.add(place, "instances", row.instances, allowed)
 
@@ -231,7 +251,7 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
     if row.precision == "fp16" and machine.device.kind == "cpu":
-        problems.add(place, "precision", row.precision, "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
+        problems.add(place, "precision", row.precision, NO_FP16())
     benchmark = campaign.benchmarks.get(row.benchmark)
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
@@ -255,7 +275,7 @@ def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problem
         allowed = f"a divisor of the {samples} training samples of {benchmark.name!r}"
         problems.add(place, "global_batch", batch, allowed)
     if benchmark.remainder == "drop" and batch > samples:
-        problems.add(place, "global_batch", batch, f"at most the {samples} training samples of {benchmark.name!r}")
+        problems.add(place, "global_batch", batch, BATCH_TOO_LARGE(samples=samples, benchmark=benchmark.name))
 
 
 def _check_seeds(campaign: Campaign, problems: Problems) -> None:

@@ -12,9 +12,12 @@ import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, join
 from hpcai.core.sealed import unseal
 
 Model = TypeVar("Model", bound=BaseModel)
+WRONG = Message("reading.wrong", "{place}: found {found}; allowed: {allowed}")
+"""What is wrong with one setting."""
 
 LARGEST_BYTES = 1 << 24
 """More than any file of settings has."""
@@ -35,14 +38,14 @@ class Problems:
     def add(self, file: str, key: str, found: object, allowed: str) -> None:
         """Note one error."""
         place = f"{file}: {key}" if key else file
-        self.lines.append(f"{place}: found {shorten(found)}; allowed: {allowed}")
+        self.lines.append(WRONG(place=place, found=shorten(found), allowed=allowed))
 
     def raise_if_any(self) -> None:
         """Raise one ConfigError with all lines."""
         if self.lines:
             count = len(self.lines)
             head = f"the configuration has {count} error{'s' if count > 1 else ''}; correct and start again:"
-            raise ConfigError("\n  ".join([head, *self.lines]))
+            raise ConfigError(join("\n  ", [head, *self.lines]))
 
 
 def read_text(path: Path, problems: Problems, expected: str, missing: str) -> str | None:

@@ -7,7 +7,12 @@ from pydantic import Field, field_validator, model_validator
 from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
 from hpcai.core.disturbance import Tolerance
+from hpcai.core.messages import Message
 from hpcai.core.units import Seconds
+
+STAGING_ON_CLOCK = Message(
+    "study.staging_on_clock", "time_staging: rule set {rule_set} demands true (staging is on the clock)"
+)
 
 WARM_STEPS = 2
 """Steps of a profiled run before kernels are looked at: the first ones still allocate memory and fill the input."""
@@ -88,5 +93,5 @@ class Study(Settings):
     @model_validator(mode="after")
     def _staging_rule(self) -> "Study":
         if not self.time_staging and self.rule_set != "hpc_3.0.0":
-            raise ValueError(f"time_staging: rule set {self.rule_set} demands true (staging is on the clock)")
+            raise ValueError(STAGING_ON_CLOCK(rule_set=self.rule_set))
         return self

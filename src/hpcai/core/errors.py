@@ -1,5 +1,7 @@
 """The exceptions of HPC-AI Bench: each says what was found where, what was expected, and what to do."""
 
+from hpcai.core.messages import Said
+
 
 class HpcaiError(Exception):
     """Base of all errors that a user can cause and repair.
@@ -11,6 +13,19 @@ class HpcaiError(Exception):
     """
 
     status = 1
+
+    @property
+    def code(self) -> str:
+        """Code of the message it was raised with; empty where that is plain text."""
+        return said.code if (said := self._said()) else ""
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """Facts of the message it was raised with, as they were given."""
+        return said.facts if (said := self._said()) else {}
+
+    def _said(self) -> Said | None:
+        return self.args[0] if self.args and isinstance(self.args[0], Said) else None
 
 
 class ConfigError(HpcaiError):

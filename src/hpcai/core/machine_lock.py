@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from hpcai.core.disturbance import Disturbance, disturbance_of, look, use_since
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+
+WAITS = Message("machine_lock.waits", "waits until another run or measurement on this machine has ended")
 
 PLACE = "/dev"
 """The folder that is locked. The kernel makes it, one for a whole node: all users and jobs there see the same one, no
@@ -69,7 +72,7 @@ def _take(place: str, lock: int, say: Callable[[str], object]) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say("waits until another run or measurement on this machine has ended")
+            say(WAITS())
             fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise _no_lock(place, error) from error

@@ -10,6 +10,10 @@ from statistics import median
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.core.messages import Message
+
+STALLED = Message("stalls.stalled", "{longest_s:.3g} s for what takes {beside_s:.2g} s beside it")
+
 NEIGHBOURS = 8
 """So many steps before and after one are its neighbours: enough for a median that a few pauses do not move."""
 FACTOR, LEAST_S = 5.0, 1.0
@@ -67,4 +71,4 @@ def _stalls_of(times_s: Sequence[float]) -> list[tuple[float, float]]:
 
 def say_stall(longest_s: float, beside_s: float) -> str:
     """Say how long the longest pause was, in words that stand beside the times that hold it."""
-    return f"{longest_s:.3g} s for what takes {beside_s:.2g} s beside it"
+    return STALLED(longest_s=longest_s, beside_s=beside_s)

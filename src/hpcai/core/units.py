@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from hpcai.core.messages import Message
+
+NO_QUANTITY = Message("units.no_quantity", "no quantity that can be converted to {unit}, write for example {example!r}")
+
 if TYPE_CHECKING:
     import pint
 
@@ -48,7 +52,7 @@ def to_si(text: str | float, unit: str) -> float:
         # pint's base unit of information is the bit: always convert explicitly.
         return float(_registry()(str(text)).to(unit).magnitude)
     except (pint.errors.PintError, *_NO_QUANTITY) as error:
-        message = f"no quantity that can be converted to {unit}, write for example {_EXAMPLES[unit]!r}"
+        message = NO_QUANTITY(unit=unit, example=_EXAMPLES[unit])
         raise ValueError(message) from error
 
 

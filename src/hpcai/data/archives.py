@@ -11,6 +11,12 @@ from typing import Literal
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
+from hpcai.core.messages import Message, at
+
+LONG_HEADER = Message(
+    "archives.long_header",
+    "found a header of more than {most_bytes} bytes, expected a short one; {remedy}",
+)
 
 Format = Literal["tar", "tgz"]
 _HEADER_BYTES = 1 << 20
@@ -102,9 +108,7 @@ class _Meter(io.RawIOBase):
                 f"a decompression bomb, or a limit that is too low; {REFUSED}"
             )
         if self._read_bytes > self._allowed_bytes:
-            raise DatasetError(
-                f"{self._archive}: found a header of more than {_HEADER_BYTES} bytes, expected a short one; {REFUSED}"
-            )
+            raise DatasetError(at(str(self._archive), LONG_HEADER(most_bytes=_HEADER_BYTES, remedy=REFUSED)))
         return data
 
     def finish(self) -> None:

@@ -16,6 +16,7 @@ import tenacity
 from hpcai.config.base import Settings
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import read_json
 
@@ -31,6 +32,29 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _HDF5_MAGIC = b"\x89HDF\r\n\x1a\n"
 """HDF5 File Format Specification 3.0 section II.A."""
 _HEAD_BYTES = tarfile.BLOCKSIZE
+A_FOLDER = Message("download.a_folder", "found a folder of files, expected one archive: {note}")
+BAD_REDIRECT = Message(
+    "download.bad_redirect",
+    "{address}: found a redirect to {target}, expected one to {allowed}; correct the address in datasets.tsv",
+)
+UNREACHABLE = Message(
+    "download.unreachable",
+    "found no way to fetch it after {tries} tries without a new byte ({reason}), expected {file}; {kept_bytes} bytes "
+    "are kept, so start again later",
+)
+OTHER_SIZE_THERE = Message(
+    "download.other_size_there",
+    "found {found_bytes} bytes on the server, expected {expected_bytes}; correct the bytes in datasets.tsv if the "
+    "publisher replaced the file",
+)
+OTHER_SIZE = Message("download.other_size", "found {found_bytes} bytes, expected {expected_bytes}{moved}")
+OTHER_CHECKSUM = Message("download.other_checksum", "found {algorithm} {found}, expected {expected}{moved}")
+OTHER_KIND = Message("download.other_kind", "found a file that begins with {head!r}, expected {expected}{moved}")
+REPLACED = Message(
+    "download.replaced",
+    "found sha256 {found}, expected {expected} as at its first use{moved}; if the publisher replaced the file, remove "
+    "{record}",
+)
 
 
 @dataclass(frozen=True)
@@ -86,7 +110,7 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
         ``.quarantine-`` in its name.
     """
     if archive.format == "folder":
-        raise DatasetError(f"{archive.url}: found a folder of files, expected one archive: {archive.note}")
+        raise DatasetError(at(archive.url, A_FOLDER(note=archive.note)))
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / archive.file
     if path.exists():
@@ -136,10 +160,7 @@ class _Session(requests.Session):
         except ValueError:
             scheme = "nothing"
         if scheme not in allowed:
-            raise DatasetError(
-                f"{resp.url}: found a redirect to {target}, expected one to {' or '.join(allowed)}; "
-                "correct the address in datasets.tsv"
-            )
+            raise DatasetError(BAD_REDIRECT(address=resp.url, target=target, allowed=" or ".join(allowed)))
         return target
 
 
@@ -163,10 +184,8 @@ class _Download:
         try:
             retry(self._try)
         except (_InterruptedError, requests.RequestException) as error:
-            raise DatasetError(
-                f"{self._archive.url}: found no way to fetch it after {self._failures} tries without a new byte "
-                f"({error}), expected {self._archive.file}; {self._size()} bytes are kept, so start again later"
-            ) from error
+            words = UNREACHABLE(tries=self._failures, reason=error, file=self._archive.file, kept_bytes=self._size())
+            raise DatasetError(at(self._archive.url, words)) from error
         return self._part
 
     def _size(self) -> int:
@@ -254,10 +273,8 @@ class _Download:
 
     def _check_size(self, total_bytes: int | None) -> None:
         if None not in {total_bytes, self._archive.bytes} and total_bytes != self._archive.bytes:
-            raise DatasetError(
-                f"{self._archive.url}: found {total_bytes} bytes on the server, expected {self._archive.bytes}; "
-                "correct the bytes in datasets.tsv if the publisher replaced the file"
-            )
+            words = OTHER_SIZE_THERE(found_bytes=total_bytes, expected_bytes=self._archive.bytes)
+            raise DatasetError(at(self._archive.url, words))
 
     def _receive(self, response: requests.Response, start: int, state: _Part) -> None:
         write_atomically(_sidecar(self._part), state.model_dump_json().encode())
@@ -300,24 +317,24 @@ def _verify(archive: Archive, file: Path, final: Path) -> None:
     """Compare size, checksum and kind; what is wrong is moved to quarantine."""
     size_bytes = file.stat().st_size
     if archive.bytes is not None and size_bytes != archive.bytes:
-        raise _quarantined(file, final, f"found {size_bytes} bytes, expected {archive.bytes}")
+        raise _quarantined(file, final, OTHER_SIZE, found_bytes=size_bytes, expected_bytes=archive.bytes)
     if archive.checksum is not None and archive.checksum_algorithm is not None:
         found = _digest(file, archive.checksum_algorithm)
         if found != archive.checksum:
-            raise _quarantined(file, final, f"found {archive.checksum_algorithm} {found}, expected {archive.checksum}")
+            facts = {"algorithm": archive.checksum_algorithm, "found": found, "expected": archive.checksum}
+            raise _quarantined(file, final, OTHER_CHECKSUM, **facts)
         return
     with file.open("rb") as opened:
         head = opened.read(_HEAD_BYTES)
     if not _fits(archive, head):
-        raise _quarantined(file, final, f"found a file that begins with {head[:16]!r}, expected {_kind(archive)}")
+        raise _quarantined(file, final, OTHER_KIND, head=head[:16], expected=_kind(archive))
     record = _first_use_record(final)
     if not record.exists():
         return
     first_use = read_json(record, _FirstUse, f"remove {record} to trust the file anew")
     found = _digest(file, "sha256")
     if found != first_use.sha256:
-        reason = f"found sha256 {found}, expected {first_use.sha256} as at its first use"
-        raise _quarantined(file, final, reason, f"; if the publisher replaced the file, remove {record}")
+        raise _quarantined(file, final, REPLACED, found=found, expected=first_use.sha256, record=record)
 
 
 def _kind(archive: Archive) -> str:
@@ -347,7 +364,7 @@ def _digest(file: Path, algorithm: str) -> str:
         return hashlib.file_digest(opened, algorithm).hexdigest()
 
 
-def _quarantined(file: Path, final: Path, reason: str, remedy: str = "") -> DatasetError:
+def _quarantined(file: Path, final: Path, message: Message, **facts: object) -> DatasetError:
     """Move a wrong file aside, where nobody takes it for the right one but it can still be studied."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     place, count = final.with_name(f"{final.name}.quarantine-{stamp}"), 1
@@ -355,4 +372,4 @@ def _quarantined(file: Path, final: Path, reason: str, remedy: str = "") -> Data
         place, count = final.with_name(f"{final.name}.quarantine-{stamp}-{count}"), count + 1
     file.rename(place)
     _sidecar(final.with_name(final.name + ".part")).unlink(missing_ok=True)
-    return DatasetError(f"{final}: {reason}; it was moved to {place.name}; fetch it again{remedy}")
+    return DatasetError(at(str(final), message(**facts, moved=f"; it was moved to {place.name}; fetch it again")))

@@ -6,6 +6,9 @@ from pathlib import Path
 import h5py
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
+
+A_LINK = Message("hdf5.a_link", "found {link}, expected the dataset itself; {remedy}")
 
 _LINKS = {h5py.h5l.TYPE_SOFT: "a soft link", h5py.h5l.TYPE_EXTERNAL: "an external link"}
 _PACK = "write the numbers into the file itself (h5repack, h5copy), from a source that you trust"
@@ -43,7 +46,7 @@ def stored_dataset(opened: h5py.File, name: str, file: Path) -> h5py.Dataset | N
         kind = found.id.links.get_info(part.encode()).type
         if kind != h5py.h5l.TYPE_HARD:
             link = _LINKS.get(kind, f"a link of type {kind}")
-            raise DatasetError(f"{file}: {place}: found {link}, expected the dataset itself; {_PACK}")
+            raise DatasetError(at(f"{file}: {place}", A_LINK(link=link, remedy=_PACK)))
         found = found[part]
     if not isinstance(found, h5py.Dataset):
         return None

@@ -15,9 +15,18 @@ from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message, at
 from hpcai.core.sealed import sealed_model, unseal
 from hpcai.data.module import DataModule, FileFacts
 from hpcai.data.tfrecord import read_file
+
+NOT_AS_EXPECTED = Message("manifest.not_as_expected", "{files} of its files are not as expected:\n{problems}")
+OTHER_COUNT = Message("manifest.other_count", "found {found} files beside those used, expected {expected}")
+SURPLUS = Message("manifest.surplus", "surplus, not in the manifest; move it away")
+CHANGED_FILE = Message(
+    "manifest.changed_file",
+    "{values}: not the file of the manifest; make or copy the dataset again",
+)
 
 Source = Literal["generated", "downloaded", "existing"]
 MAX_THREADS = 16
@@ -190,7 +199,7 @@ def _damage(module: DataModule[Any], root: Path, entry: FileEntry) -> str:
     differing = [key for key, value in asdict(found).items() if value != expected[key]]
     if differing:
         values = ", ".join(f"found {getattr(found, key)} as {key}, expected {expected[key]}" for key in differing)
-        return f"{file}: {values}: not the file of the manifest; make or copy the dataset again"
+        return at(str(file), CHANGED_FILE(values=values))
     return ""
 
 
@@ -203,9 +212,9 @@ def _surplus(manifest: Manifest, module: DataModule[Any], root: Path) -> list[st
         surplus = sorted(name for name in found - expected if str(PurePosixPath(name).parent) == folder)
         unused = manifest.unused_files.get(folder, 0)
         if unused and len(surplus) != unused:
-            problems.append(f"{root / folder}: found {len(surplus)} files beside those used, expected {unused}")
+            problems.append(at(str(root / folder), OTHER_COUNT(found=len(surplus), expected=unused)))
         if not unused:
-            problems += [f"{root / name}: surplus, not in the manifest; move it away" for name in surplus]
+            problems += [at(str(root / name), SURPLUS()) for name in surplus]
     return problems
 
 
@@ -213,7 +222,7 @@ def _refuse(root: Path, problems: Iterable[str]) -> None:
     listed = list(problems)
     if listed:
         lines = "\n".join(f"  {problem}" for problem in listed)
-        raise DatasetError(f"{root}: {len(listed)} of its files are not as expected:\n{lines}")
+        raise DatasetError(at(str(root), NOT_AS_EXPECTED(files=len(listed), problems=lines)))
 
 
 def in_parallel(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -11,8 +11,16 @@ from crc32c import crc32c
 from hpcai.config.benchmark import DataSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import regular_bytes
+from hpcai.core.messages import Message, at
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
+
+SEVERAL_FOLDERS = Message("module.several_folders", "found {found} for {split}, expected one of them; move one away")
+CHANGED_FILE = Message(
+    "module.changed_file",
+    "found {found_bytes} bytes with checksum {found_crc32c}, expected {expected_bytes} with {expected_crc32c}: "
+    "not the file of the manifest; make or copy the dataset again",
+)
 
 FOLDERS: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "val")}
 """Folders of the official layouts; the description of CosmoFlow calls the second ``val``, its code ``validation``."""
@@ -195,8 +203,12 @@ def require_unchanged(file: Path, facts: FileFacts) -> None:
     size, crc = file_checksum(file)
     if (size, crc) != (facts.bytes, facts.crc32c):
         raise DatasetError(
-            f"{file}: found {size} bytes with checksum {crc}, expected {facts.bytes} with {facts.crc32c}: "
-            "not the file of the manifest; make or copy the dataset again"
+            at(
+                str(file),
+                CHANGED_FILE(
+                    found_bytes=size, found_crc32c=crc, expected_bytes=facts.bytes, expected_crc32c=facts.crc32c
+                ),
+            )
         )
 
 
@@ -211,7 +223,7 @@ def split_folders(root: Path) -> dict[Split, str] | None:
     present = {split: [name for name in names if (root / name).is_dir()] for split, names in FOLDERS.items()}
     for split, names in present.items():
         if len(names) > 1:
-            raise DatasetError(f"{root}: found {' and '.join(names)} for {split}, expected one of them; move one away")
+            raise DatasetError(at(str(root), SEVERAL_FOLDERS(found=" and ".join(names), split=split)))
     return {split: names[0] for split, names in present.items()} if all(present.values()) else None
 
 

@@ -23,12 +23,17 @@ from hpcai.config.base import Count, Index, Name, Settings
 from hpcai.config.benchmark import SPLITS, PackSettings, Split
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message, at
 from hpcai.core.sealed import sealed_model
 from hpcai.data.manifest import Checksum, FileEntry, Manifest, RelativePath, in_parallel, read_json
 from hpcai.data.member_codec import SUFFIXES, Codec, encode_member
 from hpcai.data.module import DataModule, Member, checksum_of
 
 logger = logging.getLogger(__name__)
+OTHER_DATASET = Message(
+    "pack.other_dataset",
+    "found shards of a dataset with the digest {found}, expected {expected} ({dataset}); pack the dataset again",
+)
 PACKED = "packed.json"
 _PARTIAL = ".partial"
 _TAR_BLOCK_BYTES = 512
@@ -158,8 +163,10 @@ def require_same(pack: PackManifest, manifest: Manifest, path: Path) -> None:
     """
     if pack.manifest_digest != manifest.digest:
         raise DatasetError(
-            f"{path}: found shards of a dataset with the digest {pack.manifest_digest[:16]}, expected "
-            f"{manifest.digest[:16]} ({manifest.dataset}); pack the dataset again"
+            at(
+                str(path),
+                OTHER_DATASET(found=pack.manifest_digest[:16], expected=manifest.digest[:16], dataset=manifest.dataset),
+            )
         )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from hpcai.config.benchmark import SPLITS, DataSettings, Split
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive, read_catalogue
 from hpcai.data.download import fetch_archive, remember_first_use
 from hpcai.data.manifest import (
@@ -27,6 +28,15 @@ from hpcai.data.manifest import (
 from hpcai.data.module import DataModule, Found
 
 logger = logging.getLogger(__name__)
+OTHER_LAYOUT = Message(
+    "prepare.other_layout",
+    "found {found}, expected the official layout (folders train and validation, or the official file names); {remedy}",
+)
+OTHER_SAMPLES = Message(
+    "prepare.other_samples",
+    "found {found} {split} samples {held}, expected {expected}; correct {split}_samples (whole files are used) "
+    "or get a larger dataset",
+)
 MANIFEST = "manifest.json"
 _SOURCES: dict[str, Source] = {"generate": "generated", "download": "downloaded", "existing": "existing"}
 _PARTIAL = ".partial"
@@ -173,10 +183,7 @@ class _Preparation:
         found = self._module.find(root)
         if found is None:
             names = ", ".join(path.name for path in sorted(root.iterdir())[:10]) or "nothing"
-            raise DatasetError(
-                f"{place}: found {names}, expected the official layout (folders train and validation, or the official "
-                f"file names); {remedy}"
-            )
+            raise DatasetError(at(place, OTHER_LAYOUT(found=names, remedy=remedy)))
         return found
 
     def _examined(self, root: Path, found: Found, **facts: object) -> Manifest:
@@ -201,10 +208,7 @@ class _Preparation:
             count += entry.records
         if count != wanted:
             held = f"in its first {len(kept)} files" if count > wanted else "in all its files"
-            raise DatasetError(
-                f"{place}: found {count} {split} samples {held}, expected {wanted}; "
-                f"correct {split}_samples (whole files are used) or get a larger dataset"
-            )
+            raise DatasetError(at(str(place), OTHER_SAMPLES(found=count, split=split, held=held, expected=wanted)))
         return tuple(kept)
 
     def _publish(self, manifest: Manifest, top: Path) -> Manifest:

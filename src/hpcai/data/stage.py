@@ -13,9 +13,13 @@ import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.core.errors import StagingError
+from hpcai.core.messages import Message, at
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage_folder import claim_stage, clean_stage
 from hpcai.data.unpacker import REMEDY, Piece, Unpacker, opened_shards
+
+NO_ROOM = Message("stage.no_room", "found {free_bytes} bytes free, expected at least {needed_bytes}; {remedy}")
+NO_INODES = Message("stage.no_inodes", "found {free} inodes free, expected at least {needed}; {remedy}")
 
 Partition = Literal["whole", "split"]
 SPACE_MARGIN = 0.02
@@ -116,7 +120,7 @@ def _named_node() -> Iterator[None]:
     try:
         yield
     except StagingError as error:
-        raise StagingError(f"node {socket.gethostname()}: {error}") from error
+        raise StagingError(at(f"node {socket.gethostname()}", error.args[0])) from error
     except OSError as error:
         # A disk that fails or a folder that is gone may show anywhere.
         place = error.filename or "a file or folder"
@@ -140,11 +144,11 @@ def _require_space(pieces: Sequence[Piece], target: Path) -> None:
     needed_bytes = _needed_bytes(pieces, block_bytes)
     free_bytes = space.f_bavail * block_bytes
     if needed_bytes > free_bytes:
-        raise StagingError(f"{target}: found {free_bytes} bytes free, expected at least {needed_bytes}; {REMEDY}")
+        raise StagingError(at(str(target), NO_ROOM(free_bytes=free_bytes, needed_bytes=needed_bytes, remedy=REMEDY)))
     # File systems without a fixed table of inodes report 0 of 0.
     if space.f_files and space.f_favail < len(pieces) + len(SPLITS):
         raise StagingError(
-            f"{target}: found {space.f_favail} inodes free, expected at least {len(pieces) + len(SPLITS)}; {REMEDY}"
+            at(str(target), NO_INODES(free=space.f_favail, needed=len(pieces) + len(SPLITS), remedy=REMEDY))
         )
 
 

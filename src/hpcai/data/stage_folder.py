@@ -12,6 +12,24 @@ from hpcai.config.benchmark import SPLITS
 from hpcai.config.machine import this_node
 from hpcai.core.errors import StagingError
 from hpcai.core.files import file_system_of
+from hpcai.core.messages import Message, at
+
+FOREIGN_FILES = Message(
+    "stage_folder.foreign_files",
+    "found files that no staging made, expected an empty folder; choose another one",
+)
+REMOVED_MEANWHILE = Message(
+    "stage_folder.removed_meanwhile",
+    "found that another process removes this folder, expected it to stay while it is in use; choose another "
+    "storage.node_local",
+)
+CANNOT_READ = Message("stage_folder.cannot_read", "cannot be read ({reason}), expected a staging folder")
+FOREIGN_FOLDER = Message(
+    "stage_folder.foreign_folder", "found no {marker} in it, so that no staging made it; it is left as it is"
+)
+A_LINK_OR_FILE = Message(
+    "stage_folder.a_link_or_file", "found a link or a file, expected a staging folder; it is left as it is"
+)
 
 MARKER = ".hpcai-stage"
 """File that says that a folder was made for staging, and may be removed with all that is in it.
@@ -92,17 +110,12 @@ def claim_stage(target: Path) -> None:
     for _ in range(CLAIM_TRIES):
         target.mkdir(parents=True, exist_ok=True)
         if not (target / MARKER).exists() and any(name != MARKER for name in os.listdir(target)):  # noqa: PTH208
-            raise StagingError(
-                f"{target}: found files that no staging made, expected an empty folder; choose another one"
-            )
+            raise StagingError(at(str(target), FOREIGN_FILES()))
         if _hold(target):
             for split in SPLITS:
                 (target / split).mkdir(exist_ok=True)
             return
-    raise StagingError(
-        f"{target}: found that another process removes this folder, expected it to stay while it is in use; "
-        "choose another storage.node_local"
-    )
+    raise StagingError(at(str(target), REMOVED_MEANWHILE()))
 
 
 def _hold(target: Path) -> bool:
@@ -154,15 +167,15 @@ def clean_stage(target: Path) -> None:
 
 def _remove(target: Path) -> None:
     if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise StagingError(f"{target}: found a link or a file, expected a staging folder; it is left as it is")
+        raise StagingError(at(str(target), A_LINK_OR_FILE()))
     try:
         names = os.listdir(target)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise StagingError(f"{target}: cannot be read ({error.strerror}), expected a staging folder") from error
+        raise StagingError(at(str(target), CANNOT_READ(reason=error.strerror))) from error
     if names and MARKER not in names:
-        raise StagingError(f"{target}: found no {MARKER} in it, so that no staging made it; it is left as it is")
+        raise StagingError(at(str(target), FOREIGN_FOLDER(marker=MARKER)))
     # The marker goes last, so that a removal that is interrupted can be repeated.
     for name in sorted(names, key=MARKER.__eq__):
         path = target / name

@@ -15,6 +15,9 @@ from crc32c import crc32c
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.messages import Message, at
+
+GZIP_CUT = Message("tfrecord.gzip_cut", "the gzip data ends before its trailer: the tail of the file is cut; {remedy}")
 
 HEADER = struct.Struct("<QI")
 FOOTER = struct.Struct("<I")
@@ -100,7 +103,7 @@ def unpack_content(data: bytes, compressed: bool) -> Content:
     try:
         parts.extend(_decompressed(data))
     except ValueError as error:
-        return Content(b"".join(parts), str(error))
+        return Content(b"".join(parts), error.args[0])
     return Content(b"".join(parts))
 
 
@@ -114,7 +117,7 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
         end = 0
         while not decompressor.eof:
             if end >= len(data):
-                raise ValueError(f"the gzip data ends before its trailer: the tail of the file is cut; {REPAIR}")
+                raise ValueError(GZIP_CUT(remedy=REPAIR))
             block = data[end : end + _BLOCK_BYTES]
             end += len(block)
             try:
@@ -160,7 +163,7 @@ def split_records(content: Content, name: str) -> Iterator[memoryview]:
         yield payload
         position, index = end, index + 1
     if content.problem:
-        raise DatasetError(f"{name}: record {index}: {content.problem}")
+        raise DatasetError(at(f"{name}: record {index}", content.problem))
     if index == 0:
         raise DatasetError(f"{name}: record 0: found an empty file, expected at least one record; {REPAIR}")
 

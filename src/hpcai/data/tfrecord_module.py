@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from hpcai.config.benchmark import DataSettings
 from hpcai.core.errors import DatasetError
-from hpcai.data.module import DataModule, FileFacts, Member, checksum_of
+from hpcai.core.messages import at
+from hpcai.data.module import CHANGED_FILE, DataModule, FileFacts, Member, checksum_of
 from hpcai.data.tfrecord import FRAME_BYTES, Content, read_file, split_records, unpack_content
 
 Data = TypeVar("Data", bound=DataSettings)
@@ -58,6 +59,13 @@ class TfrecordDataModule(DataModule[Data]):
                 return
         self.examine(file)  # says what is wrong with it, if it is damaged
         raise DatasetError(
-            f"{file}: found {len(data)} bytes with checksum {checksum_of(data)}, expected {facts.bytes} with "
-            f"{facts.crc32c}: not the file of the manifest; make or copy the dataset again"
+            at(
+                str(file),
+                CHANGED_FILE(
+                    found_bytes=len(data),
+                    found_crc32c=checksum_of(data),
+                    expected_bytes=facts.bytes,
+                    expected_crc32c=facts.crc32c,
+                ),
+            )
         )

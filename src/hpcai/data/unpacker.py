@@ -12,8 +12,19 @@ from crc32c import crc32c
 
 from hpcai.core.errors import StagingError
 from hpcai.core.files import NO_SPACE
+from hpcai.core.messages import Message, at
 from hpcai.data.member_codec import CodecError, MemberDecoder
 from hpcai.data.pack import PackedMember, PackManifest
+
+SPACE_RAN_OUT = Message(
+    "unpacker.space_ran_out",
+    "the space ran out while staging ({reason}), expected room for {size_bytes} bytes; {remedy}",
+)
+SHARD_CUT = Message(
+    "unpacker.shard_cut",
+    "the shard ends after {done_bytes} of {expected_bytes} bytes: its tail is cut; pack the dataset again",
+)
+CANNOT_WRITE = Message("unpacker.cannot_write", "cannot be written ({reason}); correct storage.node_local")
 
 READ_AHEAD_BYTES = 64 << 20
 """The kernel is asked for this much ahead of the reading threads, so that the storage never waits for decoding."""
@@ -170,9 +181,7 @@ def _read_exactly(descriptor: int, buffer: memoryview, offset: int, place: str) 
     while done < len(buffer):
         count = os.preadv(descriptor, [buffer[done:]], offset + done)
         if count == 0:
-            raise StagingError(
-                f"{place}: the shard ends after {done} of {len(buffer)} bytes: its tail is cut; pack the dataset again"
-            )
+            raise StagingError(at(place, SHARD_CUT(done_bytes=done, expected_bytes=len(buffer))))
         done += count
 
 
@@ -204,7 +213,6 @@ def staged_file(path: Path, size_bytes: int) -> Iterator[int]:
     except OSError as error:
         if error.errno in NO_SPACE:
             raise StagingError(
-                f"{path}: the space ran out while staging ({error.strerror}), expected room for {size_bytes} bytes; "
-                f"{REMEDY}"
+                at(str(path), SPACE_RAN_OUT(reason=error.strerror, size_bytes=size_bytes, remedy=REMEDY))
             ) from error
-        raise StagingError(f"{path}: cannot be written ({error.strerror}); correct storage.node_local") from error
+        raise StagingError(at(str(path), CANNOT_WRITE(reason=error.strerror))) from error

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, Sample, Summary, Way, report_of, time_way
@@ -28,6 +29,14 @@ FORETELLING = 3
 """Repetitions of the least work of a family: one that is disturbed must not leave out all that is larger."""
 LONGEST_S = 600.0
 """For one number of threads, with all the processes that crashes make necessary."""
+TOO_MANY_THREADS = Message(
+    "subprocess_measure.too_many_threads",
+    "threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank and "
+    "cores_per_node of the machine file, or give the job all cores of its node",
+)
+ENDED_BADLY = Message("subprocess_measure.ended_badly", "{ending}, expected exit status 0: {errors}")
+TIME_UP = Message("subprocess_measure.time_up", "the measurement was ended after {limit_s:g} s")
+TIME_UP_IN = Message("subprocess_measure.time_up_in", "the measurement was ended after {limit_s:g} s, in {trying}")
 
 
 class _Plan(BaseModel):
@@ -122,10 +131,7 @@ def say_lacking_cores(threads: int) -> str:
     cores = len(os.sched_getaffinity(0))
     if threads <= cores:
         return ""
-    return (
-        f"threads: found {threads}, expected at most {cores}, the cores that may be used here; correct cores_per_rank "
-        "and cores_per_node of the machine file, or give the job all cores of its node"
-    )
+    return TOO_MANY_THREADS(threads=threads, cores=cores)
 
 
 @dataclass
@@ -166,7 +172,7 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
         if not process.ending:
             return found
         if process.timed_out or not found.trying or found.trying in crashed:
-            words = f"{process.ending}, expected exit status 0: {process.errors[-2000:]}"
+            words = ENDED_BADLY(ending=process.ending, errors=process.errors[-2000:])
             raise LaunchError(f"{' '.join(command)}: {words}")
         crashed.add(found.trying)
         # What crashes in one call is no ceiling in another; the samples of all other ways count.
@@ -178,8 +184,8 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
 def _add_unreached(found: _Found, threads: int) -> None:
     """Say of all ways without a sample that time was up."""
     known = {name_of(sample) for sample in found.samples} | set(found.missing)
-    where = f", in {found.trying.replace('|', ' ').strip()}" if found.trying else ""
-    reason = f"the measurement was ended after {LONGEST_S:g} s{where}"
+    trying = found.trying.replace("|", " ").strip()
+    reason = TIME_UP_IN(limit_s=LONGEST_S, trying=trying) if trying else TIME_UP(limit_s=LONGEST_S)
     for name in found.planned:
         if name not in known:
             found.missing[name] = _not_measured(name, threads, reason)

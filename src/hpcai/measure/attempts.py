@@ -18,6 +18,7 @@ from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import say_disturbance
 from hpcai.core.errors import RecordError, RunRefusedError
 from hpcai.core.files import sync
+from hpcai.core.messages import Message
 from hpcai.measure.claim_holder import Holder, parse_holder, this_process
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.progress import read_epochs
@@ -52,6 +53,11 @@ from hpcai.slurm.job import state_of
 SUPERVISOR = "supervisor.json"
 """In each attempt: who watches or watched it."""
 logger = logging.getLogger(__name__)
+OPENING = Message("attempts.opening", "its supervisor vanished while it opened the attempt")
+VANISHED = Message("attempts.vanished", "its supervisor on {where} vanished {after}{says}")
+BEFORE_TRAINING = Message("attempts.before_training", "before the training had begun")
+AFTER_EPOCHS = Message("attempts.after_epochs", "after {epochs} epoch{s}")
+UNREADABLE = Message("attempts.unreadable", "its verdict cannot be read: {file}: {why}")
 
 
 def attempt_name() -> str:
@@ -172,7 +178,7 @@ def _verdict_of(attempt: Path) -> Attempt:
     except RecordError as error:
         refused = error.__cause__ if isinstance(error.__cause__, OSError) else None
         why = (refused.strerror or type(refused).__name__) if refused else "damaged or of another version"
-    return _interrupted(attempt, f"its verdict cannot be read: {file.name}: {why}", None)
+    return _interrupted(attempt, UNREADABLE(file=file.name, why=why), None)
 
 
 def _of_record(attempt: Path) -> Attempt:
@@ -294,17 +300,17 @@ def _settle_vanished(folder: Path) -> None:
 def _vanished_words(attempt: Path) -> str:
     supervisor, epochs = supervisor_of(attempt), _epochs_of(attempt)
     if supervisor is None:
-        return "its supervisor vanished while it opened the attempt"
+        return OPENING()
     job_id = supervisor.slurm_job
     where = f"{supervisor.host}{f' (Slurm job {job_id})' if job_id else ''}"
-    after = "before the training had begun" if epochs is None else f"after {epochs} epoch{'s' * (epochs != 1)}"
+    after = BEFORE_TRAINING() if epochs is None else AFTER_EPOCHS(epochs=epochs, s="s" * (epochs != 1))
     job = state_of(job_id) if job_id else None
     says = ""
     if job is not None and job.restarts > supervisor.slurm_restart:
         says = "; Slurm has put its job back into the queue since"
     elif job is not None and job.has_ended:
         says = f"; Slurm says {job.state}"
-    return f"its supervisor on {where} vanished {after}{says}"
+    return VANISHED(where=where, after=after, says=says)
 
 
 def _epochs_of(attempt: Path) -> int | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from hpcai.config.load import read_plan
 from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 from hpcai.measure.claim import results_written
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import ended_by_signals
@@ -15,6 +16,8 @@ from hpcai.measure.supervise import measure
 from hpcai.profiles.instrument import NO_INSTRUMENT, Missing
 from hpcai.profiles.kind import find_instrument
 from hpcai.records.run import FINISHED, RAW, Artefact, Capture, InstrumentFacts, RunRecord, read_part, write_sealed
+
+A_TIMED_RUN = Message("capture.a_timed_run", "found the plan of a timed run, expected one that names a profile")
 
 
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
@@ -76,5 +79,5 @@ def _capture(plan: RunPlan, tool: str, reason: str, raw: tuple[Artefact, ...] = 
 
 def _profile(plan: RunPlan) -> ProfileKind:
     if plan.profile is None:
-        raise ConfigError(f"{plan.run_id}: found the plan of a timed run, expected one that names a profile")
+        raise ConfigError(at(str(plan.run_id), A_TIMED_RUN()))
     return plan.profile

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.core.errors import ResultsError, RunRefusedError
+from hpcai.core.messages import Message, at
 from hpcai.measure.claim_holder import Holder, Life, life_here, life_in_slurm, parse_holder, this_process
 from hpcai.measure.interruption import Signals, ended_by_signals
 
@@ -39,6 +40,10 @@ _PATIENCE_S: dict[Life, Callable[[], float]] = {
     "alive": lambda: math.inf,
 }
 logger = logging.getLogger(__name__)
+TAKEN_OVER = Message(
+    "claim.taken_over",
+    "this process gave no sign of life for some time, and another one took over the run; this attempt is not published",
+)
 
 
 class Claim:
@@ -53,10 +58,7 @@ class Claim:
     def require(self) -> None:
         """Raise RunRefusedError if somebody else has taken the claim over; reads no file."""
         if self._lost:
-            raise RunRefusedError(
-                f"{self.path.parent}: this process gave no sign of life for some time, and another one took over the "
-                "run; this attempt is not published"
-            )
+            raise RunRefusedError(at(str(self.path.parent), TAKEN_OVER()))
 
     def confirm(self) -> None:
         """Look whether the claim is still held, and raise RunRefusedError if not.

@@ -22,9 +22,15 @@ from hpcai.config.machine import Software
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import LaunchError
 from hpcai.core.extras import require
+from hpcai.core.messages import Message
 from hpcai.launchers.registry import find_launcher
 from hpcai.measure.provenance import software_facts, source_root
 
+NOT_LOADED = Message(
+    "container.not_loaded",
+    "software.modules: {missing} not loaded in this job (loaded: {loaded}); give the profile "
+    "`software-deployment-method: env-modules`, and name modules as `module list` shows them",
+)
 LOADED = "LOADEDMODULES"
 """Names with versions, joined by colons, kept by Environment Modules and by Lmod."""
 PYTHON = "python"
@@ -41,10 +47,7 @@ def require_modules(modules: Sequence[str], environment: Mapping[str, str] = os.
     missing = [module for module in modules if not any(_is(module, name) for name in loaded)]
     if missing:
         there = ", ".join(filter(None, loaded)) or "none"
-        raise LaunchError(
-            f"software.modules: {', '.join(missing)} not loaded in this job (loaded: {there}); "
-            "give the profile `software-deployment-method: env-modules`, and name modules as `module list` shows them"
-        )
+        raise LaunchError(NOT_LOADED(missing=", ".join(missing), loaded=there))
 
 
 def _is(module: str, loaded: str) -> bool:

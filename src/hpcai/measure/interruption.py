@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 from hpcai.core.errors import RunInterruptedError
+from hpcai.core.messages import Message, at
 from hpcai.measure.failure_reasons import lost_node
 from hpcai.measure.watch import Ending
 from hpcai.slurm.job import SlurmJob, down_nodes, own_job, own_job_id, state_of
@@ -24,6 +25,11 @@ ENDED_BADLY_ASK_S = 20.0
 result."""
 ASK_AGAIN_S = 1.0
 logger = logging.getLogger(__name__)
+INTERRUPTED = Message(
+    "interruption.interrupted",
+    "{reason}; nothing is published, and the workflow measures it again when it is started again",
+)
+FROM_OUTSIDE = Message("interruption.from_outside", "ended from outside by {signal_name}")
 
 
 class Interruption(BaseException):
@@ -146,8 +152,8 @@ def ended_by_signals(name: str) -> Iterator[Signals]:
         try:
             yield signals
         except Interruption as error:
-            again = "nothing is published, and the workflow measures it again when it is started again"
-            raise RunInterruptedError(f"{name}: {error.reason}; {again}", error.signal_number) from None
+            words = at(name, INTERRUPTED(reason=error.reason))
+            raise RunInterruptedError(words, error.signal_number) from None
 
 
 def _handler(signals: Signals) -> Callable[[int, FrameType | None], None]:
@@ -179,7 +185,7 @@ def words_of(job: SlurmJob | None, number: int) -> str:
     While a job is being ended its state is COMPLETING for all causes; they differ in its reason and its restarts.
     """
     if job is None or not is_ending(job):
-        return f"ended from outside by {signal.Signals(number).name}"
+        return FROM_OUTSIDE(signal_name=signal.Signals(number).name)
     before = own_job()
     put_back = before is not None and job.restarts > before.restarts
     node_failed = job.state == "NODE_FAIL" or job.reason == "NodeDown"

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hpcai.config.machine import this_node
 from hpcai.core.errors import HpcaiError, StagingError
+from hpcai.core.messages import Message, at
 from hpcai.data.stage_folder import announce_stage, clean_stage, nodes_here, own_stage, sweep_stages
 from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.page_cache import drop_page_cache
@@ -38,6 +39,13 @@ MOST_NAMES = 10
 LONGEST_PROBLEM = 300
 """srun passes lines on whole only if they are short."""
 logger = logging.getLogger(__name__)
+ENDED_LEFT = Message("nodes.ended_left", "ended processes {processes}, which {left_by} had left")
+NOT_CLEANED = Message("nodes.not_cleaned", "not cleaned everywhere, the next run there will do it: {problem}")
+NO_ANSWER = Message("nodes.no_answer", "no answer from {nodes}: the step {ending}: {words}")
+NOT_REACHED = Message("nodes.not_reached", "{launcher} without a job of Slurm: other nodes than {host} are not reached")
+DATA_GONE = Message("nodes.data_gone", "cannot be read ({reason}), expected a file of the data")
+ENDED_WITH = Message("nodes.ended_with", "ended with status {status}")
+ENDED_AFTER = Message("nodes.ended_after", "was ended after {limit_s:g} s")
 
 
 class NodeFacts(BaseModel):
@@ -110,7 +118,7 @@ def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Pa
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
         if facts.ended:
-            logger.warning("%s: ended processes %s, which broken runs had left", facts.node, facts.ended)
+            logger.warning("%s: %s", facts.node, ENDED_LEFT(processes=facts.ended, left_by="broken runs"))
         if facts.swept:
             logger.warning("%s: removed %d staging folders of broken runs", facts.node, facts.swept)
     if problem:
@@ -136,9 +144,9 @@ def clean_nodes(launcher: str, ranks: Ranks, scratch: Path, attempt: str, *other
         if facts.problem:
             logger.warning("%s: %s", facts.node, facts.problem)
         if facts.ended:
-            logger.warning("%s: ended processes %s, which attempt %s had left", facts.node, facts.ended, attempt)
+            logger.warning("%s: %s", facts.node, ENDED_LEFT(processes=facts.ended, left_by=f"attempt {attempt}"))
     if problem:
-        logger.warning("%s: not cleaned everywhere, the next run there will do it: %s", ranks.name, problem)
+        logger.warning("%s: %s", ranks.name, NOT_CLEANED(problem=problem))
     if this_node() in silent:
         # This node lives, so that the step is at fault; what Slurm says of the others still counts.
         return tuple(down_nodes(",".join(silent)))
@@ -149,7 +157,7 @@ def _on_every_node(launcher: str, ranks: Ranks, task: list[str], listed: bytes, 
     """Do a task on every node of a run; return the answers, why some are missing, and of which nodes."""
     try:
         if find_allocation() is None:
-            only = f"{launcher} without a job of Slurm: other nodes than {socket.gethostname()} are not reached"
+            only = NOT_REACHED(launcher=launcher, host=socket.gethostname())
             return (_do(task, listed),), only if ranks.nodes > 1 else "", ()
         hosts = tuple(dict.fromkeys(hosts_of(ranks)))
         if len(hosts) == 1 and (not ranks.shares or hosts[0] == this_node()):
@@ -172,7 +180,7 @@ def _by_a_step(hosts: Sequence[str], task: list[str], listed: bytes, limit_s: fl
     if not missing:
         return nodes, "", ()
     words = errors.strip().splitlines()
-    problem = f"no answer from {', '.join(missing)}: the step {ending}: {words[-1] if words else 'no output'}"
+    problem = NO_ANSWER(nodes=", ".join(missing), ending=ending, words=words[-1] if words else "no output")
     return nodes, problem, tuple(missing)
 
 
@@ -181,7 +189,7 @@ def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, s
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         output, errors = process.communicate(listed, timeout=limit_s)
-        ending = f"ended with status {process.returncode}"
+        ending = ENDED_WITH(status=process.returncode)
     except subprocess.TimeoutExpired:
         process.terminate()
         try:
@@ -189,7 +197,7 @@ def _run_step(command: list[str], listed: bytes, limit_s: float) -> tuple[str, s
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()
-        ending = f"was ended after {limit_s:g} s"
+        ending = ENDED_AFTER(limit_s=limit_s)
     except BaseException:
         process.kill()
         process.wait()
@@ -239,7 +247,7 @@ def _prepare(scratch: Path, files: Sequence[Path], *, announce: bool) -> NodeFac
     try:
         page_cache = drop_page_cache(files)
     except OSError as error:
-        problems.append(f"{error.filename}: cannot be read ({error.strerror}), expected a file of the data")
+        problems.append(at(str(error.filename), DATA_GONE(reason=error.strerror)))
     return _facts(page_cache, room, swept, ended, "; ".join(problems))
 
 

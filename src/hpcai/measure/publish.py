@@ -17,6 +17,7 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ConfigError, RecordError, RunRefusedError
 from hpcai.core.files import sync, write_atomically
+from hpcai.core.messages import Message, at
 from hpcai.measure.claim import live_holder
 from hpcai.records.run import (
     FINISHED,
@@ -33,6 +34,15 @@ from hpcai.records.weak import GROUP
 
 ATTEMPTS = "attempts"
 """Below the folder of a run: its attempts, under way, broken down or interrupted."""
+GIVEN_UP = Message("publish.given_up", "was given up by another process, because this one gave no sign of life")
+AT_WORK = Message("publish.at_work", "{holder}, measures here; wait for it, or end it (`{remedy}`)")
+OTHER_SETTINGS = Message(
+    "publish.other_settings",
+    "is measured already, with other settings ({changes}). A finished measurement is never overwritten: give the "
+    "new settings a variant of their own in the run table, or restore the old ones, or put the old run aside "
+    "with `hpcai discard {folder}`",
+)
+
 CAPTURE = "capture.json"
 INTERRUPTED = "interrupted.json"
 DIGEST = "plan.sha256"
@@ -160,11 +170,7 @@ def _changed(folder: Path, old: RunPlan, new: RunPlan) -> str:
     before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
     keys = [key for key in sorted({*before, *after}) if before.get(key) != after.get(key)]
     changes = ", ".join(f"{key}: {before.get(key)} -> {after.get(key)}" for key in keys)
-    return (
-        f"{folder}: is measured already, with other settings ({changes}). A finished measurement is never overwritten: "
-        f"give the new settings a variant of their own in the run table, or restore the old ones, "
-        f"or put the old run aside with `hpcai discard {folder}`"
-    )
+    return at(str(folder), OTHER_SETTINGS(changes=changes, folder=folder))
 
 
 def _flat(value: object, prefix: str = "") -> dict[str, object]:
@@ -184,7 +190,7 @@ def publish(attempt: Path, folder: Path, record: RunRecord) -> None:
         If a run has been published here in the meantime, or this attempt was taken for one that had vanished.
     """
     if (attempt / INTERRUPTED).exists():
-        raise RunRefusedError(f"{attempt}: was given up by another process, because this one gave no sign of life")
+        raise RunRefusedError(at(str(attempt), GIVEN_UP()))
     give_back_reserve(attempt)
     for file in attempt.rglob("*"):
         # What a network file system only hides until nobody reads it any more may vanish meanwhile (.nfs*).
@@ -270,7 +276,7 @@ def discard(folder: Path, reason: str) -> Path:
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(_NO_RUN.format(folder))
     if holder := live_holder(folder):
-        raise RunRefusedError(f"{folder}: {holder.words}, measures here; wait for it, or end it (`{holder.remedy}`)")
+        raise RunRefusedError(at(str(folder), AT_WORK(holder=holder.words, remedy=holder.remedy)))
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder.parent / DISCARDED / f"{folder.name}-{stamp}"
     target.parent.mkdir(exist_ok=True)

@@ -7,11 +7,15 @@ from pathlib import Path
 from hpcai.config.machine import this_node
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import StagingError
+from hpcai.core.messages import Message, at
 from hpcai.data.pack import PackManifest
 from hpcai.data.stage import room_bytes
 from hpcai.data.unpacker import REMEDY
 from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.measure.nodes import NodesReport
+
+SHARED = Message("room.shared", " for {nodes} nodes that see the same folder")
+NO_ROOM = Message("room.no_room", "found {free_bytes} bytes free, expected at least {expected_bytes}{whose}; {remedy}")
 
 
 def require_room(
@@ -47,13 +51,15 @@ def require_room(
     shared_bytes = sum(sorted(needed_bytes.values(), reverse=True)[:together])
     for facts in nodes.nodes:
         if facts.free_bytes is None:
-            raise StagingError(f"node {facts.node}: {facts.problem}")
+            raise StagingError(at(f"node {facts.node}", facts.problem))
         expected_bytes = shared_bytes if together > 1 else needed_bytes[facts.node]
         if facts.free_bytes < expected_bytes:
-            whose = f" for {together} nodes that see the same folder" if together > 1 else ""
+            whose = SHARED(nodes=together) if together > 1 else ""
             raise StagingError(
-                f"node {facts.node}: {scratch}: found {facts.free_bytes} bytes free, expected at least "
-                f"{expected_bytes}{whose}; {REMEDY}"
+                at(
+                    f"node {facts.node}: {scratch}",
+                    NO_ROOM(free_bytes=facts.free_bytes, expected_bytes=expected_bytes, whose=whose, remedy=REMEDY),
+                )
             )
 
 

@@ -14,6 +14,7 @@ from hpcai.config.machine import Machine, this_node
 from hpcai.config.runs import RunPlan
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError, LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import find_launcher
 from hpcai.measure import publish
@@ -27,6 +28,29 @@ from hpcai.measure.weak_group import describe_group
 from hpcai.records.run import write_sealed
 from hpcai.records.weak import GROUP, InstanceShare, NodeShare, WeakGroup
 from hpcai.slurm.allocation import find_allocation
+
+OTHER_PLANS = Message(
+    "weak.other_plans", "found {found}; expected the plans of all instances of one weak-scaling group"
+)
+
+TOO_FEW_CORES = Message(
+    "weak.too_few_cores",
+    "found {found} usable cores on this node, expected {expected} for instances with cores of their own "
+    "(cores_per_rank {cores_per_rank}); give the job more cores, or lower the instances of the table or "
+    "cores_per_rank of the machine file",
+)
+NEEDS_A_JOB = Message(
+    "weak.needs_a_job",
+    "the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; start the group there",
+)
+TOO_FEW_NODES = Message(
+    "weak.too_few_nodes", "found {found} nodes in the job, expected {expected}; ask Slurm for more nodes"
+)
+TOO_FEW_ACCELERATORS = Message(
+    "weak.too_few_accelerators",
+    "found the accelerators {found} on this node, expected {expected} for instances with accelerators of their "
+    "own; correct CUDA_VISIBLE_DEVICES or the job's request",
+)
 
 
 def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
@@ -75,7 +99,7 @@ def _plans_of_group(paths: Sequence[Path]) -> list[RunPlan]:
     found = [(plan.point, plan.repetition, plan.instances) for plan in plans]
     if found != expected:
         numbers = ", ".join(f"{plan.run_id} of {plan.instances}" for plan in plans)
-        raise ConfigError(f"--plans: found {numbers}; expected the plans of all instances of one weak-scaling group")
+        raise ConfigError(at("--plans", OTHER_PLANS(found=numbers)))
     return plans
 
 
@@ -127,9 +151,12 @@ def share_machine(plan: RunPlan, launcher: str) -> tuple[InstanceShare, ...]:
     cores = [] if slurm_chooses else sorted(os.sched_getaffinity(0))
     if not slurm_chooses and len(cores) < sharing.cores_needed:
         raise LaunchError(
-            f"{group}: found {len(cores)} usable cores on this node, expected {sharing.cores_needed} for instances "
-            f"with cores of their own (cores_per_rank {plan.machine.cores_per_rank}); give the job more cores, or "
-            "lower the instances of the table or cores_per_rank of the machine file"
+            at(
+                group,
+                TOO_FEW_CORES(
+                    found=len(cores), expected=sharing.cores_needed, cores_per_rank=plan.machine.cores_per_rank
+                ),
+            )
         )
     accelerators = _accelerators(group, plan.machine, sharing)
     return tuple(
@@ -154,14 +181,9 @@ def _hosts(group: str, launcher: str, nodes: int) -> tuple[str, ...]:
     if allocation is None and nodes == 1:
         return (this_node(),)
     if allocation is None:
-        raise LaunchError(
-            f"{group}: the instances need {nodes} nodes, which {launcher} finds inside a job of Slurm only; "
-            "start the group there"
-        )
+        raise LaunchError(at(group, NEEDS_A_JOB(nodes=nodes, launcher=launcher)))
     if len(allocation.nodes) < nodes:
-        raise LaunchError(
-            f"{group}: found {len(allocation.nodes)} nodes in the job, expected {nodes}; ask Slurm for more nodes"
-        )
+        raise LaunchError(at(group, TOO_FEW_NODES(found=len(allocation.nodes), expected=nodes)))
     return allocation.nodes[:nodes]
 
 
@@ -173,8 +195,5 @@ def _accelerators(group: str, machine: Machine, sharing: Sharing) -> list[str]:
     found = list(map(str, range(machine.accelerators_per_node))) if visible is None else visible.split(",")
     needed = min(sharing.instances, sharing.per_block) * sharing.ranks_per_node
     if len(found) < needed:
-        raise LaunchError(
-            f"{group}: found the accelerators {', '.join(found)} on this node, expected {needed} for instances with "
-            "accelerators of their own; correct CUDA_VISIBLE_DEVICES or the job's request"
-        )
+        raise LaunchError(at(group, TOO_FEW_ACCELERATORS(found=", ".join(found), expected=needed)))
     return found

@@ -13,6 +13,7 @@ from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
 from hpcai.catalogue.tables import tables as known_tables
 from hpcai.core.errors import RecordError, TableError
+from hpcai.core.messages import Message
 from hpcai.core.sealed import sealed_json
 from hpcai.core.table_files import read_parquet, write_parquet
 from hpcai.metrics.joining import join_tables
@@ -44,6 +45,10 @@ __all__ = [
     "write_tables",
 ]
 
+RUN_TWICE = Message(
+    "run_tables.run_twice",
+    "one record per run is allowed, found {found}; remove one of each from the list",
+)
 SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
 
 
@@ -127,7 +132,7 @@ def collect_runs(paths: Iterable[str | Path]) -> pd.DataFrame:
     twice = runs[runs.duplicated("run_id", keep=False)]
     if not twice.empty:
         found = ", ".join(f"{row.run_id} in {row.record_path}" for row in twice.itertuples())
-        raise RecordError(f"one record per run is allowed, found {found}; remove one of each from the list")
+        raise RecordError(RUN_TWICE(found=found))
     runs["dropped"] = mark_extremes(runs)
     return runs.astype({"dirty": "boolean", "ranks_identical": "boolean"})
 

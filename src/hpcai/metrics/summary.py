@@ -7,14 +7,20 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.stalls import say_stall
 from hpcai.metrics.scaling.scales import OUTCOMES
-from hpcai.metrics.scores.validity import label_result, split_reasons
+from hpcai.metrics.scores.validity import NOT_VALID, label_result, split_reasons
 from hpcai.metrics.statistics.summaries import INTERVAL, LEVEL
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 
 NOTHING = "no run has been recorded yet"
+CONVERGED = Message("summary.converged", "{converged} of {n} runs converged")
+NO_RESULT_AT = Message("summary.no_result_at", "no result of the {word}s at {scales} of {of} scales")
+TOO_FEW_AT = Message("summary.too_few_at", "too few {word}s at {scales} of {of} scales")
+HOLD_A_PAUSE = Message("summary.hold_a_pause", "the times of {runs} hold a pause: {named}")
+ALL_VALID = Message("summary.all_valid", "nothing in the records speaks against valid results")
 _NAMED = 3
 """So many runs are named in a sentence; the table has all."""
 
@@ -172,8 +178,8 @@ def _about_numbers(results: Sequence[Mapping[str, Any]], word: str) -> list[str]
     """Reasons that follow from how many runs there are, and how many of them failed."""
     lost = [result for result in results if result["no_result"]]
     few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
-    sentences = {f"no result of the {word}s": lost, f"too few {word}s": few}
-    return [f"{words} at {len(found)} of {len(results)} scales" for words, found in sentences.items() if found]
+    sentences = {NO_RESULT_AT: lost, TOO_FEW_AT: few}
+    return [words(word=word, scales=len(found), of=len(results)) for words, found in sentences.items() if found]
 
 
 def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -182,8 +188,8 @@ def _verdict(runs: pd.DataFrame, results: Sequence[Mapping[str, Any]], verdicts:
         return NOTHING
     n_ok = int((runs["outcome"] == "converged").sum())
     too_few = [result for result in results if result["n_counted"] < result["runs_by_rule"]]
-    few = f"; too few runs at {len(too_few)} of {len(results)} scales" if too_few else ""
-    return f"{n_ok} of {len(runs)} runs converged{few}{_stalled(runs)}; {_notice(verdicts)}"
+    few = f"; {TOO_FEW_AT(word='run', scales=len(too_few), of=len(results))}" if too_few else ""
+    return f"{CONVERGED(converged=n_ok, n=len(runs))}{few}{_stalled(runs)}; {_notice(verdicts)}"
 
 
 def _stalled(runs: pd.DataFrame) -> str:
@@ -194,7 +200,7 @@ def _stalled(runs: pd.DataFrame) -> str:
     rows = stalled.to_dict("records")
     named = [f"{row['run_id']} ({say_stall(row['stall_max_s'], row['stall_beside_s'])})" for row in rows]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"; the times of {len(named)} hold a pause: {', '.join(named[:_NAMED])}{more}"
+    return f"; {HOLD_A_PAUSE(runs=len(named), named=', '.join(named[:_NAMED]) + more)}"
 
 
 def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:
@@ -204,8 +210,8 @@ def _notice(verdicts: Sequence[Mapping[str, Any]]) -> str:
     for suite in suites:
         names = [verdict["benchmark"] for verdict in verdicts if verdict["suite"] == suite and not verdict["valid"]]
         if names:
-            sentences.append(f"not a valid {suite} result: {', '.join(names)}")
-    return "; ".join(sentences) if sentences else "nothing in the records speaks against valid results"
+            sentences.append(NOT_VALID(suite=suite, reasons=", ".join(names)))
+    return "; ".join(sentences) if sentences else ALL_VALID()
 
 
 def _collect(dictionaries: Iterable[Mapping[str, object]]) -> list[dict[str, str]]:

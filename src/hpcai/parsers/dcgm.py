@@ -5,10 +5,14 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_plausible_devices, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+NO_NUMBERS = Message("dcgm.no_numbers", "values that are no numbers")
+COUNTED = Message("dcgm.counted", ": times are counts of {interval_s:g} s as asked for")
 
 TOOL = "output of dcgmi dmon"
 ADVICE = "run `dcgmi dmon -e 155,156 -d 100`: power [W] and energy [mJ]"
@@ -62,9 +66,7 @@ def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
         findings.note("not all devices have the same number of samples")
     for record in findings.records:
         record["time_s"] = math.nan if interval_s is None else record["update"] * interval_s
-    findings.note(
-        "no time stamps" + ("" if interval_s is None else f": times are counts of {interval_s:g} s as asked for")
-    )
+    findings.note("no time stamps" + ("" if interval_s is None else COUNTED(interval_s=interval_s)))
     explain_missing(findings)
     return findings.reading(COLUMNS, ADVICE)
 
@@ -83,7 +85,7 @@ def _add(
     elif not {POWER, ENERGY} & set(header):
         findings.leave_out(number, "no column of power or energy")
     elif damaged or any(value < 0 for value in values.values()):
-        findings.leave_out(number, "values that are no numbers")
+        findings.leave_out(number, NO_NUMBERS())
     else:
         row = sample(number, device, math.nan, values[POWER], values[ENERGY] * 1e-3)
         findings.records.append(row | {"update": update})

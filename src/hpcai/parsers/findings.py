@@ -10,9 +10,12 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import Fact, Reading, nothing_read
 from hpcai.parsers.text import read_lines
+
+LEFT_OUT = Message("findings.left_out", "line {line}: {why}, left out")
 
 MOST_REASONS = 20
 """Sentences of one kind in a report; further ones are counted only."""
@@ -48,7 +51,7 @@ class Findings:
 
     def leave_out(self, line: int, why: str) -> None:
         """Count one record that is seen and not believed."""
-        self.left_out.append(f"line {line}: {why}, left out")
+        self.left_out.append(LEFT_OUT(line=line, why=why))
 
     def note(self, why: str) -> None:
         """Keep a sentence about the artefact."""

@@ -5,9 +5,15 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import NUMBER, Findings, half_unit, read_whole_lines, to_number, without_label
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
+
+ABORTED = Message("hpl.aborted", "aborted: no closing summary, tests may be missing")
+NO_RESIDUAL = Message("hpl.no_residual", "a row has no residual: it is no score")
+OTHER_COUNT = Message("hpl.other_count", "the closing summary counts {tests} tests, {rows} rows are seen")
+LOST_RESIDUAL = Message("hpl.lost_residual", "a residual without its row of results")
 
 TOOL = "output of HPL"
 ADVICE = "keep the standard output of xhpl until its `End of Tests.`"
@@ -66,7 +72,7 @@ def read_hpl(path: Path) -> Reading:
             if row_of_test:
                 _add_residual(findings, RESIDUAL.fullmatch(line))
             else:
-                findings.leave_out(number, "a residual without its row of results")
+                findings.leave_out(number, LOST_RESIDUAL())
     _judge(findings, threshold)
     _check_summary(findings, bare, threshold)
     return findings.reading(COLUMNS, ADVICE)
@@ -165,7 +171,7 @@ def _contradicts(passed: bool, residual: float, threshold: float) -> bool:
 
 def _check_summary(findings: Findings, lines: list[str], threshold: float) -> None:
     if not any(line.startswith("End of Tests.") for line in lines):
-        findings.note("aborted: no closing summary, tests may be missing")
+        findings.note(ABORTED())
     elif not any(re.match(r"Finished\s+\d+ test", line) for line in lines):
         findings.note("the closing summary is damaged")
     if math.isnan(threshold) and any(row["verdict"] != "unchecked" for row in findings.records):
@@ -183,7 +189,7 @@ def _check_summary(findings: Findings, lines: list[str], threshold: float) -> No
     rows = len(findings.records) + len(findings.left_out)
     findings.facts |= {"finished": counts["finished"], "threshold": None if math.isnan(threshold) else threshold}
     if counts["finished"] and counts["finished"] - counts["skipped"] != rows:
-        findings.note(f"the closing summary counts {counts['finished']} tests, {rows} rows are seen")
+        findings.note(OTHER_COUNT(tests=counts["finished"], rows=rows))
     verdicts = [row["verdict"] for row in findings.records]
     if counts["finished"] and not findings.left_out:
         for verdict in ("passed", "failed", "unchecked"):
@@ -192,7 +198,7 @@ def _check_summary(findings: Findings, lines: list[str], threshold: float) -> No
                     f"the closing summary counts {counts[verdict]} {verdict}, rows: {verdicts.count(verdict)}"
                 )
     elif not counts["unchecked"] and "unchecked" in verdicts:
-        findings.note("a row has no residual: it is no score")
+        findings.note(NO_RESIDUAL())
 
 
 READER = Reader("hpl", "output of HPL", read_hpl, looks=("output of HPL",))

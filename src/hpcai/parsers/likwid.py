@@ -5,9 +5,14 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+NO_METRICS = Message("likwid.no_metrics", "group {group} {name}: no table of metrics, the file was cut")
+NO_STATISTICS = Message("likwid.no_statistics", "{table}: no table of statistics, the file was cut or damaged")
+ROWS_MISSING = Message("likwid.rows_missing", "{table}: {rows} of {expected} rows")
 
 TOOL = "output of likwid-perfctr -O"
 ADVICE = "run `likwid-perfctr -O -o FILE.csv -g GROUP ...`"
@@ -72,7 +77,7 @@ def read_likwid(path: Path) -> Reading:
         region, group, kind = table.key
         timed = any(row[0].startswith("Runtime (RDTSC)") for _, row in table.rows)
         if kind == "Raw" and not timed and (region, group, "Metric") not in kinds:
-            findings.note(f"group {group} {table.title['name']}: no table of metrics, the file was cut")
+            findings.note(NO_METRICS(group=group, name=table.title["name"]))
     return findings.reading(COLUMNS, ADVICE)
 
 
@@ -108,9 +113,9 @@ def _add(findings: Findings, table: _Table, statistics: _Table | None) -> None:
     named = 2 if table.header[1:2] == ["Counter"] else 1
     places = table.header[named:]
     if len(table.rows) < table.expected:
-        findings.leave_out(table.line, f"{label}: {len(table.rows)} of {table.expected} rows")
+        findings.leave_out(table.line, ROWS_MISSING(table=label, rows=len(table.rows), expected=table.expected))
     if len(places) > 1 and statistics is None:
-        findings.note(f"{label}: no table of statistics, the file was cut or damaged")
+        findings.note(NO_STATISTICS(table=label))
     sums = {fields[0].removesuffix(" STAT"): fields for _, fields in statistics.rows} if statistics else {}
     columns = statistics.header if statistics else []
     for number, fields in table.rows:

@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import fmean, median, mode
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import (
     Findings,
     half_unit,
@@ -17,6 +18,12 @@ from hpcai.parsers.findings import (
 )
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+NOT_CHECKED = Message("nccl_tests.not_checked", "results were not checked (error column N/A)")
+NO_SUMMARY = Message("nccl_tests.no_summary", "the closing summary is missing: the run was aborted or the file was cut")
+OUT_OF_BOUNDS = Message(
+    "nccl_tests.out_of_bounds", "{values} values out of bounds: the data were wrong, no row is valid"
+)
 
 TOOL = "output of nccl-tests"
 ADVICE = "run for example `all_reduce_perf -b 8 -e 4G -f 2` and keep its standard output"
@@ -178,20 +185,20 @@ def _check_summary(findings: Findings, lines: list[str]) -> None:
     )
     average = next((m for line in lines if (m := re.match(rf"# Avg bus bandwidth\s+: ({CELLS})\b", line))), None)
     if bounds is None or average is None:
-        findings.note("the closing summary is missing: the run was aborted or the file was cut")
+        findings.note(NO_SUMMARY())
     if average and findings.records:
         _check_average(findings, average[1])
     if average and bounds and bounds[2] == "OK":
         findings.facts["average_bus_bandwidth_bytes_per_s"] = float(average[1]) * 1e9
     if bounds and (bounds[2] == "FAILED" or int(bounds[1])):
-        findings.note(f"{bounds[1]} values out of bounds: the data were wrong, no row is valid")
+        findings.note(OUT_OF_BOUNDS(values=bounds[1]))
         for row in findings.records:
             row["is_valid"] = False
     wrong = sorted({row["bytes"] for row in findings.records if row["wrong"] > 0})
     if wrong:
         findings.note(f"wrong elements at {', '.join(map(str, wrong))} bytes: no bandwidth there")
     if findings.records and all(math.isnan(row["wrong"]) for row in findings.records):
-        findings.note("results were not checked (error column N/A)")
+        findings.note(NOT_CHECKED())
     for row in findings.records:
         if not row["is_valid"]:
             row["algorithm_bandwidth_bytes_per_s"] = row["bus_bandwidth_bytes_per_s"] = math.nan

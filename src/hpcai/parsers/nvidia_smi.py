@@ -5,6 +5,7 @@ import re
 from datetime import datetime
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import (
     COLUMNS,
@@ -16,6 +17,8 @@ from hpcai.parsers.power_samples import (
 )
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
+
+ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at one moment, no energy")
 
 TOOL = "a query of nvidia-smi"
 ADVICE = "run `nvidia-smi --query-gpu=timestamp,index,uuid,power.draw --format=csv -lms 100`, with its header"
@@ -72,7 +75,7 @@ def read_nvidia_smi(path: Path, devices: int | None = None) -> Reading:
     if stamps:
         count_from_first(findings, [stamps.get(record["line"]) for record in findings.records])
     else:
-        findings.note("no time stamps: power at one moment, no energy")
+        findings.note(ONE_MOMENT())
     explain_missing(findings)
     return findings.reading(COLUMNS, ADVICE)
 

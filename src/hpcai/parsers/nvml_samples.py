@@ -3,10 +3,13 @@
 import math
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_order, keep_plausible_devices, rows_of, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+NO_NUMBERS = Message("nvml_samples.no_numbers", "fields that are no numbers")
 
 TOOL = "samples of power"
 HEADER = "monotonic_s,index,power_mw"
@@ -31,7 +34,7 @@ def read_nvml_samples(path: Path) -> Reading:
         power_w, energy_j = (to_number(text) * 1e-3 for text in texts)
         damaged = any(text and math.isnan(to_number(text)) for text in texts)
         if math.isnan(time_s) or index is None or damaged or power_w < 0 or energy_j < 0:
-            findings.leave_out(number, "fields that are no numbers")
+            findings.leave_out(number, NO_NUMBERS())
         else:
             findings.records.append(sample(number, str(index), time_s, power_w, energy_j))
     if torn:

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, in_order, read_whole_lines, to_count, to_number, without_label
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+AVERAGE_OUTSIDE = Message("osu.average_outside", "the average is not between minimum and maximum")
 
 TOOL = "output of OSU Micro-Benchmarks"
 ADVICE = "run for example `mpirun -n 2 osu_allreduce -f` and keep its standard output"
@@ -79,7 +82,7 @@ def _add(findings: Findings, number: int, fields: list[str], header: list[str]) 
     if None in row.values() or math.isnan(row["latency_s"]) == math.isnan(row["bandwidth_bytes_per_s"]):
         findings.leave_out(number, "fields that are no numbers")
     elif row["latency_min_s"] > row["latency_s"] or row["latency_s"] > row["latency_max_s"]:
-        findings.leave_out(number, "the average is not between minimum and maximum")
+        findings.leave_out(number, AVERAGE_OUTSIDE())
     else:
         findings.records.append(row)
 

@@ -6,9 +6,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import NUMBER, Findings, in_order, read_whole_lines, to_number
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+SHARED = Message("perf_stat.shared", "{events}: counters were shared, values are scaled from a part of the time")
+OTHER_RATE = Message("perf_stat.other_rate", "{value:g} in {run_s:g} s is not {rate:g}")
 
 TOOL = "output of perf stat -x"
 COLUMNS = (
@@ -136,7 +140,7 @@ def _contradiction(record: dict[str, Any]) -> str:
     if scale is None or record["unit"] or run_s < SHORTEST_COMPARED_S or not math.isfinite(derived):
         return ""
     rate = value / run_s / scale
-    return "" if abs(rate - derived) <= 0.02 * rate + 0.001 else f"{value:g} in {run_s:g} s is not {derived:g}"
+    return "" if abs(rate - derived) <= 0.02 * rate + 0.001 else OTHER_RATE(value=value, run_s=run_s, rate=derived)
 
 
 def _check_intervals(findings: Findings) -> None:
@@ -158,7 +162,7 @@ def _explain(findings: Findings) -> None:
             findings.note(f"{', '.join(events)}: {reason}")
     shared = sorted({r["event"] for r in findings.records if r["enabled_ratio"] < 1})
     if shared:
-        findings.note(f"{', '.join(shared)}: counters were shared, values are scaled from a part of the time")
+        findings.note(SHARED(events=", ".join(shared)))
     if int(findings.facts.get("runs") or 0) > 1:
         findings.note(f"{findings.facts['runs']} runs in one file: do not add them")
 

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, in_order
+
+NO_VALUE = Message(
+    "power_samples.no_value", "{missing} of {samples} samples have no value: the device did not report it"
+)
+NOT_THE_SUM = Message("power_samples.not_the_sum", "total {total_w:g} W is not the sum of the nodes")
+TIME_STANDS = Message("power_samples.time_stands", "the time does not go on")
 
 COLUMNS = ("time_s", "device", "power_w", "energy_j")
 """Time [s; NaN if the artefact has none], device, power [W], energy counter [J]; NaN where not given."""
@@ -55,7 +62,7 @@ def add_watts(findings: Findings, number: int, watts: Mapping[str, float]) -> No
     if any(not power_w >= 0 for power_w in watts.values()):
         findings.leave_out(number, "power that is no number of W")
     elif TOTAL in watts and abs(sum(devices.values()) - watts[TOTAL]) > 1e-6 * watts[TOTAL]:
-        findings.leave_out(number, f"total {watts[TOTAL]:g} W is not the sum of the nodes")
+        findings.leave_out(number, NOT_THE_SUM(total_w=watts[TOTAL]))
     else:
         findings.records += [sample(number, device, math.nan, power_w) for device, power_w in devices.items()]
 
@@ -74,7 +81,7 @@ def keep_order(findings: Findings) -> None:
     for device in {record["device"] for record in findings.records}:
         own = [record for record in findings.records if record["device"] == device]
         good |= dict(zip((r["line"] for r in own), in_order([r["time_s"] for r in own], strictly=True), strict=True))
-    findings.keep([good[record["line"]] for record in findings.records], "the time does not go on")
+    findings.keep([good[record["line"]] for record in findings.records], TIME_STANDS())
 
 
 def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> None:
@@ -106,4 +113,4 @@ def explain_missing(findings: Findings) -> None:
     """Note samples without a value."""
     missing = sum(math.isnan(r["power_w"]) and math.isnan(r["energy_j"]) for r in findings.records)
     if missing:
-        findings.note(f"{missing} of {len(findings.records)} samples have no value: the device did not report it")
+        findings.note(NO_VALUE(missing=missing, samples=len(findings.records)))

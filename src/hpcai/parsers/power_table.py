@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_number
 from hpcai.parsers.power_samples import COLUMNS, add_watts, count_from_first, keep_order, rows_of
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
+
+NO_UNIT = Message(
+    "power_table.no_unit", "a column {column!r} without a unit (`hpcai read --unit W` says that all are in W)"
+)
 
 TOOL = "a plain table of power"
 ADVICE = "write one column of time, and one of power with its unit for each device: `timestamp,GPU0 [W],GPU1 [W]`"
@@ -127,8 +132,7 @@ def _why_unclear(time: _Heading, devices: Sequence[_Heading], unit: str | None) 
         f"columns in {others}, which are none of {', '.join(WATTS)}": bool(others),
         f"a column {odd!r}, which may be something else than the power of one device": odd is not None,
         "a column that stands twice": len(set(names)) < len(names),
-        f"a column {bare!r} without a unit (`hpcai read --unit W` says that all are in W)": bare is not None
-        and (unit is None or units != {""}),
+        NO_UNIT(column=bare): bare is not None and (unit is None or units != {""}),
         f"units in the header, so that --unit {unit} is not needed": bare is None and unit is not None,
     }
     return next((words for words, is_so in reasons.items() if is_so), "")

@@ -11,10 +11,14 @@ from pathlib import Path
 from statistics import mode
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import COLUMNS, keep_order, keep_plausible_devices, rows_of, sample
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+LARGE_STEP = Message("rapl.large_step", "{domain}: a step of the counter beyond {largest_power_w:g} W")
+LARGE_GAP = Message("rapl.large_gap", "{domain}: a gap of {gap_s:.3g} s may hide a wrap of the counter")
 
 TOOL = "samples of RAPL"
 HEADER = "monotonic_s,domain,energy_uj,max_energy_range_uj"
@@ -89,7 +93,7 @@ def _count_on(findings: Findings, domain: str, largest_power_w: float) -> None:
     believed = [record for place, record in enumerate(same) if not _is_spike(same, place, largest_power_w)]
     lines = {record["line"] for record in believed}
     good = [record["device"] != domain or record["line"] in lines for record in findings.records]
-    findings.keep(good, f"{domain}: a step of the counter beyond {largest_power_w:g} W")
+    findings.keep(good, LARGE_STEP(domain=domain, largest_power_w=largest_power_w))
     sums = unwrap([record["counter"] for record in believed], usual)
     for record, energy_uj in zip(believed, sums, strict=True):
         record["energy_j"] = energy_uj * 1e-6
@@ -100,7 +104,7 @@ def _count_on(findings: Findings, domain: str, largest_power_w: float) -> None:
             record["energy_j"] = math.nan
         findings.note(f"{domain}: the counter steps beyond {largest_power_w:g} W, no energy")
     elif gap_s * largest_power_w > usual * 1e-6:
-        findings.note(f"{domain}: a gap of {gap_s:.3g} s may hide a wrap of the counter")
+        findings.note(LARGE_GAP(domain=domain, gap_s=gap_s))
 
 
 def _is_believable(earlier: dict[str, Any], later: dict[str, Any], largest_power_w: float) -> bool:

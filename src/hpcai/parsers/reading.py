@@ -7,6 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message, at
+
+NOTHING_READ = Message("reading.nothing_read", "found {found}, expected {tool}; {advice}")
 
 Fact = str | int | float | bool | None
 
@@ -74,4 +77,4 @@ def nothing_read(source: Path, tool: str, found: str, advice: str) -> ParseError
     advice
         What the user can do.
     """
-    return ParseError(f"{source}: found {found}, expected {tool}; {advice}")
+    return ParseError(at(str(source), NOTHING_READ(found=found, tool=tool, advice=advice)))

@@ -5,10 +5,20 @@ import re
 from datetime import datetime
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, half_unit, read_whole_lines, to_count, to_number
 from hpcai.parsers.power_samples import rows_of
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+ROUNDED = Message("slurm_energy.rounded", "job {job}: energy is rounded, ask for ConsumedEnergyRaw")
+UNLIKELY_POWER = Message(
+    "slurm_energy.unlikely_power", "{node_power_w:.4g} W per node is outside {least_w:g} to {most_w:g} W"
+)
+TIME_LOST = Message(
+    "slurm_energy.time_lost", "elapsed {duration_s:g} s of {span_s:g} s from start to end: was it suspended?"
+)
+NO_POWER = Message("slurm_energy.no_power", "no number of nodes or no elapsed time: no power")
 
 TOOL = "a table of sacct"
 ADVICE = "run `sacct -P -j JOB --format=JobID,NTasks,NNodes,ElapsedRaw,Start,End,AllocTRES,ConsumedEnergyRaw,State`"
@@ -88,12 +98,12 @@ def _add(
     power_w = energy_j / duration_s if duration_s > 0 else math.nan
     node_power_w = power_w / nodes if nodes else math.nan
     if node_power_range_w and not math.isnan(node_power_w) and not _is_between(node_power_w, node_power_range_w):
-        reason = f"{node_power_w:.4g} W per node is outside {node_power_range_w[0]:g} to {node_power_range_w[1]:g} W"
+        reason = UNLIKELY_POWER(node_power_w=node_power_w, least_w=node_power_range_w[0], most_w=node_power_range_w[1])
         energy_j = power_w = node_power_w = math.nan
     if reason:
         findings.note(f"job {job}: {reason}")
     elif not fields.get("ConsumedEnergyRaw"):
-        findings.note(f"job {job}: energy is rounded, ask for ConsumedEnergyRaw")
+        findings.note(ROUNDED(job=job))
     for doubt in _doubts(fields, nodes, duration_s):
         findings.note(f"job {job}: {doubt}")
     values = (job, fields.get("State", ""), nodes or math.nan, duration_s, energy_j, power_w, node_power_w, reason)
@@ -156,11 +166,11 @@ def _contradiction(fields: dict[str, str], nodes: int | None, duration_s: float,
 
 
 def _doubts(fields: dict[str, str], nodes: int | None, duration_s: float) -> list[str]:
-    doubts = []
+    doubts: list[str] = []
     if nodes is None or math.isnan(duration_s):
-        doubts.append("no number of nodes or no elapsed time: no power")
+        doubts.append(NO_POWER())
     if duration_s < _span(fields) - 1:
-        doubts.append(f"elapsed {duration_s:g} s of {_span(fields):g} s from start to end: was it suspended?")
+        doubts.append(TIME_LOST(duration_s=duration_s, span_s=_span(fields)))
     if fields.get("State", "").startswith(("RUNNING", "PENDING", "SUSPENDED")):
         doubts.append(f"{fields['State']}: energy so far")
     return doubts

@@ -15,6 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from hpcai.core.messages import Message
+
 Colour = str | tuple[float, float, float]
 LineStyle = Literal["-", "--", ":", ""]
 SENTENCE = 42
@@ -62,6 +64,7 @@ TITLE = 34
 """Characters of the longest title that fits above one panel."""
 SLOT = 0.85
 """Width that one tick label of a scale needs, in inches."""
+NOTHING_MEASURED = Message("theme.nothing_measured", "Nothing was measured: {why}")
 
 
 @contextmanager
@@ -131,7 +134,7 @@ def empty_figure(title: str, sentence: str) -> Figure:
     axes = grid[0][0]
     axes.set_axis_off()
     axes.set_title(title, loc="left")
-    axes.text(0.0, 0.6, f"Nothing was measured: {sentence}", transform=axes.transAxes, va="center", wrap=True)
+    axes.text(0.0, 0.6, NOTHING_MEASURED(why=sentence), transform=axes.transAxes, va="center", wrap=True)
     return figure
 
 

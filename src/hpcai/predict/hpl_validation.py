@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.predict.hpl.counts import (
     Floats,
     count_gemm_flop,
@@ -41,6 +42,7 @@ METHODS: dict[str, str] = {
     "GEMM only": "modelled: variant cpu without solve and panel, as printed; measured rate of the update",
     "credited / GEMM rate": "modelled: credited operations over the measured rate of the update",
 }
+NO_RATES = Message("hpl_validation.no_rates", "nothing is predicted: the rates it needs were not measured")
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float
         predicted_s = predict_time_s(model, run, process)
         error = predicted_s / float(run["measured_time_s"]) - 1
         judged = bool(run["accepted"]) and np.isfinite(error)
-        unknown = "" if np.isfinite(predicted_s) else "nothing is predicted: the rates it needs were not measured"
+        unknown = "" if np.isfinite(predicted_s) else NO_RATES()
         yield {
             **{name: run[name] for name in COLUMNS if name in run},
             "model": model,

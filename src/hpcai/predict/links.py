@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 
 Form = Literal["corrected", "printed"]
 """The equation as dimensions demand it, or as the source prints it."""
@@ -32,6 +33,15 @@ HOST_LINKS_BYTES_PER_S: dict[str, float] = {
 lanes together; Gen4E and Gen4S are no standard names, and which of the two larger rates each has is inferred from
 their order.
 ``x16_…``: one direction of 16 lanes."""
+UNKNOWN_GENERATION = Message(
+    "links.unknown_generation",
+    "InfiniBand generation {generation!r} is not known; choose one of {known}",
+)
+NO_PRINTED_FORM = Message(
+    "links.no_printed_form",
+    "the printed form is not defined for {network}: it needs Ethernet, or InfiniBand with a known encoding; use the "
+    "corrected form",
+)
 
 
 @dataclass(frozen=True)
@@ -107,7 +117,7 @@ def infiniband_network(generation: str, lanes: int = 4) -> Network:
     """
     if generation not in INFINIBAND_LANES:
         known = ", ".join(INFINIBAND_LANES)
-        raise ConfigError(f"InfiniBand generation {generation!r} is not known; choose one of {known}")
+        raise ConfigError(UNKNOWN_GENERATION(generation=generation, known=known))
     if lanes < 1:
         raise ConfigError(f"found {lanes} InfiniBand lanes; expected at least 1, usually 4")
     lane = INFINIBAND_LANES[generation]
@@ -198,10 +208,7 @@ def printed_step_time_s(
 
 def _encoding(network: Network) -> float:
     if network.encoding_ratio is None:
-        raise ConfigError(
-            f"the printed form is not defined for {network.name}: it needs Ethernet, or InfiniBand with a known "
-            "encoding; use the corrected form"
-        )
+        raise ConfigError(NO_PRINTED_FORM(network=network.name))
     return network.encoding_ratio
 
 

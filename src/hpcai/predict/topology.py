@@ -7,8 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from hpcai.config.machine import Topology
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 
 TOPOLOGIES: tuple[str, ...] = get_args(Topology)
+UNKNOWN_TOPOLOGY = Message("topology.unknown_topology", "topology {topology!r} is not known; choose one of {known}")
 
 
 def topology_factor(topology: ArrayLike, nodes: ArrayLike) -> NDArray[np.float64]:
@@ -39,7 +41,7 @@ def topology_factor(topology: ArrayLike, nodes: ArrayLike) -> NDArray[np.float64
     names = np.asarray(topology, dtype=np.str_)
     unknown = sorted(set(np.unique(names).tolist()) - set(TOPOLOGIES))
     if unknown:
-        raise ConfigError(f"topology {unknown[0]!r} is not known; choose one of {', '.join(TOPOLOGIES)}")
+        raise ConfigError(UNKNOWN_TOPOLOGY(topology=unknown[0], known=", ".join(TOPOLOGIES)))
     count = np.maximum(np.asarray(nodes, dtype=np.float64), 1)
     # frexp gives the exact power of two: ceil(log2 n) by the floating-point logarithm can be one too many.
     height = np.frexp(count - 0.5)[1]

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
 from hpcai.machine.ceilings.agreement import KEYS, say_disagreement
 from hpcai.machine.ceilings.sampling import CeilingReport, NotMeasured, Summary, best_of, summarise
@@ -23,6 +24,7 @@ MEASURED = "measured"
 ON_CORES = ("gemm", "convolution", "memory")
 """Kinds whose threads are cores: more of them reach what fewer reach, because some may be idle."""
 NOT_QUIET = "disturbed: others, or a hypervisor, took more of the cores than the study's limit"
+SLOWER = Message("ceilings_view.slower", "{threads} threads reached {rate} at best")
 
 
 def ceiling_rows(report: CeilingReport, source: str) -> pd.DataFrame:
@@ -69,7 +71,7 @@ def _measured_row(own: Summary, measured: Iterable[Summary]) -> dict[str, object
     fewer = [one for one in measured if own.kind in ON_CORES and one.threads < own.threads and _is_alike(one, own)]
     best = max([own, *fewer], key=lambda one: one.best)
     disagreement = say_disagreement(best)
-    slower = "" if best is own else f"{own.threads} threads reached {say_rate(own.best, own.unit)} at best"
+    slower = "" if best is own else SLOWER(threads=own.threads, rate=say_rate(own.best, own.unit))
     return {
         **best.model_dump(include=set(COLUMNS)),
         "threads": own.threads,

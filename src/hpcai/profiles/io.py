@@ -8,6 +8,7 @@ import pandas as pd
 
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.data.manifest import read_manifest
 from hpcai.data.pack import read_pack
 from hpcai.data.stage_folder import every_stage
@@ -19,6 +20,11 @@ from hpcai.profiles.instrument import Instrument, Missing
 from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import join_views
+
+NOBODY_READ = Message(
+    "io.nobody_read",
+    "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/",
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def io_views(profile: Profile) -> dict[str, pd.DataFrame]:
         seen.append(profile.with_identity(row, logs[0].parent))
         workers.append(profile.with_identity(io_workers(reading.table, module).assign(data=data.role), logs[0].parent))
     if not any(len(part) for part in workers):
-        raise ParseError(f"{logs[0].parent}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/")
+        raise ParseError(NOBODY_READ(folder=logs[0].parent))
     return {"io": join_views("io", seen), "io_workers": join_views("io_workers", workers)}
 
 

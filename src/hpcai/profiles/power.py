@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.config.runs import RunPlan
+from hpcai.core.messages import Message
 from hpcai.metrics.profiles.energy import power_summary
 from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
@@ -23,6 +24,7 @@ METERS: dict[str, Callable[[Path], Reading]] = {
     "power_slurm.csv": read_nvml_samples,
 }
 """Reader of each meter's file; Slurm's samples have the columns of NVML's."""
+ONE_NODE = Message("power.one_node", "only one of {nodes} nodes was sampled")
 
 
 def power_views(profile: Profile) -> dict[str, pd.DataFrame]:
@@ -38,7 +40,7 @@ def _power(profile: Profile, path: Path) -> pd.DataFrame:
     reading = METERS[path.name](path)
     instrument = path.stem.removeprefix("power_")
     nodes = profile.plan.point.nodes
-    partial = [] if nodes == 1 or instrument == "slurm" else [f"only one of {nodes} nodes was sampled"]
+    partial: list[str] = [] if nodes == 1 or instrument == "slurm" else [ONE_NODE(nodes=nodes)]
     if instrument == "nvml" and reading.table["device"].nunique() > profile.plan.point.ranks_per_node:
         partial.append("all accelerators of the node are counted, used or not")
     stretches = [power_summary(reading.table, instrument, window) for window in profile.training_windows_s()]

@@ -7,12 +7,20 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
 from hpcai.metrics.cells import records_of
 from hpcai.profiles.views import as_view
 from hpcai.records.run import read_part
 
 HARDWARE = "counters"
+NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: count the work again")
+OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled for {precision} alone")
+OTHER_BATCH = Message(
+    "work_view.other_batch",
+    "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}",
+)
+NOT_COUNTED = Message("work_view.not_counted", "the memory traffic was not counted")
 
 
 def work_view(reports: Iterable[str | Path], scales: pd.DataFrame, counters: pd.DataFrame) -> pd.DataFrame:
@@ -96,13 +104,13 @@ def _modelled_traffic(
     Half precision moves fewer bytes, and samples of a batch share what weights and gradients move.
     """
     if bytes_per_sample is None:
-        return math.nan, (hlo.memory_remark or "no memory traffic in the report: count the work again",)
+        return math.nan, (hlo.memory_remark or NO_TRAFFIC(),)
     if scale["precision"] != hlo.precision:
-        return math.nan, (f"the memory traffic was modelled for {hlo.precision} alone",)
+        return math.nan, (OTHER_PRECISION(precision=hlo.precision),)
     samples = _whole(scale, "global_batch_samples") // (_whole(scale, "ranks") * _whole(scale, "accumulation"))
     notes = [hlo.memory_remark] if hlo.memory_remark else []
     if samples != hlo.samples:
-        notes.append(f"the memory traffic is that of a micro-batch of {hlo.samples} samples, and here it is {samples}")
+        notes.append(OTHER_BATCH(samples=hlo.samples, here=samples))
     return bytes_per_sample, tuple(notes)
 
 
@@ -117,7 +125,7 @@ def _of_hardware(counted: Mapping[str, object], formula: float) -> _Counted:
         ratio_to_formula=flop / formula,
         memory_bytes_per_sample=traffic,
         memory_method="" if math.isnan(traffic) else "measured",
-        reasons=("the memory traffic was not counted",) if math.isnan(traffic) else (),
+        reasons=(NOT_COUNTED(),) if math.isnan(traffic) else (),
     )
 
 

@@ -17,9 +17,12 @@ from hpcai.config.runs import ProfileKind, RunPlan
 from hpcai.core.disturbance import Disturbance, Quietness, is_disturbed
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.files import read_regular, write_atomically
+from hpcai.core.messages import Message
 from hpcai.core.sealed import Unsealed, sealed_model, unseal
 from hpcai.core.stalls import Stalls
 from hpcai.rules.verdict import RunFacts, Verdict
+
+RAW_IF_MEASURED = Message("run.raw_if_measured", "raw files if and only if something was measured")
 
 RECORD = "record.json"
 RAW = "raw"
@@ -28,6 +31,11 @@ SCHEMA_VERSION: Literal[1] = 1
 Outcome = Literal["converged", "not_converged", "diverged", "failed", "timed_out"]
 FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
+FILE_CHANGED = Message(
+    "run.file_changed",
+    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back "
+    "from a backup, or `hpcai discard {folder}`, then measure again",
+)
 
 
 class _Part(BaseModel):
@@ -148,7 +156,7 @@ class Capture(_Part):
 
     @model_validator(mode="after")
     def _measured_or_why_not(self) -> "Capture":
-        _check(bool(self.raw) == (self.status == "measured"), "raw files if and only if something was measured")
+        _check(bool(self.raw) == (self.status == "measured"), RAW_IF_MEASURED())
         _check(bool(self.reason) != (self.status == "measured"), "a reason if and only if nothing was measured")
         return self
 
@@ -445,8 +453,7 @@ def check_artefact(path: Path, artefact: Artefact, folder: Path, noted: str = "i
     found = file_sha256(path) if path.is_file() else "no file"
     if found != artefact.sha256:
         raise ParseError(
-            f"{path}: found SHA-256 {found[:12]}, expected {artefact.sha256[:12]} as {noted}; the raw file was changed "
-            f"or lost: put it back from a backup, or `hpcai discard {folder}`, then measure again"
+            FILE_CHANGED(path=path, found=found[:12], expected=artefact.sha256[:12], noted=noted, folder=folder)
         )
     return path
 

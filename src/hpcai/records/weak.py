@@ -9,7 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from hpcai.core.messages import Message
 from hpcai.records.run import Outcome
+
+SAME_PART = Message("weak.same_part", "instances {first} and {second} both had {part} of {host}")
 
 GROUP = "group.json"
 Pruned = Literal["failed", "not_converged", "equal_seed"]
@@ -115,5 +118,5 @@ def shared_resources(instances: Iterable[Instance]) -> str:
             for part in parts:
                 owner = owners.setdefault(f"{part} of {share.host}", instance.number)
                 if owner != instance.number:
-                    return f"instances {owner} and {instance.number} both had {part} of {share.host}"
+                    return SAME_PART(first=owner, second=instance.number, part=part, host=share.host)
     return ""

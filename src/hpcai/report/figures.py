@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from hpcai.core.errors import ParseError
 from hpcai.core.files import read_regular
+from hpcai.core.messages import Message
 from hpcai.core.sealed import unseal_drawing
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.material import Link, Material, read_json
@@ -18,6 +19,7 @@ from hpcai.report.material import Link, Material, read_json
 LENGTH = re.compile(r'<svg\b[^>]*?\b(width|height)="([0-9.]+)(pt|px|)"[^>]*?\b(?:width|height)="([0-9.]+)(?:pt|px|)"')
 FORMS = {"svg": "SVG", "json": "Vega-Lite"}
 PIXELS = {"pt": 4 / 3, "px": 1.0, "": 1.0}
+NOT_DRAWN = Message("figures.not_drawn", "The figure {figure} is not in this folder: nothing has drawn it yet.")
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,7 @@ def make_figure(material: Material, name: str, title: str, tables: tuple[str, ..
         caption=caption,
         files=tuple(link for link in own if link),
         tables=tuple(pair for pair in made_from if pair[1]),
-        missing=""
-        if drawing
-        else f"The figure {material.place}figures/{name}.svg is not in this folder: nothing has drawn it yet.",
+        missing="" if drawing else NOT_DRAWN(figure=f"{material.place}figures/{name}.svg"),
     )
 
 

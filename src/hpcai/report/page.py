@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from hpcai.catalogue.definitions import Definition
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message
 from hpcai.core.text import say_whole
 from hpcai.report.answer import choose_advice, make_answer, make_banner, say_dates
 from hpcai.report.captions import write_captions
@@ -27,6 +28,8 @@ from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
+
+NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
 
 
 @dataclass(frozen=True)
@@ -213,7 +216,7 @@ def say_plainly(value: object) -> object:
 
 def _make_answer(material: Material) -> Table:
     table = make_table(material, spec_of("answer"), make_answer(material))
-    return replace(table, missing="There is no answer yet: no run has been recorded.")
+    return replace(table, missing=NO_ANSWER())
 
 
 def _make_section(material: Material, spec: SectionSpec) -> Section:

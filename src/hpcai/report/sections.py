@@ -1,8 +1,13 @@
 """The sections of the page in their order: which figures and tables stand where, and what each section answers."""
 
+from hpcai.core.messages import Message
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS
 from hpcai.report.section_specs import SectionSpec, fill_sections
 
+NO_EARLIER = Message(
+    "sections.no_earlier",
+    "No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+)
 STUDY_SECTIONS = fill_sections(
     SectionSpec(
         "scores",
@@ -20,7 +25,7 @@ STUDY_SECTIONS = fill_sections(
         "What changed",
         "Against an earlier result: every difference in settings, code, machine and software, and in every score.",
         level=3,
-        absent="No earlier result was given to compare this one with; hpcai compare and hpcai history do so.",
+        absent=NO_EARLIER(),
     ),
     SectionSpec(
         "roofline",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.catalogue.tables import Column, Shown, tables
+from hpcai.core.messages import Message
 from hpcai.report.captions import Caption, render_caption
 from hpcai.report.cells import FILE, POINT, RAW, Cell, Place, Values, make_cell
 from hpcai.report.definitions import anchor
@@ -22,6 +23,7 @@ BAD: Mapping[str, Callable[[object], bool]] = {
     "verdict": lambda value: value == "regression",
 }
 """Columns by which a row is marked as trouble."""
+NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its step of the workflow has not run.")
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ def say_missing(material: Material, spec: TableSpec) -> str:
     """Return why a table has no rows: never made, or nothing captured and why."""
     if spec.name not in material.tables:
         path = f"{material.place}tables/{spec.name}.parquet"
-        return f"The table {path} is not in this folder: its step of the workflow has not run."
+        return NOT_MADE(table=path)
     captures = material.table("captures")
     if spec.profile and len(captures):
         own = captures[(captures["profile"] == spec.profile) & captures["reason"].fillna("").ne("")]

@@ -5,11 +5,19 @@ from collections.abc import Iterator
 
 from hpcai.config.plans import Campaign
 from hpcai.config.runs import RunRow
+from hpcai.core.messages import Message
 from hpcai.rules.judge import judge
 from hpcai.rules.table import SUITES, Rule, SuiteRules, Topic, rules_of
 from hpcai.rules.verdict import Finding, RunFacts, Verdict
 
 WIDTH = 120
+JUDGED_LATER = Message(
+    "listing.judged_later",
+    "Judged only when a run has ended: {facts}; what no record can tell is not judged.",
+)
+VFLOPS = Message("listing.vflops", "VFLOPS: FLOPS x (quality / target)^n with n: {exponents}")
+NO_VFLOPS = Message("listing.no_vflops", "VFLOPS: not defined by this suite")
+NEVER_KEPT = Message("listing.never_kept", "never kept here: {declared}")
 
 
 def list_rules() -> str:
@@ -27,7 +35,7 @@ def list_verdicts(campaign: Campaign) -> str:
         judged.setdefault(tuple(_row(campaign, row)), []).append(_name(campaign, row))
     lines = [line for judgement, names in judged.items() for line in (*_filled(", ".join(names)), *judgement, "")]
     waiting = sorted({path for row in campaign.rows for path in _unknown(campaign, row)})
-    note = f"Judged only when a run has ended: {', '.join(waiting)}; what no record can tell is not judged."
+    note = JUDGED_LATER(facts=", ".join(waiting))
     return "\n".join([*lines, *_filled(note)])
 
 
@@ -38,8 +46,7 @@ def _suite(table: SuiteRules) -> Iterator[str]:
     runs = ", ".join(f"{workload} {count}" for workload, count in results.runs.items())
     yield from _filled(f"{results.word}s of a result: {runs}; {results.score} ({results.section})", "  ")
     exponents = ", ".join(f"{workload} {exponent}" for workload, exponent in results.exponents.items())
-    defined = f"FLOPS x (quality / target)^n with n: {exponents}" if exponents else "not defined by this suite"
-    yield from _filled(f"VFLOPS: {defined}", "  ")
+    yield from _filled(VFLOPS(exponents=exponents) if exponents else NO_VFLOPS(), "  ")
     for name, topic in table.topics.items():
         yield ""
         yield from _topic(topic)
@@ -63,7 +70,7 @@ def _rule(rule: Rule) -> Iterator[str]:
         for path, required in requirements.items():
             yield f"      {words} {path}: {required.words}"
     if rule.declared:
-        yield from _filled(f"never kept here: {rule.declared}", "      ")
+        yield from _filled(NEVER_KEPT(declared=rule.declared), "      ")
     elif not rule.settings:
         yield "      stated only: no record can tell"
 

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Settings
+from hpcai.core.messages import Message
 
 Scalar = bool | int | float | str
+ONE_KEY = Message("requirement.one_key", "one of the keys free, equals, one_of, each is allowed, or limits of a range")
 
 
 class Requirement(Settings):
@@ -33,7 +35,7 @@ class Requirement(Settings):
             self.each is not None,
         )
         if sum(ways) != 1:
-            raise ValueError("one of the keys free, equals, one_of, each is allowed, or limits of a range")
+            raise ValueError(ONE_KEY())
         return self
 
     def allows(self, value: object) -> bool:

@@ -9,7 +9,20 @@ from functools import cache
 import tenacity
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.slurm.text import job_fields
+
+NO_NODES = Message(
+    "allocation.no_nodes", "found no NodeList, expected a job that runs; call this inside a job of Slurm"
+)
+REFUSED = Message(
+    "allocation.refused",
+    "`{command}` ended with status {status} ({words}), expected what Slurm knows of this job; unset SLURM_JOB_ID "
+    "if this is no job of Slurm",
+)
+NO_SCONTROL = Message(
+    "allocation.no_scontrol", "scontrol: no such program on the PATH, expected it inside a job of Slurm"
+)
 
 ANSWER_LIMIT_S = 30
 TRIES = 4
@@ -44,9 +57,7 @@ def find_allocation(environment: Mapping[str, str] = os.environ) -> Allocation |
 def _read_allocation(job: str) -> Allocation:
     nodes = job_fields(_scontrol("show", "job", "--oneliner", job), job).get("NodeList", "")
     if nodes in {"", "(null)"}:
-        raise LaunchError(
-            f"scontrol show job {job}: found no NodeList, expected a job that runs; call this inside a job of Slurm"
-        )
+        raise LaunchError(at(f"scontrol show job {job}", NO_NODES()))
     return Allocation(job, tuple(_scontrol("show", "hostnames", nodes).split()))
 
 
@@ -61,12 +72,9 @@ def _scontrol(*arguments: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_LIMIT_S)
     except FileNotFoundError as error:
-        raise LaunchError("scontrol: no such program on the PATH, expected it inside a job of Slurm") from error
+        raise LaunchError(NO_SCONTROL()) from error
     except subprocess.TimeoutExpired as error:
         raise LaunchError(f"`{' '.join(command)}` gave no answer within {ANSWER_LIMIT_S} s; try again later") from error
     if done.returncode:
-        raise LaunchError(
-            f"`{' '.join(command)}` ended with status {done.returncode} ({done.stderr.strip()}), expected what Slurm "
-            "knows of this job; unset SLURM_JOB_ID if this is no job of Slurm"
-        )
+        raise LaunchError(REFUSED(command=" ".join(command), status=done.returncode, words=done.stderr.strip()))
     return done.stdout

@@ -5,6 +5,10 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hpcai.core.messages import Message
+
+CHANGE_REQUEST = Message("sbatch_request.change_request", "change what the job asks for")
+
 Resources = Mapping[str, str | int]
 WHOLE_NODES = "mpi"
 """A job with this resource asks for whole nodes of the machine file (`whole_nodes` in workflow/rules/common.smk)."""
@@ -123,5 +127,5 @@ def key_of(words: str) -> str:
 def advise(words: str) -> str:
     """Say what to do about a refusal of Slurm's."""
     key = key_of(words)
-    change = f"{key}: {REMEDIES[key]}" if key else "change what the job asks for"
+    change = f"{key}: {REMEDIES[key]}" if key else CHANGE_REQUEST()
     return f"{change}; `hpcai check STUDY --profile PROFILE` says which file it is in, and asks for all kinds of jobs"

@@ -9,6 +9,18 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
+
+NO_WHOLE_BATCHES = Message(
+    "input.no_whole_batches",
+    "found {found}, and {rank_samples} per rank and epoch, expected at least one and a multiple of the {batch} "
+    "samples of a batch; change global_batch or the number of samples",
+)
+BAD_SAMPLE = Message(
+    "input.bad_sample",
+    "a sample cannot be read ({reason}); unless this says what to do: expected a whole record with the features "
+    "and shapes of the manifest; verify the dataset or make it again",
+)
 
 Batch = tuple[tf.Tensor, ...]
 Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]
@@ -113,8 +125,10 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
     count, shard = len(samples), samples.shard
     if count == 0 or schedule.rank_samples % reading.batch:
         raise DatasetError(
-            f"training samples: found {count}, and {schedule.rank_samples} per rank and epoch, expected at least one "
-            f"and a multiple of the {reading.batch} samples of a batch; change global_batch or the number of samples"
+            at(
+                "training samples",
+                NO_WHOLE_BATCHES(found=count, rank_samples=schedule.rank_samples, batch=reading.batch),
+            )
         )
     used = schedule.rank_samples * shard.count
 
@@ -190,8 +204,5 @@ def checked(batches: Iterator[Batch], what: str) -> Iterator[Batch]:
         except StopIteration:
             return
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
-            raise DatasetError(
-                f"{what}: a sample cannot be read ({error.message}); unless this says what to do: expected a whole "
-                "record with the features and shapes of the manifest; verify the dataset or make it again"
-            ) from error
+            raise DatasetError(at(str(what), BAD_SAMPLE(reason=error.message))) from error
         yield batch

@@ -12,8 +12,17 @@ from typing import NoReturn
 import psutil
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.training.ending import run_and_leave
 from hpcai.training.rendezvous import ADDRESS
+
+NO_TASK = Message("join_step.no_task", "found no {variable}, expected a task of a step of Slurm")
+OTHER_LAYOUT = Message(
+    "join_step.other_layout",
+    "found task {rank} of {size} as number {local_rank} of node {node} of {nodes}, expected blocks of equally "
+    "many tasks on each node; correct the layout of the step",
+)
+
 
 INTERFACE = "HOROVOD_GLOO_IFACE"
 
@@ -33,12 +42,11 @@ def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
         rank, size, local_rank, node, nodes = (int(environment[name]) for name in names)
         host = environment["SLURMD_NODENAME"]
     except KeyError as error:
-        raise LaunchError(f"join_step: found no {error.args[0]}, expected a task of a step of Slurm") from error
+        raise LaunchError(at("join_step", NO_TASK(variable=error.args[0]))) from error
     local_size = size // nodes
     if size % nodes or rank != node * local_size + local_rank:
         raise LaunchError(
-            f"join_step: found task {rank} of {size} as number {local_rank} of node {node} of {nodes}, expected blocks "
-            "of equally many tasks on each node; correct the layout of the step"
+            at("join_step", OTHER_LAYOUT(rank=rank, size=size, local_rank=local_rank, node=node, nodes=nodes))
         )
     return {
         "HOROVOD_HOSTNAME": host,

@@ -18,9 +18,18 @@ from types import FrameType
 import psutil
 
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message, at
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.join_step import INTERFACE, local_address_towards
 from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_secret
+
+UNKNOWN_PLACE = Message(
+    "launch_nodes.unknown_place",
+    "Slurm does not tell where it is ({reason}); set {variable} to the network interface that the nodes share",
+)
+NO_INTERFACE = Message(
+    "launch_nodes.no_interface", "no such network interface with an IPv4 address on {host}, expected one of {known}"
+)
 
 GLOO_TIMEOUT_S = 120
 """Horovod's own 30 s are little where many ranks start from one shared file system at once."""
@@ -77,8 +86,10 @@ def own_address(hosts: Sequence[str]) -> str:
     own = next((one.address for one in found if one.family == socket.AF_INET), None)
     if own is None:
         raise LaunchError(
-            f"{INTERFACE}={interface}: no such network interface with an IPv4 address on {socket.gethostname()}, "
-            f"expected one of {', '.join(sorted(psutil.net_if_addrs()))}"
+            at(
+                f"{INTERFACE}={interface}",
+                NO_INTERFACE(host=socket.gethostname(), known=", ".join(sorted(psutil.net_if_addrs()))),
+            )
         )
     return own
 
@@ -97,10 +108,7 @@ def address_of(node: str) -> str:
         found = re.search(r"\sNodeAddr=(\S+)", done.stdout)
         return socket.gethostbyname(found[1] if found else node)
     except (OSError, subprocess.SubprocessError) as error:
-        raise LaunchError(
-            f"node {node}: Slurm does not tell where it is ({error}); "
-            f"set {INTERFACE} to the network interface that the nodes share"
-        ) from error
+        raise LaunchError(at(f"node {node}", UNKNOWN_PLACE(reason=error, variable=INTERFACE))) from error
 
 
 def run_step(command: Sequence[str], environment: dict[str, str]) -> int:

@@ -4,7 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from hpcai.core.messages import Message
 from hpcai.records.run import reaches
+
+LOSS_LOST = Message("stopping.loss_lost", "training loss {loss} in {where}")
+PROFILED = Message("stopping.profiled", "profiled run: ended as planned after {steps} training steps")
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def judge(goal: Goal, progress: Progress) -> Verdict | None:
     """
     where = f"epoch {progress.epoch}, step {progress.steps}"
     if not math.isfinite(progress.train_loss):
-        return Verdict("diverged", f"training loss {progress.train_loss} in {where}")
+        return Verdict("diverged", LOSS_LOST(loss=progress.train_loss, where=where))
     if progress.quality is not None:
         if not math.isfinite(progress.quality):
             return Verdict("diverged", f"{goal.metric} {progress.quality} after epoch {progress.epoch}")
@@ -60,7 +64,7 @@ def judge(goal: Goal, progress: Progress) -> Verdict | None:
             reason = f"{goal.metric} {progress.quality:.6g} {sign} {goal.target:g} after epoch {progress.epoch}"
             return Verdict("converged", reason)
     if goal.max_steps is not None and progress.steps >= goal.max_steps:
-        return Verdict("not_converged", f"profiled run: ended as planned after {progress.steps} training steps")
+        return Verdict("not_converged", PROFILED(steps=progress.steps))
     if progress.quality is not None and progress.epoch >= goal.max_epochs:
         reason = f"{goal.metric} {progress.quality:.6g} after the last epoch, {progress.epoch}; target {goal.target:g}"
         return Verdict("not_converged", reason)

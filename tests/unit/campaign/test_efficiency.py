@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_machine, make_record, write_records
 
-from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, efficiency_table
+from hpcai.campaign.efficiency import EFFICIENCY_COLUMNS, UNKNOWN_TIMES, efficiency_table
 from hpcai.cli.main import call
 from hpcai.config.load import write_plan
 from hpcai.core.errors import ConfigError
@@ -113,7 +113,7 @@ def test_attempts_of_unknown_length_are_not_zero(tmp_path: Path, note: dict[str,
     add_attempt(path.parent, record, "a0", note)
     row = one_row(path)
     assert pd.isna(row["lost_node_hours"])
-    assert row["reason"] == "1 of 1 earlier attempts did not tell how long they took"
+    assert row["reason"] == UNKNOWN_TIMES(unknown=1, attempts=1)
 
 
 def test_instances_of_a_group_have_their_part_of_its_nodes(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import yaml
 from unit.record_factory import make_provenance, make_rank, make_record, write_records
+from unit.refusals import told
 
-from hpcai.campaign.estimate import RUN_FILES, Estimate, Places, estimate_campaign
+from hpcai.campaign.estimate import RUN_FILES, TOO_LARGE, TOO_WIDE, Estimate, Places, estimate_campaign
 from hpcai.campaign.estimate_jobs import schedule_s
 from hpcai.campaign.estimate_text import say_estimate
 from hpcai.cli.main import call
@@ -283,7 +284,7 @@ def test_command_prints_and_writes_with_methods(tmp_path: Path, capsys: pytest.C
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
     assert "not known" in said
-    assert "2 of the largest jobs fit on the machine at a time, not 16 (4 of 8 nodes)" in said
+    assert told(said, TOO_WIDE) == {"fit": "2", "width": "16", "largest": "4", "nodes": "8"}
     written = json.loads(file.read_text())
     assert written["datasets"][0]["content_bytes"]["method"] == "modelled"
     assert [one["width"] for one in written["wall_times"]] == [1, 16]
@@ -293,8 +294,8 @@ def test_full_storage_is_warned_of(tmp_path: Path) -> None:
     huge = {"data": {**BENCHMARK["data"], "train_samples": 2**34, "edge": 128}}  # type: ignore[dict-item]
     campaign = load_study_file(write_study(tmp_path / "config", huge))
     estimate = estimated(tmp_path, campaign)
-    assert any(warning.startswith("storage: what is known of the need is") for warning in estimate.warnings)
-    assert "are free" in say_estimate(estimate)
+    assert TOO_LARGE.code in {getattr(warning, "code", "") for warning in estimate.warnings}
+    told(say_estimate(estimate), TOO_LARGE)
 
 
 def test_missing_folder_of_earlier_results_is_refused(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import pytest
 from unit.campaign.result_folders import finish_run
 from unit.campaign.test_doctor import doctor
 
-from hpcai.campaign.doctor import diagnose
+from hpcai.campaign.doctor import REFUSED_BY_SLURM, diagnose
 from hpcai.campaign.doctor_text import diagnosis_as_dict
-from hpcai.campaign.failures import FILE, OUTCOMES_RULE, failures_of, last_words, say_failures
+from hpcai.campaign.failures import FILE, NO_REASON, OUTCOMES_RULE, failures_of, last_words, say_failures
 from hpcai.campaign.status import say_status, status_of
 
 WORDS = "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)"
@@ -48,7 +48,7 @@ def test_what_slurm_did_not_take_is_told_with_its_words(results, fails, capsys):
     assert train.folder == "runs/cosmoflow_mini/fp32/n1x2/r1"
     status, text = doctor(capsys)
     assert status == 2
-    assert f"Slurm did not take pack_data ({PACK}), runs/cosmoflow_mini/fp32/n1x2/r1: {WORDS}" in text
+    assert REFUSED_BY_SLURM(jobs=f"pack_data ({PACK}), runs/cosmoflow_mini/fp32/n1x2/r1: {WORDS}") in text
     assert "-> runtime: lower it" in text
     assert "hpcai check STUDY --profile PROFILE" in text
     assert f"not started: runs/cosmoflow_mini/fp32/n1x2 r1: {WORDS}" in text
@@ -57,20 +57,19 @@ def test_what_slurm_did_not_take_is_told_with_its_words(results, fails, capsys):
 
 
 def test_the_last_word_of_a_log_is_the_reason(results, fails, capsys):
-    write_log(results, "2026-11-24 07:53:11,123 starts\n2026-11-24 07:53:12,123 packed/x.tar: no such file; pack it\n")
+    said = "packed/x.tar: no such file; pack it"
+    write_log(results, f"2026-11-24 07:53:11,123 starts\n2026-11-24 07:53:12,123 {said}\n")
     fails("train", RUN, log=LOG, message="SLURM-job '7' failed, SLURM status is: 'FAILED'. See the log.")
     text = doctor(capsys)[1]
-    assert "- failed: runs/cosmoflow_mini/fp32/n1x2/r1: packed/x.tar: no such file; pack it" in text
+    assert f"- failed: runs/cosmoflow_mini/fp32/n1x2/r1: {said}" in text
     assert f"-> mend the cause, see {LOG}" in text
 
 
 def test_without_a_log_snakemake_has_the_word(results, fails):
-    fails("train", RUN, message="SLURM-job '7' failed, SLURM status is: 'TIMEOUT'.\nMore")
+    said = "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'."
+    fails("train", RUN, message=f"{said}\nMore")
     fails("train", RUN.replace("r1", "r2"))
-    assert [one.reason for one in failures_of(results.parent)] == [
-        "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'.",
-        "no reason was given",
-    ]
+    assert [one.reason for one in failures_of(results.parent)] == [said, NO_REASON()]
 
 
 def test_what_was_made_good_since_is_no_failure(results, fails):

@@ -6,9 +6,10 @@ import threading
 import pytest
 from unit.campaign.result_folders import finish_run, leave_claim, run_folder
 from unit.campaign.test_surroundings import fake_squeue
+from unit.refusals import told
 
 from hpcai.campaign import live
-from hpcai.campaign.live import AtWork, LiveRun, live_runs, wait_until_idle, wait_until_none
+from hpcai.campaign.live import END_IT, WAITS, AtWork, LiveRun, live_runs, wait_until_idle, wait_until_none
 from hpcai.measure.claim import claimed
 from hpcai.measure.claim_holder import Holder
 from hpcai.slurm.queue import QueuedJob
@@ -55,8 +56,11 @@ def test_wait_ends_when_the_holder_ends(tmp_path):
     wait_until_idle(tmp_path, tmp_path, say)
     thread.join()
     assert len(said) == 1
-    assert "waits for 1 under way: runs/cosmoflow_mini/fp32/n1x1/r1 (process" in said[0]
-    assert f"; not to wait, end what is left from before: `kill {os.getpid()}  # on " in said[0]
+    facts = told(said[0], END_IT)
+    waits = told(facts["words"], WAITS)
+    assert waits["count"] == "1"
+    assert waits["what"].startswith("runs/cosmoflow_mini/fp32/n1x1/r1 (process ")
+    assert facts["remedies"].startswith(f"`kill {os.getpid()}  # on ")
     assert live_runs(tmp_path) == []
 
 
@@ -79,10 +83,8 @@ def test_jobs_of_an_earlier_start_are_waited_for_before_they_claim_anything(tmp_
         queue(tmp_path)
 
     wait_until_idle(tmp_path / "results", tmp_path, say)
-    assert said == [
-        "waits for 2 under way: Slurm job 91 (PENDING: pack x); Slurm job 92 (RUNNING: pack x); "
-        "not to wait, end what is left from before: `scancel --name=start-1`"
-    ]
+    jobs = "Slurm job 91 (PENDING: pack x); Slurm job 92 (RUNNING: pack x)"
+    assert said == [END_IT(words=WAITS(count=2, what=jobs), remedies="`scancel --name=start-1`")]
 
 
 def test_slurm_that_does_not_answer_for_once_ends_no_wait(tmp_path, with_squeue, monkeypatch):
@@ -110,8 +112,7 @@ def test_a_job_that_claims_its_run_is_named_once(tmp_path, with_squeue, monkeypa
     said = []
     wait_until_idle(tmp_path / "results", tmp_path, said.append, longest_s=0.01)
     assert said == [
-        "waits for 1 under way: runs/x/r1 (process 5 on n1 (Slurm job 91)); "
-        "not to wait, end what is left from before: `scancel 91`"
+        END_IT(words=WAITS(count=1, what="runs/x/r1 (process 5 on n1 (Slurm job 91))"), remedies="`scancel 91`")
     ]
 
 
@@ -122,10 +123,10 @@ def test_wait_says_it_at_once_and_once_a_minute_and_ends_when_its_time_is_up(mon
     said = []
     answers = iter(["abcd", "abc", "b"])
     wait_until_none(look, said.append)
-    assert said == ["waits for 4 under way: a; b; c; ..."]
+    assert said == [WAITS(count=4, what="a; b; c; ...")]
     monkeypatch.setattr(live, "SAY_AGAIN_S", 0.0)
     answers = iter(["abcd", "b"])
     wait_until_none(look, said.append)
-    assert said[1:] == ["waits for 4 under way: a; b; c; ...", "waits for 1 under way: b"]
+    assert said[1:] == [WAITS(count=4, what="a; b; c; ..."), WAITS(count=1, what="b")]
     wait_until_none(lambda: [AtWork("for ever")], said.append, longest_s=0.0)
-    assert said[3:] == ["waits for 1 under way: for ever"]
+    assert said[3:] == [WAITS(count=1, what="for ever")]

@@ -4,9 +4,12 @@ import pytest
 from unit.campaign.result_folders import campaign, finish_run, publish
 from unit.campaign.test_doctor import START, doctor, finish_all, lock
 from unit.record_factory import make_record
+from unit.refusals import told
 
 from hpcai.campaign.controller_note import this_controller, write_note
-from hpcai.campaign.doctor import diagnose
+from hpcai.campaign.doctor import LOCKED_IN_JOB, UNLOCK_LIKE_STARTED, diagnose
+from hpcai.campaign.next_step import ASKED_FOR_IS_THERE, AT_WORK, ONCE_JOB_ENDED
+from hpcai.campaign.states import NO_RECORD, UNCAPTURED
 
 
 def ask_for(results, *targets, options=("--profile", "slurm")):
@@ -19,7 +22,7 @@ def test_targets_that_are_there_are_not_asked_for_again(results, capsys):
     one = str((finish_run(results) / "record.json").relative_to(results.parent))
     ask_for(results, one)
     text = doctor(capsys)[1]
-    assert "asked for is there, so this one is asked for everything" in text
+    told(text, ASKED_FOR_IS_THERE)
     assert text.endswith(f"\n  {START}\n")
     lock(results)
     assert doctor(capsys)[1].endswith(f"\n  {START} --unlock && {START}\n")
@@ -54,7 +57,7 @@ def test_unlocking_is_shown_with_the_options_of_the_last_start(results, capsys):
     assert f"-> `{unlock} measure`, once nothing runs" in text
     assert "`snakemake --unlock`" not in text
     (results / "campaign.json").unlink()
-    assert "the command that it was started with and --unlock" in doctor(capsys)[1]
+    told(doctor(capsys)[1], UNLOCK_LIKE_STARTED)
 
 
 def fake_scontrol(results, state):
@@ -68,13 +71,13 @@ def test_controller_in_a_slurm_job_is_looked_for_there(results, capsys):
     write_note(campaign(), results, ("snakemake", "--profile", "slurm"), there)
     lock(results)
     text = doctor(capsys)[1]
-    assert "locked by a workflow in Slurm job 4711 on n17, which cannot be seen from here" in text
-    assert f"Choice: once Slurm job 4711 has ended: `{START} --unlock && {START}`" in text
+    assert LOCKED_IN_JOB(job="4711", host="n17") in text
+    assert ONCE_JOB_ENDED(job="4711", command=f"{START} --unlock && {START}") in text
     assert text.endswith("\n  squeue --job=4711\n")
     fake_scontrol(results, "TIMEOUT")
     assert doctor(capsys)[1].endswith(f"\n  {START} --unlock && {START}\n")
     fake_scontrol(results, "RUNNING")
-    assert "Next: the workflow is at work" in doctor(capsys)[1]
+    assert f"Next: {AT_WORK()}" in doctor(capsys)[1]
 
 
 def test_profile_whose_broken_run_has_no_capture_is_missing(results, capsys):
@@ -85,7 +88,7 @@ def test_profile_whose_broken_run_has_no_capture_is_missing(results, capsys):
     publish(results / name, make_record("failed", benchmark="cosmoflow_mini", variant="fp32"))
     text = doctor(capsys)[1]
     assert [one.folder.name for one in diagnose(results).missing] == [name]
-    assert "capture.json is missing: it is tried again" in text
+    assert told(text, UNCAPTURED)["path"].endswith("capture.json")
     assert text.endswith(f"\n  {START}\n")
 
 
@@ -96,7 +99,7 @@ def test_published_run_without_any_record_is_damaged(results, capsys):
     status, text = doctor(capsys)
     shown = folder.relative_to(results.parent)
     assert status == 3
-    assert f"{shown}/raw is there, but its record {shown}/raw/record.json is not" in text
+    assert NO_RECORD(published=f"{shown}/raw", record=f"{shown}/raw/record.json") in text
     assert "ask its owner" not in text
     assert text.endswith(f'\n  hpcai discard {shown} --reason "damaged files"\n')
     (folder / "raw" / "plan.json").unlink()

@@ -16,10 +16,11 @@ from unit.campaign.result_folders import (
     run_folder,
 )
 from unit.record_factory import make_record
+from unit.refusals import told
 
 from hpcai.campaign.live import live_runs
 from hpcai.campaign.run_folders import RunFolder, discarded_folders, present_folders
-from hpcai.campaign.states import state_of
+from hpcai.campaign.states import LEFT_BEHIND, state_of
 from hpcai.core.errors import RecordError
 from hpcai.core.sealed import sealed_json
 from hpcai.measure.claim import claimed
@@ -65,7 +66,7 @@ def test_young_claim_of_an_unseen_node_counts_as_at_work_and_an_old_one_as_left_
     leave_claim(folder)
     found = look(tmp_path, folder)
     assert found.state == "not started"
-    assert "left behind by process 4 on gone" in found.leftovers[0]
+    assert told(found.leftovers[0], LEFT_BEHIND)["holder"].startswith("process 4 on gone")
 
 
 def test_interrupted_with_its_reason(tmp_path):

@@ -7,11 +7,12 @@ import pytest
 from typer import TyperException
 from unit.campaign.result_folders import campaign, finish_run, open_attempt, run_folder
 from unit.campaign.test_surroundings import fake_squeue
+from unit.refusals import told
 
 from hpcai.campaign.controller_note import UTC, this_controller, write_note
 from hpcai.campaign.run_folders import RunFolder
 from hpcai.campaign.states import RunState
-from hpcai.campaign.status import forecast, say_status, status_of
+from hpcai.campaign.status import FROM_MEDIANS, NONE_FINISHED, forecast, say_status, status_of
 from hpcai.cli.main import call
 from hpcai.measure.claim import claimed
 
@@ -33,8 +34,8 @@ def test_forecast_from_medians_one_after_the_other(tmp_path):
     done = [run(1, wall_s=100), run(2, wall_s=120, start_s=200), run(3, wall_s=500, start_s=400)]
     found = forecast([*done, run(4, "not started"), run(5, "interrupted")], {})
     assert found.remaining_s == pytest.approx(240)
-    assert "median wall times of 3 finished runs" in found.basis
-    assert "1.0 at the same time" in found.basis
+    facts = told(found.basis, FROM_MEDIANS)
+    assert (facts["runs"], facts["width"]) == ("3", "1.0")
 
 
 def test_forecast_divides_by_what_ran_at_the_same_time(tmp_path):
@@ -54,7 +55,7 @@ def test_forecast_is_no_guess():
     other = run(1, "not started", point="runs/b/v/n1x2")
     found = forecast([run(1, wall_s=100), other], {})
     assert found.remaining_s is None
-    assert found.basis == "no run has finished yet of runs/b/v/n1x2"
+    assert found.basis == NONE_FINISHED(point="runs/b/v/n1x2", more="")
     broken = replace(run(1, "broken down", wall_s=5), outcome="failed")
     assert forecast([broken, run(2, "not started")], {}).remaining_s is None
 
@@ -80,7 +81,7 @@ def test_status_of_a_campaign_at_work(results, tmp_path):
     assert stages["weak groups"] == ["1", "-", "-", "-", "1"]
     assert any("epoch 2 done, quality 0.41 (target 0.3);" in line for line in lines)
     assert "1 PENDING: Resources" in text
-    assert "not known, no run has finished yet of" in text
+    told(text, NONE_FINISHED)
 
 
 def status(*arguments):

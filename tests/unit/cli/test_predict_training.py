@@ -11,7 +11,7 @@ from hpcai.cli.main import call
 from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.regressor import KernelRegressors
-from hpcai.predict.training.layers import Layer, LayerList
+from hpcai.predict.training.layers import COSTS_NOTHING, Layer, LayerList
 
 BASE = ("--network", "vgg16", "--data", "cifar10", "--preset", "hypothetical")
 MACHINE = ("--peak", "19.5 TFLOP/s", "--memory", "1555 GB/s", "--link", "200 Gbit/s", "--latency", "1 us")
@@ -146,7 +146,7 @@ def test_layers_of_a_benchmark_come_from_its_file(printed, tmp_path):
     path.write_text(network.model_dump_json())
     content = json.loads(printed("--layers", str(path), "--preset", "hypothetical", "--output", "json"))
     assert content["network"] == "Own net"
-    assert content["not_modelled"] == ["loss", "special: a layer of kind 'other' costs nothing"]
+    assert content["not_modelled"] == ["loss", COSTS_NOTHING(layer="special")]
     # How many samples an epoch has is not known.
     assert content["scenarios"][0]["epoch_s"] is None
     assert "unknown" in printed("--layers", str(path), "--preset", "hypothetical")
@@ -217,7 +217,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, text):
 
 def test_help_has_an_example(capsys):
     assert _run("--help") == 0
-    assert "hpcai predict training --network resnet50" in capsys.readouterr().out
+    assert "--network resnet50" in capsys.readouterr().out
 
 
 def test_regressors_take_the_place_of_the_roofline(printed, tmp_path):

@@ -14,13 +14,14 @@ from hpcai.compare.changes import CATEGORIES, CHANGE_COLUMNS
 from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.measures import MEASURES, choose_measures, direction_of
 from hpcai.compare.points import POINT_COLUMNS
-from hpcai.compare.scores import COMPARISON_COLUMNS, FINDINGS
+from hpcai.compare.scores import COMPARISON_COLUMNS, FINDINGS, NOT_OF_ONE_KIND
 from hpcai.compare.tables import comparison_tables
-from hpcai.compare.text import say_comparison
+from hpcai.compare.text import SAME_RUNS, SAME_STARTS, say_comparison
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.sealed import sealed_json
 from hpcai.metrics.run_tables import write_table
 from hpcai.metrics.statistics.detectable import detectable_ratio
+from hpcai.metrics.statistics.significance import NOT_ON_SIDE
 from hpcai.metrics.statistics.summaries import mean_interval
 from hpcai.records.run import RunRecord
 
@@ -172,7 +173,7 @@ def test_another_exponent_makes_another_vflops_and_nothing_else(tmp_path: Path) 
     for measure in ("vflops_flop_per_s", "vflops_flop_per_j"):
         row = score_of(comparison, measure)
         assert row["finding"] == "not comparable"
-        assert row["note"] == "not of one kind: exponent 5 against 10"
+        assert row["note"] == NOT_OF_ONE_KIND(differences="exponent 5 against 10")
         assert math.isnan(row["ratio"])
     for measure in (RATE, "time_to_train_s", "rate_flop_per_s"):
         assert score_of(comparison, measure)["finding"] == "identical"
@@ -182,8 +183,8 @@ def test_the_same_runs_with_other_values_are_not_the_very_same(tmp_path: Path) -
     comparison = compare(tmp_path, make_runs(2, (1,)), make_runs(2, (1,), factor=1.2))
     assert (comparison.same_runs, comparison.same_starts) == (False, True)
     text = say_comparison(comparison)
-    assert "both hold runs of the same ids and start times, but not the same values" in text
-    assert "the very same runs" not in text
+    assert SAME_STARTS() in text
+    assert SAME_RUNS() not in text
 
 
 @pytest.mark.parametrize(
@@ -239,7 +240,7 @@ def test_not_measured_is_no_number(tmp_path: Path) -> None:
     row = score_of(comparison, "rate_flop_per_s")
     assert row["finding"] == "not measured"
     assert math.isnan(row["new_value"])
-    assert row["note"] == "not measured on the new side"
+    assert row["note"] == NOT_ON_SIDE(side="new")
     assert "vflops_flop_per_s" not in set(comparison.scores["measure"])
 
 

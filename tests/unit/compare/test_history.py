@@ -11,7 +11,7 @@ from unit.record_factory import make_benchmark, make_record
 
 from hpcai.__main__ import main
 from hpcai.compare.history import HISTORY_COLUMNS, history_of
-from hpcai.compare.text import say_history
+from hpcai.compare.text import NO_HISTORY, say_history
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.run_tables import write_table
 
@@ -134,7 +134,7 @@ def test_few_results_and_failed_runs(tmp_path: Path) -> None:
     assert history["runs"].tolist() == [2]
     assert history["low"].isna().all()
     assert history_of([nothing], RATE).empty
-    assert say_history(history_of([nothing], RATE)) == "no score was measured in any of these results"
+    assert say_history(history_of([nothing], RATE)) == NO_HISTORY()
 
 
 def test_the_same_result_twice_is_refused(tmp_path: Path) -> None:

@@ -10,13 +10,17 @@ from unit.compare.study_folders import make_runs, move, write_study
 from unit.record_factory import make_benchmark, make_record
 
 from hpcai.__main__ import main
+from hpcai.compare import points, text, verdict
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.output import comparison_as_dict, write_comparison
 from hpcai.compare.text import say_comparison, say_regression
 from hpcai.compare.verdict import Regression, regress_folders
 from hpcai.core.errors import ConfigError
+from hpcai.metrics.statistics.significance import ONE_RUN
 from hpcai.records.run import RunRecord
 
+ENDINGS = ("no regression", "bad input", "regression", "inconclusive")
+"""What `hpcai regress` ends with, by its exit status."""
 RATE = ("train_rate_samples_per_s",)
 
 
@@ -64,17 +68,18 @@ def test_too_few_runs_are_inconclusive_and_say_how_many_are_needed(tmp_path: Pat
     regression = judge(tmp_path, make_runs(2), make_runs(2, factor=1.2), measures=RATE)
     assert regression.verdict == "inconclusive"
     assert (regression.exit_code(), regression.exit_code(require_conclusive=True)) == (0, 3)
-    assert "runs on each side would find a change of 5 % (have 2 and 2)" in reason_of(regression)
+    needed = verdict.RUNS_NEEDED.find_in(reason_of(regression))
+    assert (needed["tolerance"], needed["base"], needed["new"]) == ("5 %", "2", "2")
     one = judge(tmp_path / "one", make_runs(1), make_runs(1, factor=1.5), measures=RATE)
     assert one.verdict == "inconclusive"
-    assert "beyond the range of the base" in reason_of(one)
+    assert ONE_RUN(where="beyond") in reason_of(one)
 
 
 def test_three_runs_show_a_clear_regression(tmp_path: Path) -> None:
     regression = judge(tmp_path, make_runs(3), make_runs(3, factor=1.2), measures=RATE)
     assert regression.exit_code() == 2
     assert "−16.7 %" in reason_of(regression)
-    assert "on the assumption of normal scatter" in reason_of(regression)
+    assert verdict.FEW_RUNS() in reason_of(regression)
     back = regress_folders(tmp_path / "new", tmp_path / "base", measures=RATE)
     assert back.verdict == "improvement"
     tenfold = judge(tmp_path / "tenfold", make_runs(3), make_runs(3, factor=10.0))
@@ -87,23 +92,22 @@ def test_the_runs_that_are_needed_grow_with_the_scores_that_are_judged(tmp_path:
     one = judge(tmp_path, make_runs(2, (1,)), make_runs(2, (1,), factor=1.03), measures=RATE)
     more = judge(tmp_path / "more", make_runs(2, (1, 2, 4)), make_runs(2, (1, 2, 4), factor=1.03), measures=RATE)
     needed = [
-        int(found.scores.loc[found.scores["scale"] == "n1x1", "reason"].iloc[0].split("about ")[1].split()[0])
+        int(verdict.RUNS_NEEDED.find_in(found.scores.loc[found.scores["scale"] == "n1x1", "reason"].iloc[0])["needed"])
         for found in (one, more)
     ]
     assert needed[0] < needed[1]
-    assert "to be significant with 80 % probability" in reason_of(one)
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "no change"), (1.01, "inconclusive"), (1.2, "inconclusive")])
+@pytest.mark.parametrize(("factor", "expected"), [(1.0, "no change"), (1.01, "inconclusive"), (1.2, "inconclusive")])
 @pytest.mark.parametrize("runs", [2, 3])
-def test_equal_runs_tell_nothing_of_their_scatter(tmp_path: Path, runs: int, factor: float, verdict: str) -> None:
+def test_equal_runs_tell_nothing_of_their_scatter(tmp_path: Path, runs: int, factor: float, expected: str) -> None:
     folders = [
         write_study(tmp_path / name, make_runs(runs, (1,)), scores={"rate_flop_per_s": value, "flop_method": "c"})
         for name, value in (("base", 1e11), ("new", 1e11 / factor))
     ]
     regression = regress_folders(*folders, measures=("rate_flop_per_s",))
-    assert regression.verdict == verdict
-    assert factor == 1 or "no interval because all runs of a side are equal" in reason_of(regression)
+    assert regression.verdict == expected
+    assert factor == 1 or verdict.NO_INTERVAL.find_in(reason_of(regression))
 
 
 def test_equal_runs_that_are_enough_tell(tmp_path: Path) -> None:
@@ -125,7 +129,9 @@ def test_lost_points_never_pass_silently(
     assert (regression.lost_points, regression.exit_code(), regression.exit_code(allow_lost=True)) == (1, 3, 0)
     assert regression.exit_code(require_conclusive=True, allow_lost=True) == 3
     assert run(monkeypatch, "regress", base, part, "--json", tmp_path / "v.json") == 3
-    assert capsys.readouterr().out.splitlines()[-1].endswith("tolerance 5 %; 1 lost point)")
+    assert capsys.readouterr().out.splitlines()[-1] == text.VERDICT_LOST(
+        verdict="inconclusive", counts="1 inconclusive, 1 no change", tolerance="5 %", lost="1 lost point"
+    )
     assert json.loads((tmp_path / "v.json").read_text())["lost_points"] == 1
     assert run(monkeypatch, "regress", base, part, "--allow-lost") == 0
     assert run(monkeypatch, "regress", part, base) == 0
@@ -145,7 +151,7 @@ def test_lost_points_and_other_problems_are_inconclusive(tmp_path: Path) -> None
         "n1x1": "no change",
         "n1x2": "inconclusive",
     }
-    assert "lost point: not in the new result" in reason_of(lost)
+    assert verdict.LOST_POINT(reason=points.NOT_IN_NEW()) in reason_of(lost)
     harder = make_benchmark(target={"value": 0.295, "note": "harder"})
     other = judge(tmp_path / "other", make_runs(2, (1,)), make_runs(2, (1,), benchmark=harder))
     assert other.verdict == "inconclusive"
@@ -163,16 +169,16 @@ def test_lost_convergence_is_a_regression_when_fisher_says_so(tmp_path: Path) ->
     missed = [make_record("not_converged", repetition=number) for number in range(1, 6)]
     regression = judge(tmp_path, make_runs(5, (1,)), missed, measures=RATE)
     assert regression.verdict == "regression"
-    assert "5 of 5 runs converged before, 0 of 5 after (Fisher's exact test, p = 0.004)" in reason_of(regression)
+    assert verdict.LESS_CONVERGENCE(before="5 of 5 runs", after="0 of 5", p=0.004) in reason_of(regression)
     few = judge(tmp_path / "few", make_runs(2, (1,)), missed[:2], measures=RATE)
     assert few.verdict == "inconclusive"
-    assert "p = 0.17" in reason_of(few)
+    assert verdict.LESS_CONVERGENCE.find_in(reason_of(few))["p"] == "0.17"
 
 
 def test_a_point_whose_runs_all_break_down_is_a_regression(tmp_path: Path) -> None:
     regression = judge(tmp_path, make_runs(1, (1,)), [make_record("failed")])
     assert regression.exit_code() == 2
-    assert "no run trained to its end" in reason_of(regression)
+    assert verdict.NONE_FINISHED(before="1 of 1 runs", after="0 of 1") in reason_of(regression)
     assert judge(tmp_path / "both", [make_record("failed")], [make_record("failed")]).verdict == "inconclusive"
 
 
@@ -183,7 +189,7 @@ def test_another_validity_is_named(tmp_path: Path) -> None:
         (folder / "tables" / "scales.parquet").unlink()
     regression = regress_folders(*folders)
     assert regression.verdict == "no change"
-    assert regression.points["remark"].tolist() == ["valid at the levels or divisions not judged before, none now"]
+    assert regression.points["remark"].tolist() == [verdict.OTHER_VALIDITY(before="not judged", after="none")]
     assert "also: valid at" in say_regression(regression)
 
 
@@ -201,9 +207,11 @@ def test_regress_ends_with_its_verdict(
     few = write_study(tmp_path / "few", make_runs(1, factor=1.2))
     file = tmp_path / "verdict.json"
     assert run(monkeypatch, "regress", base, base) == 0
-    assert "both hold the very same runs" in capsys.readouterr().out
+    assert text.SAME_RUNS() in capsys.readouterr().out
     assert run(monkeypatch, "regress", base, slow, "--json", file) == 2
-    assert capsys.readouterr().out.splitlines()[-1] == "verdict: regression (2 regression; tolerance 5 %)"
+    assert capsys.readouterr().out.splitlines()[-1] == text.VERDICT(
+        verdict="regression", counts="2 regression", tolerance="5 %"
+    )
     assert run(monkeypatch, "regress", base, few) == 0
     assert run(monkeypatch, "regress", base, few, "--require-conclusive") == 3
     assert run(monkeypatch, "regress", base, tmp_path) == 1
@@ -227,9 +235,9 @@ def test_no_folder_is_made_for_a_file(
 def test_a_verdict_counts_what_else_differs(tmp_path: Path) -> None:
     moved = move(make_runs(2, (1,)), commit="f" * 40, data_digest="00" * 32)
     regression = judge(tmp_path, make_runs(2, (1,)), moved)
-    assert "2 differences besides the scores: data 1, code 1; `hpcai compare` lists them" in say_regression(regression)
+    assert text.OTHER_RECORD(count="2 differences", categories="data 1, code 1") in say_regression(regression)
     same = regress_folders(tmp_path / "base", tmp_path / "base")
-    assert "nothing on record differs besides the scores" in say_regression(same)
+    assert text.SAME_RECORD() in say_regression(same)
 
 
 def test_files_hold_whole_counts(tmp_path: Path) -> None:
@@ -249,10 +257,10 @@ def test_a_wrong_command_line_is_no_regression(monkeypatch: pytest.MonkeyPatch) 
 
 def test_help_tells_the_exit_codes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "regress", "--help") == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "0 no regression, 1 bad input, 2 regression, 3 inconclusive" in text
-    assert "always where NEW lacks points that BASE has measured" in text
-    assert "--allow-lost" in text
+    shown = " ".join(capsys.readouterr().out.split())
+    codes = {number: shown.index(f"{number} {words}") for number, words in enumerate(ENDINGS) if words}
+    assert sorted(codes.values()) == list(codes.values())
+    assert {"--require-conclusive", "--allow-lost"} <= set(shown.replace(",", " ").split())
 
 
 def test_compare_prints_and_writes(
@@ -262,7 +270,7 @@ def test_compare_prints_and_writes(
     new = write_study(tmp_path / "new", [*make_runs(factor=1.2), *make_runs(1, (4,))], name="renamed")
     arguments = ("compare", base, new, "--json", tmp_path / "c.json", "--csv", tmp_path / "c.csv")
     assert run(monkeypatch, *arguments) == 0
-    text = capsys.readouterr().out
+    shown = capsys.readouterr().out
     for words in (
         "study.name",
         "renamed",
@@ -270,8 +278,8 @@ def test_compare_prints_and_writes(
         "−16.7 %",
         "not compared: cosmoflow_tiny/fp32/n1x4: not in the base",
     ):
-        assert words in text
-    assert "nan" not in text
+        assert words in shown
+    assert "nan" not in shown
     written = json.loads((tmp_path / "c.json").read_text())
     assert [row["key"] for row in written["changes"]] == ["study.name"]
     assert (tmp_path / "c.csv").read_text().startswith("status,finding")
@@ -283,7 +291,7 @@ def test_long_comparisons_are_cut_unless_all_is_asked_for(tmp_path: Path) -> Non
     folder = write_study(tmp_path / "base", runs)
     comparison = compare_folders(folder, folder)
     short, long = say_comparison(comparison), say_comparison(comparison, everything=True)
-    assert "more without a finding; --all shows them" in short
+    assert text.MORE_ROWS.find_in(short)
     assert len(long.splitlines()) > len(short.splitlines()) > 40
 
 
@@ -297,7 +305,7 @@ def test_runs_too_few_for_any_change_are_said_to_be(tmp_path: Path) -> None:
         )
         for runs in (2, 5)
     )
-    assert "do not reliably find changes below ×10" in few
+    assert text.TOO_FEW_RUNS(limit="×10") in few
     assert "80 % probability" in more
     assert "unknown" not in few + more
 

@@ -7,9 +7,23 @@ from pathlib import Path
 
 import pytest
 import yaml
+from unit.refusals import told, wrong_setting
 
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.config.load import load_campaign, load_study_file, read_plan, write_plan
+from hpcai.config.benchmark import NEEDS_PLAIN_SHARDS
+from hpcai.config.load import (
+    BATCH_TOO_LARGE,
+    NO_FP16,
+    OTHER_DATA,
+    POINT_TWICE,
+    UNKNOWN_WORKLOAD,
+    load_campaign,
+    load_study_file,
+    read_plan,
+    write_plan,
+)
+from hpcai.config.study import STAGING_ON_CLOCK
+from hpcai.config.workloads import BENCHMARKS
 from hpcai.core.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
@@ -165,7 +179,7 @@ def test_communication_options_are_part_of_the_plan(folder):
 
 def test_half_precision_is_for_accelerators(folder):
     (folder / "runs/default.tsv").write_text(f"{HEADER}\ncosmoflow_tiny\tfp16\t1\t1\t1\tfp16\tnone\t\n")
-    with pytest.raises(ConfigError, match="precision: found 'fp16'; allowed: fp32 or bf16"):
+    with wrong_setting("precision", NO_FP16, found="'fp16'"):
         load_study_file(folder / STUDY)
 
 
@@ -181,7 +195,7 @@ def test_what_does_not_fill_a_batch(folder):
     plans = load_study_file(folder / STUDY).plans().values()
     assert {plan.benchmark.name: plan.epoch_steps for plan in plans} == {"deepcam_tiny": 2, "opencatalyst_tiny": 3}
     change(folder, "benchmarks/deepcam_tiny.yaml", "recipe.global_batch", 22)
-    with pytest.raises(ConfigError, match="global_batch: found 22; allowed: at most the 21 training samples"):
+    with wrong_setting("global_batch", BATCH_TOO_LARGE, found="22", samples=21):
         load_study_file(folder / STUDY)
 
 
@@ -196,7 +210,7 @@ def test_staging_is_never_on_the_clock_of_hpc_ai500(folder):
 @pytest.mark.parametrize("workload", [["a"], None, 3])
 def test_a_workload_that_is_no_name(folder, workload):
     change(folder, BENCHMARK, "workload", workload)
-    with pytest.raises(ConfigError, match=r"workload: found .*; allowed: one of cosmoflow, deepcam, extreme_weather, "):
+    with wrong_setting("workload", UNKNOWN_WORKLOAD, known=", ".join(BENCHMARKS)):
         load_study_file(folder / STUDY)
 
 
@@ -204,14 +218,14 @@ def test_containers_that_tensorflow_does_not_read_are_read_from_plain_shards(fol
     change(folder, STUDY, "benchmarks", ["deepcam_tiny"])
     change(folder, "benchmarks/deepcam_tiny.yaml", "staging", {"place": "none"})
     change(folder, "benchmarks/deepcam_tiny.yaml", "pack", {"codec": "zstd"})
-    with pytest.raises(ConfigError, match=r"staging.place: 'none' needs pack.codec: 'none' here"):
+    with pytest.raises(ConfigError, match=NEEDS_PLAIN_SHARDS.pattern):
         load_study_file(folder / STUDY)
 
 
 def test_same_point_twice(folder):
     row = "cosmoflow_tiny\tfp32\t1\t1\t1\tfp32\tnone\t"
     (folder / "runs/default.tsv").write_text(f"{HEADER}\n{row}\n{row}\n")
-    with pytest.raises(ConfigError, match=r"line 3: variant: found .*; allowed: each .* once \(line 2 has it"):
+    with wrong_setting("line 3: variant", POINT_TWICE, line=2, raised="repeats"):
         load_study_file(folder / STUDY)
 
 
@@ -261,15 +275,16 @@ def test_shared_dataset_must_be_one(folder):
     data["name"] = "other"
     data["data"]["seed"] = 99
     (folder / "benchmarks/other.yaml").write_text(yaml.safe_dump(data))
-    with pytest.raises(ConfigError, match=r"data.dataset: found 'cosmoflow_tiny'; allowed: a dataset name of its own"):
+    with wrong_setting("data.dataset", OTHER_DATA, found="'cosmoflow_tiny'"):
         load_study_file(folder / STUDY)
 
 
 def test_staging_off_the_clock_only_since_v3(folder):
     change(folder, STUDY, "rule_set", "hpc_2.0.0")
     change(folder, STUDY, "time_staging", False)
-    with pytest.raises(ConfigError, match=r"time_staging: rule set hpc_2\.0\.0 demands true"):
+    with pytest.raises(ConfigError) as caught:
         load_study_file(folder / STUDY)
+    assert told(str(caught.value), STAGING_ON_CLOCK) == {"rule_set": "hpc_2.0.0"}
 
 
 def test_all_files_of_the_project_are_valid(folder):
@@ -368,5 +383,5 @@ def test_counts_that_no_table_can_hold_are_refused(folder, samples):
     file = folder / "benchmarks/cosmoflow_tiny.yaml"
     text = re.sub(r"train_samples: \d+", f"train_samples: {samples:#x}", file.read_text())
     file.write_text(text)
-    with pytest.raises(ConfigError, match=r"train_samples: found .*allowed: less than or equal to"):
+    with pytest.raises(ConfigError, match="train_samples: found"):
         load_study_file(folder / STUDY)

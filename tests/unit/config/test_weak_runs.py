@@ -9,8 +9,9 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from unit.record_factory import make_machine
+from unit.refusals import wrong_setting
 
-from hpcai.config.load import load_study_file
+from hpcai.config.load import POINT_TWICE, TOO_MANY_INSTANCES, load_study_file
 from hpcai.config.sharing import Sharing
 from hpcai.core.errors import ConfigError
 
@@ -69,7 +70,7 @@ def test_bad_row(folder, row, message):
 
 def test_a_point_twice_and_a_table_that_is_not_there(folder):
     row = "cosmoflow_tiny\tfp32\t1\t1\t2\tfp32\tnone\t"
-    with pytest.raises(ConfigError, match=r"line 2 has it; raise its instances"):
+    with wrong_setting("line 3: variant", POINT_TWICE, line=2, raised="instances"):
         load_study_file(write_groups(folder, row, row))
     (folder / "runs/weak.tsv").unlink()
     with pytest.raises(ConfigError, match=r"weak.tsv: found no such file"):
@@ -87,7 +88,7 @@ def test_more_nodes_take_more_instances(folder):
     (folder / "machines/laptop.yaml").write_text(yaml.safe_dump({**machine, "nodes": 3}))
     rows = ["cosmoflow_tiny\tfp32\t1\t1\t6\tfp32\tnone\t", "cosmoflow_tiny\tfp32\t2\t1\t3\tfp32\tnone\t"]
     assert len(load_study_file(write_groups(folder, rows[0])).weak_plans()) == 6
-    with pytest.raises(ConfigError, match=r"line 3: instances: found 3; allowed: at most 2: so many of 2 x 1 ranks"):
+    with wrong_setting("line 3: instances", TOO_MANY_INSTANCES, found="3", most=2, nodes=2, ranks_per_node=1):
         load_study_file(write_groups(folder, *rows))
 
 

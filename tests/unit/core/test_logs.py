@@ -46,7 +46,7 @@ def test_a_commands_log_that_cannot_be_written_is_one_sentence(tmp_path, monkeyp
     monkeypatch.setattr(logging, "raiseExceptions", True)
     (tmp_path / "file").touch()
     with (
-        pytest.raises(ResultsError, match=r"x\.log: cannot be written \(File exists\)"),
+        pytest.raises(ResultsError, match=r"x\.log: .*File exists"),
         logged_to(tmp_path / "file" / "x.log"),
     ):
         pass

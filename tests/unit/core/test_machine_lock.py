@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hpcai.core.errors import LaunchError
-from hpcai.core.machine_lock import PLACE, PLACE_VARIABLE, machine_to_itself
+from hpcai.core.machine_lock import PLACE, PLACE_VARIABLE, WAITS, machine_to_itself
 
 HOLD = """
 import sys
@@ -47,7 +47,7 @@ def test_who_comes_second_says_once_that_it_waits():
         assert not inside.wait(0.3)
     thread.join(10)
     assert inside.is_set()
-    assert words == ["waits until another run or measurement on this machine has ended"]
+    assert words == [WAITS()]
 
 
 def test_another_folder_for_temporary_files_is_no_other_machine(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcai.catalogue.tables import definitions
-from hpcai.core.stalls import FACTOR, FEWEST, LEAST_S, NEIGHBOURS, Stalls, find_stalls, say_stall
+from hpcai.core.stalls import FACTOR, FEWEST, LEAST_S, NEIGHBOURS, STALLED, Stalls, find_stalls, say_stall
 
 STEPS = [0.02 + 0.001 * (place % 7) for place in range(60)]
 
@@ -66,7 +66,7 @@ def test_found_are_all_that_the_definition_says(times_s: list[float]) -> None:
 
 
 def test_words_and_the_definition_that_readers_find() -> None:
-    assert say_stall(20.123, 0.0213) == "20.1 s for what takes 0.021 s beside it"
+    assert STALLED.find_in(say_stall(20.123, 0.0213)) == {"longest_s": "20.1", "beside_s": "0.021"}
     said = definitions().find("runs", "stalls")[1].definition
     for words in (f"longer than {LEAST_S:g} s", f"than {FACTOR:g} times", f"median of the {NEIGHBOURS} before"):
         assert words in said

@@ -15,15 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.data.data_samples import cut, flip_bit, small_cubes, write_dataset
 from unit.data.record_files import read_records
+from unit.refusals import refused
 
 from hpcai.config.benchmark import SPLITS, PackSettings
 from hpcai.core.errors import DatasetError, StagingError
 from hpcai.data import stage, unpacker
 from hpcai.data.member_codec import SUFFIXES, CodecError, MemberDecoder, encode_member
-from hpcai.data.pack import pack_dataset, read_pack, require_same, require_shards
-from hpcai.data.stage import node_pieces, preflight, stage_shards
-from hpcai.data.stage_folder import clean_stage
+from hpcai.data.pack import OTHER_DATASET, pack_dataset, read_pack, require_same, require_shards
+from hpcai.data.stage import NO_INODES, NO_ROOM, node_pieces, preflight, stage_shards
+from hpcai.data.stage_folder import FOREIGN_FILES, clean_stage
 from hpcai.data.tfrecord import write_records
+from hpcai.data.unpacker import CANNOT_WRITE, SHARD_CUT, SPACE_RAN_OUT
 
 CODECS = list(SUFFIXES)
 
@@ -143,7 +145,13 @@ def test_shards_of_other_data_are_refused(tmp_path, dataset):
     packed = pack(dataset, tmp_path)
     require_same(packed, dataset, tmp_path / "packed.json")
     other = dataset.model_copy(update={"statistics": {"mean": (1.0,)}})
-    with pytest.raises(DatasetError, match=r"packed.json: found shards of a dataset with the digest .*, expected"):
+    with refused(
+        DatasetError,
+        OTHER_DATASET,
+        place=str(tmp_path / "packed.json"),
+        found=dataset.digest[:16],
+        expected=other.digest[:16],
+    ):
         require_same(packed, other, tmp_path / "packed.json")
 
 
@@ -216,7 +224,7 @@ def test_damaged_shard(tmp_path, dataset, codec):
 def test_cut_and_missing_shard(tmp_path, dataset):
     packed = pack(dataset, tmp_path)
     cut(tmp_path / "packed" / packed.shards[0].file, 2048)
-    with pytest.raises(StagingError, match=r"the shard ends after \d+ of \d+ bytes"):
+    with refused(StagingError, SHARD_CUT):
         stage_node(packed, tmp_path)
     (tmp_path / "packed" / packed.shards[0].file).unlink()
     with pytest.raises(StagingError, match=r"train-00000-of-00003\.tar: cannot be read"):
@@ -229,10 +237,10 @@ def test_preflight_needs_space(tmp_path, dataset, monkeypatch):
     values = {name: getattr(real, name) for name in ("f_bavail", "f_frsize", "f_files", "f_favail")}
     Space = namedtuple("Space", values)
     monkeypatch.setattr(stage.os, "statvfs", lambda _: Space(**{**values, "f_bavail": 10, "f_frsize": 4096}))
-    with pytest.raises(StagingError, match=r"node0: found 40960 bytes free, expected at least \d+; free some space"):
+    with refused(StagingError, NO_ROOM, place=str(tmp_path / "node0"), free_bytes=40_960):
         preflight(packed, tmp_path / "node0", 0, 1, "whole")
     monkeypatch.setattr(stage.os, "statvfs", lambda _: Space(**{**values, "f_files": 100, "f_favail": 3}))
-    with pytest.raises(StagingError, match="found 3 inodes free, expected at least 18"):
+    with refused(StagingError, NO_INODES, free=3, needed=18):
         preflight(packed, tmp_path / "node0", 0, 1, "whole")
 
 
@@ -254,7 +262,7 @@ def test_space_runs_out_midway(tmp_path, dataset, monkeypatch):
         return real(descriptor, data[:1000])
 
     monkeypatch.setattr(unpacker.os, "write", write)
-    with pytest.raises(StagingError, match="the space ran out while staging"):
+    with refused(StagingError, SPACE_RAN_OUT):
         stage_node(packed, tmp_path)
     monkeypatch.undo()
     clean_stage(tmp_path / "node0")
@@ -282,7 +290,7 @@ def test_a_folder_that_vanishes_while_staging_is_an_error_that_names_the_node(tm
     packed, real = pack(dataset, tmp_path), unpacker.MemberDecoder
     monkeypatch.setattr(stage.socket, "gethostname", lambda: "n7")
     monkeypatch.setattr(unpacker, "MemberDecoder", vanish)
-    with pytest.raises(StagingError, match=r"node n7: .*node0/.*: cannot be written \(No such file or directory\)"):
+    with refused(StagingError, CANNOT_WRITE, reason="No such file or directory"):
         stage_node(packed, tmp_path, threads=1)
 
 
@@ -306,7 +314,7 @@ def test_foreign_folders_are_left_alone(tmp_path, dataset):
             clean_stage(target)
         with pytest.raises(StagingError):
             preflight(packed, target, 0, 1, "whole")
-    with pytest.raises(StagingError, match="found files that no staging made"):
+    with refused(StagingError, FOREIGN_FILES, place=str(home)):
         stage_shards(packed, tmp_path / "packed", home, 0, 1, 0, 1, "whole", 1)
     assert (home / "thesis.tex").exists()
 

@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 from unit.data.data_samples import cut, sample_bytes, write_split
 from unit.data.loopback import Publisher, served
+from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
 from hpcai.data.manifest import Manifest, read_manifest, verify_dataset, write_manifest
-from hpcai.data.prepare import prepare_dataset
+from hpcai.data.module import SEVERAL_FOLDERS
+from hpcai.data.prepare import OTHER_LAYOUT, OTHER_SAMPLES, prepare_dataset
+from hpcai.data.tfrecord import GZIP_CUT
 from hpcai.workloads.cosmoflow.data import module
 from hpcai.workloads.cosmoflow.data.module import CosmoFlowDataModule
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData
@@ -91,7 +94,7 @@ def test_an_interrupted_generation_leaves_nothing(tmp_path, fake_generator, monk
 
 
 def test_a_generator_that_does_not_keep_its_promise(tmp_path, fake_generator):
-    with pytest.raises(DatasetError, match="found 4 train samples in all its files, expected 5"):
+    with refused(DatasetError, OTHER_SAMPLES, found=4, split="train", held="in all its files", expected=5):
         prepare(settings("generate", train_samples=5), tmp_path / "small")
     with pytest.raises(DatasetError, match="record 0: feature x"):
         prepare(settings("generate", edge=32), tmp_path / "small")
@@ -123,7 +126,7 @@ def test_an_existing_manifest_is_verified(tmp_path):
     with pytest.raises(DatasetError, match="edition: found gzip, expected plain"):
         prepare(settings("existing", path=str(tmp_path / "pfs"), edition="plain"), tmp_path / "c")
     cut(tmp_path / "pfs" / whole.splits["train"][1].path, 2)
-    with pytest.raises(DatasetError, match=r"_001.tfrecord: record 1: the gzip data ends"):
+    with pytest.raises(DatasetError, match=f"_001.tfrecord: record 1: {GZIP_CUT.pattern}"):
         prepare(existing, tmp_path / "d")
 
 
@@ -140,13 +143,13 @@ def test_existing_problems(tmp_path):
         prepare(settings("existing", path="${UNSET_ROOT}/x"), tmp_path / "a")
     (tmp_path / "pfs").mkdir()
     existing = settings("existing", path=str(tmp_path / "pfs"))
-    with pytest.raises(DatasetError, match="found nothing, expected the official layout"):
+    with refused(DatasetError, OTHER_LAYOUT, found="nothing", place=str(tmp_path / "pfs")):
         prepare(existing, tmp_path / "a")
     write_official(tmp_path / "pfs", train=3)
-    with pytest.raises(DatasetError, match="found 3 train samples in all its files, expected 4"):
+    with refused(DatasetError, OTHER_SAMPLES, found=3, split="train", held="in all its files", expected=4):
         prepare(existing, tmp_path / "a")
     (tmp_path / "pfs" / "val").mkdir()
-    with pytest.raises(DatasetError, match="found validation and val for validation"):
+    with refused(DatasetError, SEVERAL_FOLDERS, found="validation and val", split="validation"):
         prepare(existing, tmp_path / "a")
     assert not (tmp_path / "a" / "manifest.json").exists()
 
@@ -184,7 +187,7 @@ def test_an_archive_of_something_else(tmp_path):
         table = tmp_path / "datasets.tsv"
         row = ["small", "small.tar", publisher.url, "", "", "", "tar", "a note"]
         table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
-        with pytest.raises(DatasetError, match=r"small.tar: found readme, expected the official layout"):
+        with refused(DatasetError, OTHER_LAYOUT, found="readme", place="small.tar"):
             prepare(settings("download", archives=["small"]), tmp_path / "data", table)
 
 
@@ -202,7 +205,7 @@ def test_only_a_verified_archive_becomes_the_trusted_first_use(tmp_path):
         table = tmp_path / "datasets.tsv"
         row = ["small", "small.tgz", publisher.url, "", "", "", "tgz", "a note"]
         table.write_text("\t".join(Archive.model_fields) + "\n" + "\t".join(row) + "\n")
-        with pytest.raises(DatasetError, match="found readme, expected the official layout"):
+        with refused(DatasetError, OTHER_LAYOUT, found="readme"):
             prepare(download, tmp_path / "data", table)
         assert not record.exists()
         fetched.unlink()

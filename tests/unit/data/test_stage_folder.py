@@ -8,12 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from unit.refusals import refused
 
 from hpcai.core.errors import StagingError
 from hpcai.data import stage_folder
 from hpcai.data.stage_folder import (
+    CANNOT_READ,
     MARKER,
     NETWORK,
+    REMOVED_MEANWHILE,
     announce_stage,
     claim_stage,
     clean_stage,
@@ -130,7 +133,7 @@ def test_a_folder_that_is_removed_under_us(tmp_path):
     folder = tmp_path / "stage"
     claim_stage(folder)
     shutil.rmtree(folder)
-    with pytest.raises(StagingError, match="stage: found that another process removes this folder"):
+    with refused(StagingError, REMOVED_MEANWHILE, place=str(folder)):
         claim_stage(folder)
     stage_folder._let_go(folder)
 
@@ -141,7 +144,7 @@ def test_a_disk_that_fails_is_an_error_with_a_name(tmp_path, monkeypatch):
 
     folder = leave_behind(tmp_path / "stage")
     monkeypatch.setattr(os, "listdir", listdir)
-    with pytest.raises(StagingError, match=r"stage: cannot be read \(Input/output error\)"):
+    with refused(StagingError, CANNOT_READ, place=str(folder), reason=os.strerror(errno.EIO)):
         clean_stage(folder)
 
 

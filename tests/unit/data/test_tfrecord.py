@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from unit.data.record_files import read_records
+from unit.refusals import refused
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import (
+    GZIP_CUT,
     Content,
     compress_content,
     encode_records,
@@ -67,7 +69,7 @@ def test_the_damaged_record_is_named():
     with pytest.raises(DatasetError, match=r"x.tfrecord: record 2: .*flipped bit"):
         records_of(bytes(damaged), compressed=False)
     whole = compress_content(encode_records(payloads))
-    with pytest.raises(DatasetError, match=r"record 4: the gzip data ends before its trailer"):
+    with refused(DatasetError, GZIP_CUT, place="x.tfrecord: record 4"):
         records_of(whole[:-3], compressed=True)
 
 

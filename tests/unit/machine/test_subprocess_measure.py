@@ -242,7 +242,9 @@ def test_a_time_out_ends_the_measurement_and_keeps_what_was_timed(processes):
     assert len(commands) == 1
     assert [summary.backend for summary in report.summaries] == ["a"]
     assert [(one.backend, one.setting) for one in report.not_measured] == [("b", "1"), ("b", "2"), ("c", "1")]
-    assert {one.reason for one in report.not_measured} == {"the measurement was ended after 600 s, in gemm fp32 b 1"}
+    assert {one.reason for one in report.not_measured} == {
+        subprocess_measure.TIME_UP_IN(limit_s=600, trying="gemm fp32 b 1")
+    }
     rows = ceiling_rows(report, "x").set_index("backend")
     assert list(rows["setting"]) == ["1", "2 settings", "1"]
     assert list(rows.loc[["b", "c"], "value"].isna()) == [True, True]
@@ -257,14 +259,14 @@ def test_time_is_up_for_all_processes_together(processes, monkeypatch):
     assert [summary.backend for summary in report.summaries] == ["a"]  # of the process that crashed
     reasons = {(one.backend, one.setting): one.reason for one in report.not_measured}
     assert "SIGSEGV" in reasons["b", "1"]
-    assert reasons["b", "2"] == reasons["c", "1"] == "the measurement was ended after 600 s"
+    assert reasons["b", "2"] == reasons["c", "1"] == subprocess_measure.TIME_UP(limit_s=600)
 
 
 def test_a_process_that_cannot_start_measuring_is_a_row_with_its_reason(program):
     text = "import sys\nprint('no luck', file=sys.stderr)\nsys.exit(3)"
     (missing,) = measure_apart("gemm", program(text), [1], "cpu", 2).not_measured
     assert (missing.kind, missing.threads) == ("gemm", 1)
-    assert "ended with 3, expected exit status 0: no luck" in missing.reason
+    assert subprocess_measure.ENDED_BADLY(ending="ended with 3", errors="no luck") in missing.reason
 
 
 def test_a_process_that_hangs_is_ended(program, monkeypatch):
@@ -283,7 +285,7 @@ def test_more_threads_than_cores_is_a_reason_and_the_others_are_measured(program
     assert {sample.threads for sample in report.samples} == {1}
     (missing,) = report.not_measured
     assert (missing.kind, missing.threads) == ("gemm", 100_000)
-    assert "threads: found 100000, expected at most" in missing.reason
+    assert subprocess_measure.TOO_MANY_THREADS.find_in(missing.reason)["threads"] == "100000"
     assert ceiling_rows(report, "x").set_index("threads").loc[100_000, "status"] == "not measured"
 
 

@@ -9,9 +9,15 @@ import time
 import psutil
 import pytest
 from unit.record_factory import make_record
+from unit.refusals import told
 
 from hpcai.measure import attempts as module
 from hpcai.measure.attempts import (
+    AFTER_EPOCHS,
+    BEFORE_TRAINING,
+    OPENING,
+    UNREADABLE,
+    VANISHED,
     adopt_finished,
     attempt_folder,
     earlier_attempts,
@@ -70,7 +76,7 @@ def test_an_attempt_whose_supervisor_vanished_gets_its_verdict(folder, monkeypat
     monkeypatch.setattr(module, "state_of", lambda _: job if state else None)
     open_attempt(folder, PLAN, "a2")
     (verdict,) = earlier_attempts(folder)
-    assert verdict.reason == f"its supervisor on n1 (Slurm job 17) vanished after 3 epochs{says}"
+    assert verdict.reason == VANISHED(where="n1 (Slurm job 17)", after=AFTER_EPOCHS(epochs=3, s="s"), says=says)
     assert (verdict.attempt, verdict.outcome, verdict.epochs) == ("a1", "interrupted", 3)
     assert (verdict.host, verdict.slurm_job, verdict.ended_utc) == ("n1", "17", None)
     assert verdict.started_utc == module.supervisor_of(attempt).started_utc
@@ -82,8 +88,8 @@ def test_a_supervisor_that_vanished_at_once(folder):
     vanish(vanished, slurm_job="")
     open_attempt(folder, PLAN, "a3")
     assert [(verdict.reason, verdict.epochs) for verdict in earlier_attempts(folder)] == [
-        ("its supervisor vanished while it opened the attempt", None),
-        ("its supervisor on n1 vanished before the training had begun", None),
+        (OPENING(), None),
+        (VANISHED(where="n1", after=BEFORE_TRAINING(), says=""), None),
     ]
 
 
@@ -172,14 +178,16 @@ def test_a_verdict_that_cannot_be_read_loses_no_other_attempt(folder, name, cont
     open_attempt(folder, PLAN, "a3")
     first, second = earlier_attempts(folder)
     assert (first.outcome, first.epochs, first.host, first.slurm_job) == ("interrupted", 2, "n1", "17")
-    assert first.reason == f"its verdict cannot be read: {name}: damaged or of another version"
+    assert first.reason == UNREADABLE(file=name, why="damaged or of another version")
     assert second.attempt == "a2"
 
 
 def test_a_verdict_that_the_system_does_not_give_is_one_that_cannot_be_read(folder):
     (attempt_folder(folder, "a1") / RECORD).mkdir(parents=True)
     (verdict,) = earlier_attempts(folder)
-    assert verdict.reason == "its verdict cannot be read: record.json: found a folder, expected a file"
+    facts = told(verdict.reason, UNREADABLE)
+    assert facts["file"] == "record.json"
+    assert "a folder" in facts["why"]
 
 
 def finish_attempt(folder, name, **changes):
@@ -283,5 +291,5 @@ def test_on_a_full_disk_a_verdict_takes_the_room_that_was_kept_for_it(folder, mo
         write_json(part, path)
 
     monkeypatch.setattr(module, "write_json", write)
-    note_interruption(attempt, "given up: No space left on device", None)
-    assert read_part(Attempt, attempt / INTERRUPTED).reason == "given up: No space left on device"
+    note_interruption(attempt, "given up", None)
+    assert read_part(Attempt, attempt / INTERRUPTED).reason == "given up"

@@ -6,10 +6,19 @@ import threading
 import time
 
 import pytest
+from unit.refusals import refused
 
 from hpcai.core.errors import RunInterruptedError
 from hpcai.measure import interruption as module
-from hpcai.measure.interruption import Interruption, Signals, ended_by_signals, is_ending, words_of
+from hpcai.measure.interruption import (
+    FROM_OUTSIDE,
+    INTERRUPTED,
+    Interruption,
+    Signals,
+    ended_by_signals,
+    is_ending,
+    words_of,
+)
 from hpcai.slurm.job import SlurmJob
 
 
@@ -55,10 +64,11 @@ def test_a_signal_ends_the_work_with_its_status(number):
                 os.kill(os.getpid(), number)
                 done.append("cleaned")
 
-    with pytest.raises(RunInterruptedError, match=f"the run: ended from outside by {number.name}") as error:
+    reason = FROM_OUTSIDE(signal_name=number.name)
+    with refused(RunInterruptedError, INTERRUPTED, place="the run", reason=reason) as error:
         work()
     assert error.value.status == 128 + number
-    assert done == [f"ended from outside by {number.name}", "cleaned"]
+    assert done == [reason, "cleaned"]
     assert signal.getsignal(number) == before
 
 
@@ -152,9 +162,9 @@ def test_what_is_given_up_says_why_also_when_signals_are_held_back():
     signals, noted = Signals(), []
     signals.call_first(noted.append)
     signals.hold_back()
-    with pytest.raises(Interruption, match="node n2 does not answer any more"):
-        signals.give_up("node n2 does not answer any more")
-    assert noted == ["node n2 does not answer any more"]
+    with pytest.raises(Interruption, match="node n2 is gone"):
+        signals.give_up("node n2 is gone")
+    assert noted == ["node n2 is gone"]
 
 
 def test_outside_of_slurm_nobody_is_asked(monkeypatch):

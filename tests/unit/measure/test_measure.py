@@ -13,6 +13,7 @@ import pytest
 from unit.measure.fake_launchers import fake
 from unit.measure.test_supervise import make_pack
 from unit.record_factory import make_plan, make_provenance, make_record
+from unit.refusals import refused
 
 from hpcai.config.load import write_plan
 from hpcai.config.study import Limits
@@ -22,6 +23,7 @@ from hpcai.data.manifest import Manifest, read_manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.measure import claim, supervise
 from hpcai.measure.attempts import earlier_attempts
+from hpcai.measure.claim import TAKEN_OVER
 from hpcai.measure.inputs import Inputs
 from hpcai.measure.interruption import Interruption, Signals
 from hpcai.measure.supervise import measure
@@ -184,7 +186,7 @@ def test_a_run_that_was_taken_over_is_ended_and_not_published(run):
     run.takes(60)
     other = {"host": "elsewhere", "pid": 1}
     thread = run.when_ready(lambda: (run.folder / claim.CLAIM).write_text(json.dumps(other)))
-    with pytest.raises(RunRefusedError, match="another one took over the run"):
+    with refused(RunRefusedError, TAKEN_OVER):
         run.measure()
     thread.join()
     assert is_left(run) == {claim.CLAIM}

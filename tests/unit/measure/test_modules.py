@@ -1,9 +1,10 @@
 """A run is not measured without the modules of its machine file."""
 
 import pytest
+from unit.refusals import refused
 
 from hpcai.core.errors import LaunchError
-from hpcai.measure.container import LOADED, require_modules
+from hpcai.measure.container import LOADED, NOT_LOADED, require_modules
 
 JOB = {LOADED: "gcc/12.2.0:openmpi/4.1.6"}
 
@@ -19,12 +20,10 @@ def test_without_modules_nothing_is_asked():
 
 @pytest.mark.parametrize("modules", [("openmpi/4.1.5",), ("open",), ("gcc/12.2.0", "cuda/12.5")])
 def test_not_loaded(modules):
-    with pytest.raises(
-        LaunchError, match=rf"{modules[-1]} not loaded .*loaded: gcc/12.2.0, openmpi/4.1.6.*env-modules"
-    ):
+    with refused(LaunchError, NOT_LOADED, missing=modules[-1], loaded="gcc/12.2.0, openmpi/4.1.6"):
         require_modules(modules, JOB)
 
 
 def test_no_module_command_at_all():
-    with pytest.raises(LaunchError, match=r"gcc, openmpi not loaded in this job \(loaded: none\)"):
+    with refused(LaunchError, NOT_LOADED, missing="gcc, openmpi", loaded="none"):
         require_modules(("gcc", "openmpi"), {})

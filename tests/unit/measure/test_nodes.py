@@ -7,11 +7,23 @@ from pathlib import Path
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
+from unit.refusals import told
 
-from hpcai.data.stage_folder import MARKER, own_stage
+from hpcai.data.stage_folder import FOREIGN_FOLDER, MARKER, own_stage
 from hpcai.launchers.ranks import Ranks
 from hpcai.measure import nodes
-from hpcai.measure.nodes import NodeFacts, clean_nodes, prepare_nodes
+from hpcai.measure.nodes import (
+    DATA_GONE,
+    ENDED_AFTER,
+    ENDED_LEFT,
+    ENDED_WITH,
+    NO_ANSWER,
+    NOT_CLEANED,
+    NOT_REACHED,
+    NodeFacts,
+    clean_nodes,
+    prepare_nodes,
+)
 from hpcai.measure.watch import ATTEMPT_VARIABLE
 from hpcai.records.weak import NodeShare
 
@@ -91,7 +103,9 @@ def test_a_node_that_does_not_answer_is_reported_and_the_others_count(tmp_path, 
     report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", write_data(tmp_path / "data"))
     assert [facts.node for facts in report.nodes] == ["n1"]
     assert report.page_cache == "kept"
-    assert report.problem == "no answer from gone: the step ended with status 1: srun: error: Node failure on gone"
+    facts = told(report.problem, NO_ANSWER)
+    assert (facts["nodes"], facts["words"]) == ("gone", "srun: error: Node failure on gone")
+    assert told(facts["ending"], ENDED_WITH) == {"status": "1"}
 
 
 def test_a_step_that_hangs_is_ended(tmp_path, monkeypatch):
@@ -103,14 +117,16 @@ def test_a_step_that_hangs_is_ended(tmp_path, monkeypatch):
     enter_job(monkeypatch, Scontrol("n1", "n2", nodes="all"))
     report = prepare_nodes("srun", RANKS, tmp_path / "scratch" / "new", [])
     assert report.nodes == ()
-    assert report.problem == "no answer from n1, n2: the step was ended after 0.3 s: no output"
+    facts = told(report.problem, NO_ANSWER)
+    assert (facts["nodes"], facts["words"]) == ("n1, n2", "no output")
+    assert told(facts["ending"], ENDED_AFTER) == {"limit_s": "0.3"}
 
 
 def test_without_slurm_other_nodes_are_not_reached(tmp_path):
     report = prepare_nodes("mpirun", RANKS, tmp_path / "new", [])
     assert report.page_cache == "kept"
     assert len(report.nodes) == 1
-    assert report.problem.startswith("mpirun without a job of Slurm: other nodes than")
+    assert told(report.problem, NOT_REACHED)["launcher"] == "mpirun"
 
 
 def test_slurm_that_does_not_answer_is_a_problem_and_no_error(tmp_path, monkeypatch, caplog):
@@ -119,7 +135,7 @@ def test_slurm_that_does_not_answer_is_a_problem_and_no_error(tmp_path, monkeypa
     enter_job(monkeypatch, scontrol)
     assert "Unable to contact slurm controller" in prepare_nodes("srun", RANKS, tmp_path / "new", []).problem
     clean_nodes("srun", RANKS, tmp_path / "new", "attempt")
-    assert "not cleaned everywhere, the next run there will do it" in caplog.text
+    assert "Unable to contact slurm controller" in told(caplog.messages[-1], NOT_CLEANED)["problem"]
 
 
 def test_data_that_are_gone_and_scratch_that_cannot_be_written_are_said(tmp_path, caplog):
@@ -128,7 +144,8 @@ def test_data_that_are_gone_and_scratch_that_cannot_be_written_are_said(tmp_path
     assert facts.page_cache == "not_permitted"
     assert facts.free_bytes is None
     assert "file: cannot be written" in facts.problem
-    assert "none.tar: cannot be read (No such file or directory)" in facts.problem
+    assert told(facts.problem, DATA_GONE)["reason"] == "No such file or directory"
+    assert "none.tar: " in facts.problem
     assert facts.problem in caplog.text
 
 
@@ -136,7 +153,7 @@ def test_what_broken_runs_left_is_ended_before_a_run_and_said(tmp_path, monkeypa
     monkeypatch.setattr(nodes, "end_orphans", lambda: [71, 72])
     (facts,) = prepare_nodes("srun", HERE, tmp_path / "scratch" / "new", []).nodes
     assert facts.ended == (71, 72)
-    assert "ended processes (71, 72), which broken runs had left" in caplog.text
+    assert told(caplog.text, ENDED_LEFT) == {"processes": "(71, 72)", "left_by": "broken runs"}
 
 
 @pytest.mark.usefixtures("step")
@@ -175,7 +192,7 @@ def test_what_is_left_of_a_run_is_ended_and_removed(tmp_path, monkeypatch, caplo
     clean_nodes("srun", RANKS, scratch, "attempt 1")
     assert left.wait() == -9
     assert not any(folder.exists() for folder in left_behind)
-    assert f"n1: ended processes ({left.pid},), which attempt attempt 1 had left" in caplog.text
+    assert f"n1: {ENDED_LEFT(processes=(left.pid,), left_by='attempt attempt 1')}" in caplog.text
 
 
 def test_a_foreign_folder_is_left_and_it_is_said(tmp_path, caplog):
@@ -184,7 +201,7 @@ def test_a_foreign_folder_is_left_and_it_is_said(tmp_path, caplog):
     (own / "thesis").touch()
     clean_nodes("srun", HERE, tmp_path / "mine", "attempt")
     assert (own / "thesis").exists()
-    assert "it is left as it is" in caplog.text
+    told(caplog.text, FOREIGN_FOLDER)
 
 
 @pytest.mark.usefixtures("step")

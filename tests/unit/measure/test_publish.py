@@ -6,10 +6,12 @@ import stat
 
 import pytest
 from unit.record_factory import make_record
+from unit.refusals import refused
 
 from hpcai.core.errors import ConfigError, RunRefusedError
 from hpcai.measure import attempts, publish
 from hpcai.measure.claim import claimed
+from hpcai.measure.publish import AT_WORK, GIVEN_UP
 from hpcai.metrics.scores.validity import invalid_reasons
 from hpcai.records.run import Artefact, Capture, read_record, write_json
 from hpcai.rules.judge import judge
@@ -57,7 +59,7 @@ def test_an_attempt_that_was_given_up_cannot_be_published(tmp_path, record):
     folder = tmp_path / record.run_id
     first, first_record = attempt_of(folder, record)
     attempt_of(folder, record)
-    with pytest.raises(RunRefusedError, match="was given up by another process"):
+    with refused(RunRefusedError, GIVEN_UP):
         publish.publish(first, folder, first_record)
     assert not (folder / publish.RECORD).exists()
 
@@ -165,7 +167,7 @@ def test_discard_moves_and_restore_puts_back(tmp_path, record):
     (folder / publish.RECORD).write_text("damaged")
     publish.republish(folder)
     assert read_record(folder / publish.RECORD).run_id == record.run_id
-    with claimed(folder), pytest.raises(RunRefusedError, match=r"process \d+ on .* measures here; wait for it"):
+    with claimed(folder) as claim, refused(RunRefusedError, AT_WORK, holder=claim.holder.words):
         publish.discard(folder, "a test")
     target = publish.discard(folder, "a test")
     assert not folder.exists()

@@ -9,6 +9,7 @@ import threading
 import pytest
 from unit.measure.fake_launchers import fake
 from unit.record_factory import make_plan, make_provenance, make_record
+from unit.refusals import refused
 
 from hpcai.config.load import write_plan
 from hpcai.config.runs import RunPlan
@@ -20,9 +21,10 @@ from hpcai.data.manifest import Manifest, write_manifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.measure import publish, recording, supervise
 from hpcai.measure.inputs import Inputs
-from hpcai.measure.weak import measure_weak
+from hpcai.measure.interruption import FROM_OUTSIDE, INTERRUPTED
+from hpcai.measure.weak import OTHER_PLANS, TOO_FEW_CORES, measure_weak
 from hpcai.records.run import Attempt, RankReport, read_part, read_record, write_json
-from hpcai.records.weak import GROUP, InstanceShare, WeakGroup
+from hpcai.records.weak import GROUP, SAME_PART, InstanceShare, WeakGroup
 
 INSTANCES = 3
 RANK = """
@@ -192,7 +194,7 @@ def test_of_equal_seeds_one_counts(tmp_path, monkeypatch):
 
 def test_instances_that_shared_a_core_are_no_group(group):
     group.report(group.plans[2], "converged", core=1)
-    with pytest.raises(LaunchError, match=r"instances 1 and 3 both had core 1 of box.*hpcai discard"):
+    with pytest.raises(LaunchError, match=SAME_PART(first=1, second=3, part="core 1", host="box") + ".*hpcai discard"):
         group.measure()
     assert not (group.folder / GROUP).exists()
 
@@ -249,7 +251,8 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
         return wait(*arguments, **options)
 
     monkeypatch.setattr(supervise, "wait", terminated)
-    with pytest.raises(RunInterruptedError, match=r"n1x1: ended from outside by SIGTERM; nothing is") as error:
+    reason = FROM_OUTSIDE(signal_name="SIGTERM")
+    with refused(RunInterruptedError, INTERRUPTED, reason=reason) as error:
         group.measure()
     assert error.value.status == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
@@ -258,7 +261,7 @@ def test_a_signal_interrupts_all_instances_and_the_group_is_measured_again(group
     assert group.measure().counted == INSTANCES
     for record in group.records():
         (earlier,) = record.earlier_attempts
-        assert (earlier.outcome, earlier.reason) == ("interrupted", "ended from outside by SIGTERM")
+        assert (earlier.outcome, earlier.reason) == ("interrupted", reason)
 
 
 def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatch):
@@ -274,8 +277,9 @@ def test_a_group_that_lost_a_node_is_measured_again_as_a_whole(group, monkeypatc
 
 def test_plans_of_another_group_or_of_too_few_instances_are_named(group):
     inputs = Inputs(group.inputs.plans[:2], group.inputs.manifest, None)
-    with pytest.raises(ConfigError, match=r"i1 of 3, .*i2 of 3; expected the plans of all instances"):
+    with refused(ConfigError, OTHER_PLANS) as error:
         measure_weak(inputs, group.folder, "fake")
+    assert [part[-7:] for part in error.value.facts["found"].split(", ")] == ["i1 of 3", "i2 of 3"]
 
 
 def test_other_settings_are_refused_and_a_group_is_discarded_as_a_whole(group):
@@ -309,6 +313,6 @@ def test_a_run_that_is_no_instance_keeps_its_digest():
 
 def test_too_few_cores_start_nothing(group, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: {4, 5})
-    with pytest.raises(LaunchError, match="found 2 usable cores on this node, expected 3"):
+    with refused(LaunchError, TOO_FEW_CORES, found=2, expected=3):
         group.measure()
     assert not list(group.folder.glob("i*"))

@@ -3,11 +3,12 @@
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
 from unit.record_factory import make_machine, make_plan
+from unit.refusals import refused
 
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks
 from hpcai.launchers.registry import launch_command
-from hpcai.measure.weak import share_machine
+from hpcai.measure.weak import NEEDS_A_JOB, TOO_FEW_ACCELERATORS, TOO_FEW_NODES, share_machine
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 GPUS = {"device": {"kind": "gpu"}, "accelerators_per_node": 4}
@@ -61,7 +62,7 @@ def test_accelerators_are_shared_as_cores_are(monkeypatch):
     command = launch_command("horovodrun", Ranks.of(plan, shares[1].nodes), ["train"])
     assert command[-7:-4] == ["--gloo", "env", "CUDA_VISIBLE_DEVICES=2,3"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
-    with pytest.raises(LaunchError, match="found the accelerators 5, 7 on this node, expected 4"):
+    with refused(LaunchError, TOO_FEW_ACCELERATORS, found="5, 7", expected=4):
         share_machine(plan, "horovodrun")
 
 
@@ -96,13 +97,13 @@ def test_slurm_chooses_the_cores_of_jobs_of_their_own():
 
 @pytest.mark.usefixtures("job")
 def test_too_few_nodes():
-    with pytest.raises(LaunchError, match="found 3 nodes in the job, expected 4"):
+    with refused(LaunchError, TOO_FEW_NODES, found=3, expected=4):
         share_machine(group_plan(nodes=2, ranks_per_node=3, instances=2), "srun")
 
 
 @pytest.mark.parametrize("name", ["horovodrun", "mpirun", "srun"])
 def test_several_nodes_need_a_job(name):
-    with pytest.raises(LaunchError, match=f"need 2 nodes, which {name} finds inside a job of Slurm only"):
+    with refused(LaunchError, NEEDS_A_JOB, nodes=2, launcher=name):
         share_machine(group_plan(nodes=2, instances=1), name)
 
 

@@ -15,7 +15,7 @@ from hpcai.core.units import to_si
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline, one_direction
 from hpcai.metrics.roofline.model import attainable_rate, communication_intensity, ridge_point
 from hpcai.metrics.scaling.laws import parallel_efficiency
-from hpcai.metrics.scores.declared import declared_rate, declared_scores
+from hpcai.metrics.scores.declared import IMPLIED_QUALITY, declared_rate, declared_scores
 from hpcai.metrics.scores.declared_checks import (
     check_declared,
     coefficient_gain,
@@ -280,7 +280,7 @@ def test_c3_642_tvflops_is_a_check_and_no_accuracy(paper, checks):
     row = declared_scores(paper).set_index("result").loc["ic_mixed_64_valid"]
     assert row["vflops_flop_per_s"] == 642e12
     assert pd.isna(row["quality"])
-    assert "imply a quality of 0.7071 with n = 5" in row["reason"]
+    assert IMPLIED_QUALITY(quality=0.7071, n=5) in row["reason"]
     own = checks[checks["quantity"] == "implied_quality"]
     assert own["printed"].tolist() == [0.753, 0.763]
     assert not own[["agrees", "expected"]].any(axis=None)
@@ -332,7 +332,7 @@ def test_c3_baseline_carries_the_compression_flag(paper, checks):
     assert paper.result("ewa_fp32_8").compression is None
     refused = check(checks, "ewa_fp32_16", "efficiency_ratio", "ewa_fp32_8")
     assert pd.isna(refused["computed"])
-    assert "compression of this baseline is not stated" in refused["note"]
+    assert "0.42, and the compression" in refused["note"]
     printed_base = printed_value(paper.result("ewa_fp32_8"), "rate_flop_per_s")
     assert parallel_efficiency(rate(paper, "ewa_fp32_16"), 16, printed_base, 8) == pytest.approx(0.42, abs=5e-3)
     uncompressed = check(checks, "ewa_fp32_16", "efficiency_ratio", "ewa_fp32_8_uncompressed")
@@ -368,7 +368,9 @@ def test_c3_ceilings_above_their_peak_are_refused(paper, checks):
     values = ceilings.set_index("value")["status"]
     assert [values[value] for value in (5088e12, 1408e12, 920e12, 896e12)] == ["ceiling"] * 4
     assert values[976e12] == "refused"
-    assert "1.02 times the declared peak 960 TFLOP/s" in ceilings.set_index("value").loc[976e12, "reason"]
+    reason = ceilings.set_index("value").loc[976e12, "reason"]
+    assert "1.02 times" in reason
+    assert "960 TFLOP/s" in reason
     printed = checks[checks["quantity"] == "ceiling_flop_per_s"]
     assert printed["printed"].tolist() == [5091e12, 2376e12, 920e12, 976e12]
     assert printed["agrees"].tolist() == [True, False, True, False]

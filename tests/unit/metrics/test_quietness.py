@@ -7,11 +7,11 @@ import pytest
 from unit.record_factory import make_record
 
 from hpcai.core.disturbance import CoreUse, Disturbance, Quietness
-from hpcai.core.stalls import Stalls
+from hpcai.core.stalls import Stalls, say_stall
 from hpcai.metrics.quietness import DISTURBED, QUIET, UNKNOWN, quiet_columns, stall_remark
 from hpcai.metrics.run_tables import collect_runs, read_records
 from hpcai.metrics.scaling.scales import summarise_scales
-from hpcai.metrics.summary import summarise_study
+from hpcai.metrics.summary import HOLD_A_PAUSE, summarise_study
 
 
 def record_with(others_s, **changes):
@@ -64,7 +64,7 @@ def record_with_pause(longest_s=None, **changes):
 def test_a_pause_is_told_in_the_table_of_runs():
     found = quiet_columns(record_with_pause(20.1))
     assert (found.longest_gap_s, found.stalls, found.stall_max_s, found.stall_beside_s) == (20.1, 1, 20.1, 0.02)
-    assert stall_remark(record_with_pause(20.1)) == "stalled: 20.1 s for what takes 0.02 s beside it"
+    assert stall_remark(record_with_pause(20.1)) == f"stalled: {say_stall(20.1, 0.02)}"
     none = quiet_columns(record_with_pause())
     assert (none.longest_gap_s, none.stalls) == (0.9, 0)
     assert math.isnan(none.stall_max_s)
@@ -93,6 +93,7 @@ def test_runs_with_pauses_are_counted_where_their_mean_stands_and_named_in_the_f
     (row,) = scales.to_dict("records")
     assert (row["n_stalled"], row["stall_max_s"], row["stall_beside_s"]) == (2, 20.1, 0.02)
     said = summarise_study(runs, scales, read_records(paths))["verdict"]
-    assert "the times of 2 hold a pause: cosmoflow_tiny/fp32/n1x1/r2 (20.1 s for what takes 0.02 s beside it)" in said
+    assert HOLD_A_PAUSE.find_in(said)["runs"] == "2"
+    assert f"hold a pause: cosmoflow_tiny/fp32/n1x1/r2 ({say_stall(20.1, 0.02)})" in said
     unknown = summarise_scales(runs.assign(stalls=math.nan))
     assert pd.isna(unknown["n_stalled"]).all()

@@ -19,6 +19,7 @@ from unit.record_factory import (
 from hpcai.catalogue.tables import tables
 from hpcai.core.errors import RecordError
 from hpcai.metrics.run_tables import (
+    RUN_TWICE,
     collect_epochs,
     collect_runs,
     collect_verdicts,
@@ -28,6 +29,9 @@ from hpcai.metrics.run_tables import (
     summarise_study,
     write_table,
 )
+from hpcai.metrics.scores import validity
+from hpcai.metrics.scores import verdicts as verdict_table
+from hpcai.metrics.summary import ALL_VALID, CONVERGED, NO_RESULT_AT, TOO_FEW_AT
 
 UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
 WITHOUT_UNIT = {
@@ -88,8 +92,9 @@ def test_damaged_records_are_all_named(paths: list[Path], tmp_path: Path) -> Non
 
 
 def test_same_run_twice_is_refused(paths: list[Path]) -> None:
-    with pytest.raises(RecordError, match="one record per run is allowed, found cosmoflow_tiny/fp32/n1x1/r1 in"):
+    with pytest.raises(RecordError, match="cosmoflow_tiny/fp32/n1x1/r1 in") as error:
         collect_runs([*paths, paths[0]])
+    assert error.value.code == RUN_TWICE.code
 
 
 def test_scales(runs: pd.DataFrame) -> None:
@@ -101,13 +106,15 @@ def test_scales(runs: pd.DataFrame) -> None:
         "median of 4",
         "median of 2",
     )
-    assert one["verdict"] == "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"
-    assert two["verdict"].startswith("no valid result: 4 of 5 runs failed")
+    few = validity.TOO_FEW(word="run", counted=4, by_rule=10)
+    assert one["verdict"] == f"{validity.ALL_CONVERGED(n=4, word='run')}; {few}"
+    lost = validity.NO_RESULT(reason=validity.TOO_MANY_FAILED(failed=4, n=5, word="run", allowed="one"))
+    assert two["verdict"].startswith(lost)
     assert math.isnan(two["time_to_train_score_s"])
-    assert two["time_to_train_score_note"].startswith("no valid result: 4 of 5 runs failed")
-    assert one["label"].startswith("not a valid MLPerf HPC result: generated data")
-    assert one["label"].endswith("too few runs (4 of 10 that the rules ask for)")
-    assert "4 of 5 runs failed to converge" in two["label"]
+    assert two["time_to_train_score_note"].startswith(lost)
+    assert one["label"].startswith(validity.NOT_VALID(suite="MLPerf HPC", reasons="generated data"))
+    assert one["label"].endswith(few)
+    assert lost.facts["reason"] in two["label"]
     assert (one["valid_for"], one["suite"], one["precision"], one["accumulation"]) == ("none", "mlperf_hpc", "fp32", 1)
     assert (one["train_rate_speedup_ratio"], one["baseline"], two["baseline"]) == (1, "n1x1", "n1x1")
     assert two["train_rate_ideal_samples_per_s"] == pytest.approx(2 * one["train_rate_samples_per_s"])
@@ -122,12 +129,13 @@ def test_scales_of_two_suites_stand_side_by_side(two_suites: list[Path]) -> None
     scales = summarise_scales(collect_runs(two_suites)).set_index(["benchmark", "ranks"])
     images = scales.loc["images_tiny"]
     assert images["quality_metric"].tolist() == ["top_1_accuracy"] * 2
-    assert images["label"].str.startswith("not a valid HPC AI500 V2.0 result: generated data").all()
+    assert images["label"].str.startswith(validity.NOT_VALID(suite="HPC AI500 V2.0", reasons="generated data")).all()
     # A trial that trained to its end counts, though it missed the target.
     assert images["n_counted"].tolist() == [4, 5]
     assert images["verdict"].tolist() == [
-        "4 of 4 trials trained to their end, 4 reached the target; too few trials (4 of 10 that the rules ask for)",
-        "5 of 5 trials trained to their end, 4 reached the target; too few trials (5 of 10 that the rules ask for)",
+        f"{validity.TRIALS(finished=n, n=n, word='trial', converged=4)}; "
+        f"{validity.TOO_FEW(word='trial', counted=n, by_rule=10)}"
+        for n in (4, 5)
     ]
     assert images["time_to_train_score_s"].notna().all()
 
@@ -136,14 +144,15 @@ def test_summary_names_the_suite_of_each_benchmark(two_suites: list[Path]) -> No
     runs = collect_runs(two_suites)
     summary = summarise_study(runs, summarise_scales(runs), read_records(two_suites))
     labels = {verdict["benchmark"]: verdict["label"] for verdict in summary["verdicts"]}
-    assert labels["cosmoflow_tiny"].startswith("not a valid MLPerf HPC result: generated data")
-    assert labels["cosmoflow_tiny"].endswith("no result of the runs at 1 of 2 scales, too few runs at 2 of 2 scales")
-    assert labels["images_tiny"].startswith("not a valid HPC AI500 V2.0 result: generated data")
-    assert labels["images_tiny"].endswith("too few trials at 2 of 2 scales")
-    assert summary["notice"] == (
-        "not a valid MLPerf HPC result: cosmoflow_tiny; not a valid HPC AI500 V2.0 result: images_tiny"
-    )
-    assert summary["verdict"].startswith("13 of 18 runs converged; too few runs at 4 of 4 scales; not a valid")
+    assert labels["cosmoflow_tiny"].startswith(validity.NOT_VALID(suite="MLPerf HPC", reasons="generated data"))
+    lost, few = NO_RESULT_AT(word="run", scales=1, of=2), TOO_FEW_AT(word="run", scales=2, of=2)
+    assert labels["cosmoflow_tiny"].endswith(f"{lost}, {few}")
+    assert labels["images_tiny"].startswith(validity.NOT_VALID(suite="HPC AI500 V2.0", reasons="generated data"))
+    assert labels["images_tiny"].endswith(TOO_FEW_AT(word="trial", scales=2, of=2))
+    mlperf = validity.NOT_VALID(suite="MLPerf HPC", reasons="cosmoflow_tiny")
+    assert summary["notice"] == f"{mlperf}; {validity.NOT_VALID(suite='HPC AI500 V2.0', reasons='images_tiny')}"
+    few = TOO_FEW_AT(word="run", scales=4, of=4)
+    assert summary["verdict"].startswith(f"{CONVERGED(converged=13, n=18)}; {few}; {mlperf}")
     assert summary["rules"]["suites"] == ["HPC AI500 V2.0", "MLPerf HPC"]
 
 
@@ -161,7 +170,7 @@ def test_verdicts(two_suites: list[Path]) -> None:
     generated = verdicts[verdicts["rule"] == "official_data"]
     assert generated["n_found"].tolist() == generated["n"].tolist() == [9, 9, 9, 9, 9]
     missed = verdicts[verdicts["rule"] == "target_reached"]
-    assert set(missed["finding"]) >= {"the run did not reach the target (failed)"}
+    assert any(finding.endswith("(failed)") for finding in missed["finding"])
     assert verdicts["section"].str.len().gt(0).all()
     assert collect_verdicts([]).empty
 
@@ -171,10 +180,10 @@ def test_a_level_at_which_nothing_deviates_has_its_row(tmp_path: Path) -> None:
     verdicts = tuple(verdict.model_copy(update={"valid": True, "deviations": ()}) for verdict in made.verdicts)
     records = [make_record(record={"verdicts": verdicts}), make_record(repetition=2)]
     frame = collect_verdicts(write_records(records[:1], tmp_path))
-    assert frame["verdict"].tolist() == ["nothing speaks against any run"] * 2
-    assert frame["finding"].tolist() == ["nothing in the records speaks against it"] * 2
+    assert frame["verdict"].tolist() == [verdict_table.NONE_DEVIATES()] * 2
+    assert frame["finding"].tolist() == [verdict_table.NOTHING] * 2
     mixed = collect_verdicts(write_records(records, tmp_path))
-    assert set(mixed["verdict"]) == {"not valid: 1 of 2 runs deviate"}
+    assert set(mixed["verdict"]) == {verdict_table.SOME_DEVIATE(deviating=1, n=2)}
 
 
 def test_valid_runs_make_a_valid_result_when_they_are_enough(tmp_path: Path) -> None:
@@ -183,12 +192,13 @@ def test_valid_runs_make_a_valid_result_when_they_are_enough(tmp_path: Path) -> 
     runs = collect_runs(write_records(records, tmp_path))
     scales = summarise_scales(runs)
     assert scales["valid_for"].tolist() == ["closed division, open division"]
-    assert scales["label"].tolist() == ["nothing in the records speaks against a valid MLPerf HPC result"]
+    assert scales["label"].tolist() == [validity.VALID(suite="MLPerf HPC")]
     summary = summarise_study(runs, scales, records)
-    assert summary["notice"] == "nothing in the records speaks against valid results"
+    assert summary["notice"] == ALL_VALID()
     few = summarise_scales(runs.iloc[:9])
     assert few["valid_for"].tolist() == ["none"]
-    assert few["label"].tolist() == ["not a valid MLPerf HPC result: too few runs (9 of 10 that the rules ask for)"]
+    reason = validity.TOO_FEW(word="run", counted=9, by_rule=10)
+    assert few["label"].tolist() == [validity.NOT_VALID(suite="MLPerf HPC", reasons=reason)]
 
 
 def test_settings_of_a_variant_stand_in_both_tables(tmp_path: Path) -> None:
@@ -216,7 +226,7 @@ def test_all_runs_failed(tmp_path: Path) -> None:
     frame = collect_runs(write_records([make_record("failed"), make_record("timed_out", repetition=2)], tmp_path))
     row = summarise_scales(frame).iloc[0]
     assert (row["n_ok"], row["n"], row["rate_n"]) == (0, 2, 0)
-    assert row["verdict"].startswith("no valid result: none of 2 runs converged")
+    assert row["verdict"].startswith(validity.NO_RESULT(reason=validity.NONE_CONVERGED(n=2, word="run")))
     assert math.isnan(row["training_ratio"])
 
 
@@ -248,7 +258,9 @@ def test_summary_of_a_mixed_study(runs: pd.DataFrame, paths: list[Path]) -> None
         "failed",
         "timed_out",
     ]
-    assert summary["verdict"].startswith("5 of 9 runs converged; too few runs at 2 of 2 scales; not a valid MLPerf")
+    assert summary["verdict"].startswith(
+        f"{CONVERGED(converged=5, n=9)}; {TOO_FEW_AT(word='run', scales=2, of=2)}; not a valid MLPerf"
+    )
     assert [verdict["suite"] for verdict in summary["verdicts"]] == ["MLPerf HPC"]
     assert {"name": "processor", "value": "test processor"} in summary["machine"]["facts"]
     assert summary["dates"]["first_utc"] == "2026-01-02T03:01:00Z"

@@ -3,8 +3,10 @@
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.dcgm import read_dcgm_dmon
+from hpcai.metrics.profiles.energy import NO_TIME_STAMPS, power_summary
+from hpcai.parsers.dcgm import COUNTED, NO_NUMBERS, read_dcgm_dmon
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.power_samples import NO_VALUE
 
 HEADER = "#Entity         POWER             TOTEC\nID              W                 mJ\n"
 TEXT = "".join(
@@ -33,23 +35,23 @@ def test_the_counter_gives_energy_without_times(tmp_path):
 def test_nominal_times_are_named_as_such(tmp_path):
     reading = read(tmp_path, TEXT, interval_s=1.0)
     assert reading.table["time_s"].max() == 5
-    assert reading.reasons == ("no time stamps: times are counts of 1 s as asked for",)
+    assert reading.reasons == (f"no time stamps{COUNTED(interval_s=1.0)}",)
 
 
 def test_power_alone_without_times_has_no_energy(tmp_path):
     text = "# Entity  POWER\n  Id  W\n    GPU 0  75.5\n    GPU 0  N/A\n    GPU 0  76.5\n"
     reading = read(tmp_path, text)
     assert reading.table["power_w"].isna().to_list() == [False, True, False]
-    assert "1 of 3 samples have no value: the device did not report it" in reading.reasons
+    assert NO_VALUE(missing=1, samples=3) in reading.reasons
     summary = power_summary(reading.table, "nvml")
     assert summary.energy_j != summary.energy_j
-    assert "no time stamps: no energy from power, no mean power" in summary.reasons
+    assert NO_TIME_STAMPS() in summary.reasons
 
 
 def test_damaged_rows_are_left_out(tmp_path):
     reading = read(tmp_path, TEXT.replace("100.000  ", "1q0.000  ", 1).replace("101.000  ", "", 1))
     assert reading.coverage_ratio == 10 / 12
-    assert "line 3: values that are no numbers, left out" in reading.reasons
+    assert LEFT_OUT(line=3, why=NO_NUMBERS()) in reading.reasons
 
 
 def test_damage(tmp_path):

@@ -9,7 +9,8 @@ from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
-from hpcai.parsers.hpl import operations, read_hpl
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.hpl import ABORTED, LOST_RESIDUAL, NO_RESIDUAL, OTHER_COUNT, operations, read_hpl
 
 RULE = "-" * 80 + "\n"
 TITLE = "T/V                N    NB     P     Q               Time                 Gflops\n"
@@ -84,8 +85,8 @@ def test_a_row_without_its_residual_is_no_score(tmp_path):
     assert reading.table["verdict"].to_list() == ["unchecked"]
     assert math.isnan(best_score(reading.table))
     assert reading.reasons == (
-        "aborted: no closing summary, tests may be missing",
-        "a row has no residual: it is no score",
+        ABORTED(),
+        NO_RESIDUAL(),
     )
 
 
@@ -109,7 +110,7 @@ def test_rows_that_contradict_themselves_are_left_out(tmp_path, old, new, why):
 
 def test_a_lost_row_is_noticed_by_the_summary(tmp_path):
     reading = read(tmp_path, PASSED[: PASSED.rindex(TITLE)] + END.format(2, 0))
-    assert "the closing summary counts 2 tests, 1 rows are seen" in reading.reasons
+    assert OTHER_COUNT(tests=2, rows=1) in reading.reasons
 
 
 def test_a_residual_is_not_that_of_another_row(tmp_path):
@@ -118,7 +119,7 @@ def test_a_residual_is_not_that_of_another_row(tmp_path):
     )
     reading = read(tmp_path, text + END.format(1, 1))
     assert reading.table["verdict"].to_list() == ["passed"]
-    assert reading.reasons[0] == "line 15: a residual without its row of results, left out"
+    assert reading.reasons[0] == LEFT_OUT(line=15, why=LOST_RESIDUAL())
 
 
 def test_mixed_precision_is_no_hpl(tmp_path):
@@ -147,7 +148,7 @@ def test_published_outputs(name, verdicts, best):
     assert table["verdict"].value_counts().to_dict() == verdicts
     assert best_score(table, shortest_s=0) == pytest.approx(best, nan_ok=True)
     assert reading.coverage_ratio == 1
-    aborted = "aborted: no closing summary, tests may be missing"
+    aborted = ABORTED()
     assert reading.reasons == ((aborted,) if "aborted" in name else ())
     long = table[table["time_s"] > 0.5]
     again = [operations(order) for order in long["order"]] / long["time_s"]

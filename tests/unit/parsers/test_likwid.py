@@ -3,7 +3,8 @@
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.parsers.likwid import read_likwid
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.likwid import NO_METRICS, NO_STATISTICS, ROWS_MISSING, read_likwid
 
 START = "STRUCT,Info,3,,,\nCPU name:,Intel(R) Xeon(R) Gold 6148,,,,\nCPU type:,Intel Skylake SP processor,,,,\n"
 RAW = """TABLE,Group 1 Raw,MEM_DP,2,,
@@ -79,11 +80,13 @@ def test_damaged_rows_and_tables_are_left_out(tmp_path, old, new, why):
 
 
 def test_missing_tables_are_noticed(tmp_path):
-    assert read(tmp_path, START + RAW).reasons == ("group 1 MEM_DP: no table of metrics, the file was cut",)
+    assert read(tmp_path, START + RAW).reasons == (NO_METRICS(group=1, name="MEM_DP"),)
     cut = TEXT[: TEXT.index("TABLE,Group 1 Metric STAT")]
-    assert "group 1 Metric: no table of statistics, the file was cut or damaged" in read(tmp_path, cut).reasons
+    assert NO_STATISTICS(table="group 1 Metric") in read(tmp_path, cut).reasons
     rows = TEXT[: TEXT.index("DP [MFLOP/s],")]
-    assert "line 12: group 1 Metric: 2 of 5 rows, left out" in read(tmp_path, rows).reasons
+    assert (
+        LEFT_OUT(line=12, why=ROWS_MISSING(table="group 1 Metric", rows=2, expected=5)) in read(tmp_path, rows).reasons
+    )
 
 
 def test_damage(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.parsers.nccl_tests import read_nccl_tests
+from hpcai.parsers.nccl_tests import NO_SUMMARY, NOT_CHECKED, OUT_OF_BOUNDS, read_nccl_tests
 
 RANKS = "".join(f"#  Rank {rank} Group  0 Pid {70 + rank} on host device {rank} [0x0{rank}] GPU\n" for rank in range(4))
 HEADER = (
@@ -54,7 +54,7 @@ def test_old_layout_has_no_root_and_may_have_no_operation(tmp_path):
     assert reading.table["operation"].to_list() == [""] * 4
     assert reading.table["root"].isna().all()
     assert reading.facts["factor"] == 0.75
-    assert "results were not checked (error column N/A)" in reading.reasons
+    assert NOT_CHECKED() in reading.reasons
     assert reading.table["wrong"].isna().all()
 
 
@@ -63,7 +63,7 @@ def test_wrong_elements_have_no_bandwidth(tmp_path):
     reading = read(tmp_path, text)
     assert reading.table["is_valid"].to_list() == [True, True, True, False]
     assert math.isnan(reading.table["bus_bandwidth_bytes_per_s"].iloc[-1])
-    assert "the closing summary is missing: the run was aborted or the file was cut" in reading.reasons
+    assert NO_SUMMARY() in reading.reasons
 
 
 def test_out_of_bounds_values_make_all_rows_invalid(tmp_path):
@@ -114,7 +114,7 @@ def test_published_run_with_wrong_data_is_rejected():
     assert not reading.table["is_valid"].any()
     assert reading.table["bus_bandwidth_bytes_per_s"].isna().all()
     assert reading.facts == {"ranks": 64, "factor": 2 * 63 / 64}
-    assert "3 values out of bounds: the data were wrong, no row is valid" in reading.reasons
+    assert OUT_OF_BOUNDS(values=3) in reading.reasons
 
 
 def test_published_old_layout():

@@ -5,7 +5,9 @@ from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.metrics.profiles.energy import longest_gap, power_summary
+from hpcai.parsers.findings import LEFT_OUT
 from hpcai.parsers.node_power import read_node_power
+from hpcai.parsers.power_samples import NOT_THE_SUM
 
 TEXT = """timestamp,n1_watts,n2_watts,total_watts
 2026-03-01T23:59:50,1000,500,1500
@@ -36,7 +38,7 @@ def test_a_total_alone_is_one_device(tmp_path):
 def test_a_total_that_is_not_the_sum_is_left_out(tmp_path):
     reading = read(tmp_path, TEXT.replace("1010", "1810"))
     assert reading.table["time_s"].to_list() == [0, 0, 20, 20]
-    assert reading.reasons == ("line 3: total 1520 W is not the sum of the nodes, left out",)
+    assert reading.reasons == (LEFT_OUT(line=3, why=NOT_THE_SUM(total_w=1520)),)
 
 
 def test_published_two_nodes():

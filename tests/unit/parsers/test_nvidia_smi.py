@@ -7,8 +7,9 @@ from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
-from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.nvidia_smi import read_nvidia_smi
+from hpcai.metrics.profiles.energy import SLOW_SENSOR, power_summary
+from hpcai.parsers.nvidia_smi import ONE_MOMENT, read_nvidia_smi
+from hpcai.parsers.power_samples import NO_VALUE, TIME_STANDS
 
 FIRST, SECOND = "GPU-01234567-89ab-cdef-0123-456789abcdef", "GPU-11234567-89ab-cdef-0123-456789abcdef"
 TEXT = "timestamp, power.draw [W], index, uuid\n" + "".join(
@@ -43,7 +44,7 @@ def test_values_without_units_and_the_names_of_columns(tmp_path, column):
 def test_missing_power_is_nan_with_a_reason(tmp_path, absent):
     reading = read(tmp_path, TEXT.replace("50.00 W", absent, 1))
     assert reading.table["power_w"].isna().sum() == 1
-    assert reading.reasons == ("1 of 6 samples have no value: the device did not report it",)
+    assert reading.reasons == (NO_VALUE(missing=1, samples=6),)
 
 
 def test_devices_that_cannot_be_told_apart_are_refused(tmp_path):
@@ -60,7 +61,7 @@ def test_times_that_do_not_go_on_and_damaged_devices_are_left_out(tmp_path):
     reading = read(tmp_path, text + "2026/03/01 00:00:01.500, 100.00 W, 0, " + FIRST + "\n")
     assert reading.coverage_ratio == 5 / 7
     assert any("seen only here" in reason for reason in reading.reasons)
-    assert any("the time does not go on" in reason for reason in reading.reasons)
+    assert any(TIME_STANDS() in reason for reason in reading.reasons)
 
 
 def test_a_header_without_power_is_refused(tmp_path):
@@ -77,14 +78,14 @@ def test_published_series():
     summary = power_summary(reading.table, "nvml")
     assert summary.energy_j == pytest.approx(18.1693, abs=5e-5)
     assert summary.value_changes == 9
-    assert summary.reasons == ("9 changes of value in 80 samples: the sensor is slower than the sampling",)
+    assert summary.reasons == (SLOW_SENSOR(changes=9, samples=80),)
 
 
 def test_published_snapshot_has_no_energy():
     reading = read_nvidia_smi(sample("power/nvidia_smi_query_8xH200_snapshot.csv"))
     assert (len(reading.table), reading.table["device"].nunique()) == (8, 8)
     assert reading.table["power_w"].sum() == pytest.approx(605.39)
-    assert reading.reasons == ("no time stamps: power at one moment, no energy",)
+    assert reading.reasons == (ONE_MOMENT(),)
     assert math.isnan(power_summary(reading.table, "nvml").energy_j)
 
 

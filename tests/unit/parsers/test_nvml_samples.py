@@ -3,7 +3,8 @@
 import pytest
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.parsers.nvml_samples import read_nvml_samples
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.nvml_samples import NO_NUMBERS, read_nvml_samples
 
 TEXT = "monotonic_s,index,power_mw\n" + "".join(
     f"{100 + tick / 10:.6f},{index},{200_000 + index}\n" for tick in range(5) for index in (0, 1)
@@ -36,7 +37,7 @@ def test_windows_line_ends_are_line_ends(tmp_path):
 def test_damaged_samples_are_left_out(tmp_path):
     reading = read(tmp_path, TEXT.replace("100.100000,0", "900.100000,0").replace("200001\n", "20x001\n", 1))
     assert reading.coverage_ratio == 8 / 10
-    assert reading.reasons[0] == "line 3: fields that are no numbers, left out"
+    assert reading.reasons[0] == LEFT_OUT(line=3, why=NO_NUMBERS())
 
 
 def test_damage(tmp_path):

@@ -4,7 +4,8 @@ import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
-from hpcai.parsers.osu import read_osu
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.osu import AVERAGE_OUTSIDE, read_osu
 
 FULL = """
 # OSU MPI Allreduce Latency Test v7.4
@@ -50,7 +51,7 @@ def test_contradictions_are_left_out(tmp_path):
     reading = read(tmp_path, text)
     assert reading.table["bytes"].to_list() == [4, 32, 64, 256]
     assert reading.coverage_ratio == 4 / 7
-    assert "line 6: the average is not between minimum and maximum, left out" in reading.reasons
+    assert LEFT_OUT(line=6, why=AVERAGE_OUTSIDE()) in reading.reasons
 
 
 def test_published_full_table():

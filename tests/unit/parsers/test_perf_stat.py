@@ -3,9 +3,12 @@
 import pytest
 from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
+from unit.refusals import refused
 
 from hpcai.core.errors import ParseError
-from hpcai.parsers.perf_stat import read_perf_stat
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.perf_stat import ADVICE, MISSING, OTHER_RATE, SHARED, read_perf_stat
+from hpcai.parsers.reading import NOTHING_READ
 
 PLAIN = """# started on Mon Jan  5 08:00:00 2026
 
@@ -32,8 +35,8 @@ def test_units_are_si_and_missing_counters_have_a_reason(tmp_path):
     assert table.loc["LLC-loads", "reason"] == "not supported by this machine"
     assert table.loc["cycles", "enabled_ratio"] == 0.75
     assert reading.reasons == (
-        "LLC-loads: not supported by this machine",
-        "cycles: counters were shared, values are scaled from a part of the time",
+        f"LLC-loads: {MISSING['<not supported>']}",
+        SHARED(events="cycles"),
     )
 
 
@@ -48,7 +51,7 @@ def test_any_separator_is_found(tmp_path, separator):
 def test_decimal_commas_are_refused(tmp_path, separator):
     lines = ["1500.00|msec|task-clock|1500000000|100.00|1.500|CPUs utilized", "3||faults|1500000000|100.00|2.000|/sec"]
     text = "\n".join(lines).replace(".", ",").replace("|", separator) + "\n"
-    with pytest.raises(ParseError, match=r"expected output of perf stat -x; run .* under LC_ALL=C"):
+    with refused(ParseError, NOTHING_READ, advice=ADVICE):
         read_perf_stat(write(tmp_path, text))
 
 
@@ -74,7 +77,7 @@ def test_contradictions_are_left_out(tmp_path):
     reading = read_perf_stat(write(tmp_path, text))
     assert reading.table["event"].to_list() == ["LLC-loads", "power/energy-pkg/"]
     assert reading.coverage_ratio == 2 / 5
-    assert "line 4: 390 in 1.5 s is not 200, left out" in reading.reasons
+    assert LEFT_OUT(line=4, why=OTHER_RATE(value=390, run_s=1.5, rate=200)) in reading.reasons
 
 
 def test_an_interval_without_all_events_is_left_out(tmp_path):

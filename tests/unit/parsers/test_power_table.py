@@ -4,11 +4,13 @@ import sys
 
 import pytest
 from unit.parsers.damage import check_cuts, check_foreign
+from unit.refusals import refused, told
 
 from hpcai.__main__ import main
 from hpcai.core.errors import ParseError
 from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.power_table import WATTS, read_power_table
+from hpcai.parsers.power_table import NO_UNIT, TOOL, WATTS, read_power_table
+from hpcai.parsers.reading import NOTHING_READ
 from hpcai.parsers.registry import read_artefact
 
 ROWS = "2026-05-05T19:14:50,100.5,200\n2026-05-05T19:14:51,100.5,200\n2026-05-05T19:14:52,100.5,200\n"
@@ -52,8 +54,9 @@ def test_units_of_the_header(table, header, factor):
 @pytest.mark.parametrize("unit", WATTS)
 def test_a_header_without_units_needs_to_be_told(table, monkeypatch, capsys, unit):
     path = table(f"timestamp, GPU0, GPU1\n{ROWS}")
-    with pytest.raises(ParseError, match=r"'GPU0' without a unit .*--unit W"):
+    with pytest.raises(ParseError) as error:
         read_artefact(path)
+    assert told(str(error.value), NO_UNIT) == {"column": "'GPU0'"}
     monkeypatch.setattr(sys, "argv", ["hpcai", "read", str(path), "--unit", unit])
     assert main() == 0
     first = capsys.readouterr().out.splitlines()[1].split(",")
@@ -97,7 +100,7 @@ def test_times_with_a_unit_stand_as_they_are(table, name, factor):
     }.values(),
 )
 def test_what_may_mean_two_things_is_refused(table, header, row):
-    with pytest.raises(ParseError, match="expected a plain table of power"):
+    with refused(ParseError, NOTHING_READ, tool=TOOL):
         read_power_table(table(f"{header}\n{row}\n"))
 
 

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.metrics.profiles.energy import power_summary
-from hpcai.parsers.rapl import read_rapl, unwrap
+from hpcai.parsers.findings import LEFT_OUT
+from hpcai.parsers.rapl import LARGE_GAP, LARGE_STEP, read_rapl, unwrap
 
 RANGE = 262_143_328_850
 HEADER = "monotonic_s,domain,energy_uj,max_energy_range_uj\n"
@@ -46,14 +47,14 @@ def test_a_step_beyond_any_power_is_damage_and_no_wrap(tmp_path, tick):
     time, domain, _, _ = lines[3 * tick + 1].split(",")
     lines[3 * tick + 1] = f"{time},{domain},{RANGE // 2},{RANGE}\n"
     reading = read(tmp_path, "".join(lines))
-    assert reading.reasons == (f"line {3 * tick + 2}: package-0: a step of the counter beyond 2000 W, left out",)
+    assert reading.reasons == (LEFT_OUT(line=3 * tick + 2, why=LARGE_STEP(domain="package-0", largest_power_w=2000)),)
     energy = reading.table[reading.table["device"] == "package-0"]["energy_j"]
     assert energy.iloc[-1] == pytest.approx({0: 180, 7: 190, 19: 180}[tick])
 
 
 def test_a_gap_may_hide_a_wrap(tmp_path):
     reading = read(tmp_path, HEADER + "".join(f"{time},dram,{time * 1000},65532610987\n" for time in (0, 1, 100)))
-    assert reading.reasons == ("dram: a gap of 99 s may hide a wrap of the counter",)
+    assert reading.reasons == (LARGE_GAP(domain="dram", gap_s=99),)
 
 
 @given(st.lists(st.integers(0, 99), max_size=20), st.integers(0, 99))

@@ -7,7 +7,7 @@ from unit.parsers.artefacts import sample
 from unit.parsers.damage import check_cuts, check_flips, check_foreign
 
 from hpcai.core.errors import ParseError
-from hpcai.parsers.slurm_energy import read_slurm_energy
+from hpcai.parsers.slurm_energy import NO_POWER, ROUNDED, TIME_LOST, UNLIKELY_POWER, read_slurm_energy
 
 TEXT = """JobID|NTasks|NNodes|ElapsedRaw|Start|End|AllocTRES|ConsumedEnergyRaw|ConsumedEnergy|State
 77||2|100|2026-03-01T10:00:00|2026-03-01T10:01:40|cpu=8,node=2|123456|123.46K|COMPLETED
@@ -37,7 +37,7 @@ def test_trailing_separators_and_rounded_energy(tmp_path):
     assert read(tmp_path, text).table["energy_j"].sum() == 128456
     rounded = "JobID|NNodes|Elapsed|ConsumedEnergy\n5|4|1-00:00:10|2.5M\n"
     reading = read(tmp_path, rounded)
-    assert reading.reasons == ("job 5: energy is rounded, ask for ConsumedEnergyRaw",)
+    assert reading.reasons == (ROUNDED(job=5),)
     row = reading.table.iloc[0]
     assert row[["duration_s", "energy_j"]].to_list() == [86410, 2.5e6]
 
@@ -52,7 +52,7 @@ def test_marks_of_no_value_are_not_measured(tmp_path, mark):
 def test_implausible_power_is_not_believed(tmp_path):
     reading = read(tmp_path, TEXT, node_power_range_w=(550.0, 4000.0))
     assert reading.table["energy_j"].isna().to_list() == [False, True]
-    assert reading.reasons == ("job 78_3: 500 W per node is outside 550 to 4000 W",)
+    assert reading.reasons == (f"job 78_3: {UNLIKELY_POWER(node_power_w=500, least_w=550, most_w=4000)}",)
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_requeued_jobs_are_not_mixed(tmp_path):
 def test_doubts_about_time_and_state_are_said(tmp_path):
     text = TEXT.replace("77||2|100|", "77||2|90|").replace("FAILED", "RUNNING")
     assert read(tmp_path, text).reasons == (
-        "job 77: elapsed 90 s of 100 s from start to end: was it suspended?",
+        f"job 77: {TIME_LOST(duration_s=90, span_s=100)}",
         "job 78_3: RUNNING: energy so far",
     )
     text = TEXT.replace("ElapsedRaw", "Elapsed???")
-    assert "job 77: no number of nodes or no elapsed time: no power" in read(tmp_path, text).reasons
+    assert f"job 77: {NO_POWER()}" in read(tmp_path, text).reasons
 
 
 def test_fixed_columns_are_refused(tmp_path):

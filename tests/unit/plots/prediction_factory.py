@@ -19,6 +19,8 @@ KERNELS = (
     "sgd", "copy",
 )  # fmt: skip
 STAGES = ("forward", "input gradient", "weight gradient", "update", "step")
+LOST = "every case failed: the library aborted"
+NO_ERROR_KNOWN = "one scale: no error is known"
 
 
 def make_sweeps(networks: tuple[str, ...] = tuple(NETWORKS), data: tuple[str, ...] = ("cifar10", "imagenet"),
@@ -61,7 +63,7 @@ def make_accuracy(kernels: tuple[str, ...] = KERNELS) -> pd.DataFrame:
             "goal_ratio": 0.20, "gain_goal_ratio": 2.0, "within_goal": pd.NA if lost else error <= 0.2,
             "epochs": 120, "method": "modelled",
             "source": "results/characterise/kernel_times.parquet",
-            "reason": "every case failed: the library aborted" if lost else "",
+            "reason": LOST if lost else "",
         })  # fmt: skip
     return pd.DataFrame(rows).astype({"within_goal": "boolean"})
 
@@ -152,7 +154,7 @@ def _prediction(
         "baseline_ranks": int(base["ranks"]), "epochs": 3.0 if epochs else math.nan,  # type: ignore[call-overload]
         "epochs_basis": "as measured" if epochs else "", "interval_basis": "held-out scales" if interval else "",
         "interval_n": 4 if interval else 0, "assumed": "", "extrapolated": "ranks" if ranks > 2 else "",
-        "method": "modelled", "source": "results/runs/x", "reason": "" if interval else "one scale: no error is known",
+        "method": "modelled", "source": "results/runs/x", "reason": "" if interval else NO_ERROR_KNOWN,
         "compute_s": 0.9 * step, "communication_s": 0.1 * step, "communication_share_ratio": 0.1,
     }  # fmt: skip
     efficiency = speedup * float(base["ranks"]) / ranks  # type: ignore[arg-type]

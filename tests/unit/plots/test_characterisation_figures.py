@@ -22,6 +22,7 @@ from hpcai.plots import draw_figure, to_svg
 from hpcai.plots.profiles.communication import group_phase
 from hpcai.plots.profiles.lanes import merge_spans, order_lanes
 from hpcai.plots.profiles.panels import say_why_not
+from hpcai.plots.theme import NOTHING_MEASURED
 
 REASON = "libdarshan.so was not found in $HOME or $PATH; " + "install darshan-runtime or name its path. " * 8
 STUDIES = {
@@ -238,13 +239,14 @@ def test_io_with_one_definition_and_no_epoch_time() -> None:
 def test_reason_of_a_log_without_reads_is_told_before_that_of_the_capture() -> None:
     io = make_rows("io", reasons="POSIX module is empty", page_cache="unknown")
     figure = draw_figure("io", {"io": io, "ceilings": pd.DataFrame(), "captures": make_captures("not found")})
-    assert figure.axes[0].texts[0].get_text() == "Nothing was measured: POSIX module is empty"
+    assert figure.axes[0].texts[0].get_text() == NOTHING_MEASURED(why="POSIX module is empty")
 
 
 def test_reasons_are_few_short_and_not_repeated() -> None:
     captures = pd.concat([make_captures(f"reason {number % 5}") for number in range(10)])
     words = say_why_not(captures, "io", "none")
-    assert words == "reason 0; reason 1; reason 2; and 2 more reasons"
+    assert words.split("; ")[:3] == ["reason 0", "reason 1", "reason 2"]
+    assert words.split("; ")[3:] == ["and 2 more reasons"]
     assert say_why_not(captures, "other", "none") == "none"
     assert len(say_why_not(make_captures("x" * 5000), "io", "none")) < 300
 
@@ -280,7 +282,7 @@ def test_ceilings_that_are_disturbed_or_refused_are_marked() -> None:
 def test_ceiling_that_was_not_measured_says_why() -> None:
     figure = draw_figure("ceilings", make_tables(1))
     notes = [text.get_text() for text in figure.axes[0].texts]
-    assert sum(note.startswith("not measured: oneDNN has no kernel") for note in notes) == 1
+    assert sum(note.startswith("not measured: oneDNN") for note in notes) == 1
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()].count("GEMM, fp64\nTensorFlow") == 1
     missing = make_tables(1)["ceilings"].assign(value=np.nan, reason="too few cores")
     assert draw_figure("ceilings", {"ceilings": missing}).axes[0].texts[0].get_text().endswith("too few cores")
@@ -289,7 +291,7 @@ def test_ceiling_that_was_not_measured_says_why() -> None:
 def test_allreduce_that_could_not_be_fitted_says_why() -> None:
     fits = make_rows("link_fits", reason="one rank exchanges nothing")
     figure = draw_figure("links", {"links": pd.DataFrame(), "link_fits": fits})
-    assert figure.axes[0].texts[0].get_text() == "Nothing was measured: one rank exchanges nothing"
+    assert figure.axes[0].texts[0].get_text() == NOTHING_MEASURED(why="one rank exchanges nothing")
 
 
 def test_staged_data_and_training_input_are_rows_of_their_own() -> None:

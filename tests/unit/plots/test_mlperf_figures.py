@@ -16,8 +16,10 @@ from unit.plots.mlperf_factory import make_principal, make_result, make_results,
 from hpcai.catalogue.figures import figures_of
 from hpcai.plots import draw_figure
 from hpcai.plots.rounds import marks as mlperf_marks
+from hpcai.plots.rounds.marks import TOO_MANY
 from hpcai.plots.rounds.principal_components import outline
 from hpcai.plots.rounds.scaling import QUANTITIES
+from hpcai.plots.rounds.weak import MISFITS, NONE, OTHER_SCALES
 from hpcai.plots.theme import to_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -75,7 +77,7 @@ def test_many_rounds_fit_or_it_is_said_what_is_left_out(topic: str) -> None:
     assert height < 30
     words = " ".join(text.get_text() for text in texts_of(figure))
     if topic in {"mlperf_scaling", "mlperf_principal"}:
-        assert "35 results: too many for numbers" in words
+        assert TOO_MANY(results=35) in words
         assert "mlperf_results" in words
     if topic != "mlperf_time_shares":
         assert all(origin in words for origin in ORIGINS)
@@ -85,9 +87,7 @@ def test_many_rounds_fit_or_it_is_said_what_is_left_out(topic: str) -> None:
 def test_nothing_is_said_in_words(topic: str) -> None:
     empty = {name: table.head(0) for name, table in make_tables(3, ("v0.7",)).items()}
     words = " ".join(" ".join(text.get_text() for text in texts_of(draw_figure(topic, empty))).split())
-    assert (
-        "no imported round or study has results of weak scaling" if topic == "mlperf_weak" else "was given"
-    ) in words
+    assert (NONE if topic == "mlperf_weak" else "was given") in words
     # Published results are not measured here, so nothing could have been.
     if topic in {"mlperf_weak", "mlperf_time_shares"}:
         assert "measured" not in words
@@ -116,7 +116,7 @@ def test_weak_scales_that_do_not_fit_are_marked(reason: str, *, marked: bool) ->
     weak.loc[weak.index[1], "reason"] = reason
     texts = [text.get_text() for text in texts_of(draw_figure("mlperf_weak", {"mlperf_weak": weak}))]
     assert sum(text.count("† (S = ") for text in texts) == marked
-    assert ("† in the list: S and T do not fit together" in texts) == marked
+    assert (MISFITS in texts) == marked
 
 
 @pytest.mark.parametrize("topic", OWN)
@@ -294,7 +294,7 @@ def test_scales_that_are_not_the_logged_ones_are_marked() -> None:
     texts = [text.get_text() for text in texts_of(draw_figure("mlperf_weak", {"mlperf_weak": weak}))]
     assert sum(text.count("‡ (S = 16") for text in texts) == 1
     assert sum(text.count("(S = unknown") for text in texts) == 1
-    assert "‡ in the list: S is not what the logged nodes make" in texts
+    assert OTHER_SCALES in texts
 
 
 def test_throughputs_say_which_mean_they_are() -> None:

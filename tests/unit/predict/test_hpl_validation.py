@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpcai.predict.hpl_validation import average_rates, predict_time_s, validate_hpl
+from hpcai.predict.hpl_validation import NO_RATES, average_rates, predict_time_s, validate_hpl
 
 GEMM, TRSM, PANEL = 56.4e9, 42e9, 39.6e9
 
@@ -93,7 +93,7 @@ def test_a_run_that_is_not_accepted_has_no_verdict() -> None:
 def test_unknown_rates_predict_nothing_and_say_so() -> None:
     three, update, _ = validate_hpl(run(), rates(panel=float("nan"))).to_dict("records")
     assert np.isnan(three["predicted_time_s"])
-    assert "rates it needs were not measured" in three["reason"]
+    assert NO_RATES() in three["reason"]
     assert update["predicted_time_s"] == pytest.approx(5.835883, abs=1e-6)
     other_block = validate_hpl(run(block=128), rates())
     assert other_block["predicted_time_s"].isna().all()

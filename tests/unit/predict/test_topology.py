@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcai.core.errors import ConfigError
-from hpcai.predict.topology import TOPOLOGIES, topology_factor
+from hpcai.predict.topology import TOPOLOGIES, UNKNOWN_TOPOLOGY, topology_factor
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,5 @@ def test_the_tree_is_exact_for_all_sizes(nodes):
 
 
 def test_an_unknown_topology_lists_the_known_ones():
-    with pytest.raises(ConfigError, match="'torus' is not known; choose one of star, bus, mesh, ring, tree"):
+    with pytest.raises(ConfigError, match=UNKNOWN_TOPOLOGY(topology="torus", known="star, bus, mesh, ring, tree")):
         topology_factor(["star", "torus"], 4)

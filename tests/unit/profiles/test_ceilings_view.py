@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 from unit.record_factory import make_machine
 
+from hpcai.machine.ceilings.agreement import DISAGREE
 from hpcai.machine.ceilings.sampling import NotMeasured, Sample, report_of
-from hpcai.profiles.ceilings_view import ceiling_rows, judge_rows
+from hpcai.metrics.roofline.samples_above import SLOW_GEMM
+from hpcai.profiles.ceilings_view import SLOWER, ceiling_rows, judge_rows
 from hpcai.profiles.views import VIEWS, as_view
 
 
@@ -32,7 +34,7 @@ def test_more_threads_have_at_least_the_rate_of_fewer_and_say_whose_it_is():
     report = report_of([*samples(75.9e9, 75e9), *samples(48.0e9, 47.9e9, threads=2)])
     two = row(report, threads=2)
     assert (two["value"], two["threads_used"], two["n"]) == (pytest.approx(75.9e9), 1, 2)
-    assert "2 threads reached 48 GFLOP/s at best" in two["reason"]
+    assert SLOWER(threads=2, rate="48 GFLOP/s") in two["reason"]
     assert two["status"] == "measured"
     one = row(report, threads=1)
     assert (one["value"], one["threads_used"], one["reason"]) == (pytest.approx(75.9e9), 1, "")
@@ -58,7 +60,7 @@ def test_streams_of_storage_are_no_cores():
 def test_a_rate_that_was_reached_once_is_disturbed():
     found = row(report_of(samples(100e9, 55e9, 60e9)))
     assert (found["status"], found["agreement_ratio"]) == ("disturbed", pytest.approx(0.4))
-    assert "the best two of 3 repetitions are 40.0% apart, expected at most 5%" in found["reason"]
+    assert DISAGREE(n=3, apart=0.4, most=0.05) in found["reason"]
     alone = row(report_of(samples(100e9)))
     assert alone["status"] == "disturbed"
     assert math.isnan(alone["agreement_ratio"])
@@ -78,7 +80,8 @@ def test_gemm_below_convolutions_on_the_same_cores_is_refused():
         {"value": 120e9, "threads": 2}, {"value": 9e9, "precision": "bf16"},
     )  # fmt: skip
     assert found["status"].tolist() == ["refused", "refused", "measured", "measured", "measured"]
-    assert "reached 56 GFLOP/s, convolutions on the same cores 100 GFLOP/s (convolution.json)" in found["reason"][0]
+    rates = {"product": "56 GFLOP/s", "convolution": "100 GFLOP/s", "source": "convolution.json"}
+    assert SLOW_GEMM(precision="fp32", threads=1, **rates) in found["reason"][0]
 
 
 def test_one_fast_library_is_enough_for_gemm():

@@ -7,7 +7,7 @@ from hpcai.config.load import write_plan
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import VIEWS, as_view, join_views
-from hpcai.records.run import Artefact, file_sha256, write_record, write_sealed
+from hpcai.records.run import FILE_CHANGED, Artefact, file_sha256, write_record, write_sealed
 
 
 def test_a_changed_raw_file_is_never_read(tmp_path):
@@ -15,7 +15,7 @@ def test_a_changed_raw_file_is_never_read(tmp_path):
     path = tmp_path / "p/raw/power_rapl.csv"
     assert profile.file("power_rapl.csv") == path
     path.write_text("1,3\n")  # one flipped bit
-    with pytest.raises(ParseError, match="as captured; the raw file was changed or lost"):
+    with pytest.raises(ParseError, match=FILE_CHANGED.pattern):
         profile.files(".csv")
     path.unlink()
     with pytest.raises(ParseError, match="found SHA-256 no file"):

@@ -7,6 +7,7 @@ import pytest
 from unit.record_factory import make_machine
 from unit.view_factory import make_point
 
+from hpcai.metrics.roofline.samples_above import ABOVE_ROOF
 from hpcai.profiles.roofs_view import inconsistencies_view
 from hpcai.profiles.views import VIEWS, as_view
 
@@ -40,7 +41,9 @@ FAST_LOCAL = storage(node_local=3e9, shared=2e8)
 def test_shared_storage_is_no_faster_because_local_storage_is(data):
     found = find(io=[read(data, 1e9)], ceilings=FAST_LOCAL)
     (sentence,) = found["sentence"]
-    assert "is 5 times its roof, storage_read, shared with 200 MB/s (shared.json)" in sentence
+    above = ABOVE_ROOF.find_in(sentence)
+    assert above["ratio"] == "5"
+    assert (above["roof"], above["roof_source"]) == ("storage_read, shared with 200 MB/s", "shared.json")
     assert find(io=[read(data, 1.9e8)], ceilings=FAST_LOCAL).empty
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from hpcai.machine.work.step import FILLED, HloCount, WorkCount, WorkReport
 from hpcai.profiles.views import VIEWS, as_view
-from hpcai.profiles.work_view import work_view
+from hpcai.profiles.work_view import NO_TRAFFIC, NOT_COUNTED, OTHER_BATCH, OTHER_PRECISION, work_view
 
 FLOP, TRAFFIC, SAMPLES = 6e9, 5e8, 8
 
@@ -66,13 +66,13 @@ def test_traffic_is_modelled_with_the_compiled_step_and_nowhere_else(tmp_path: P
 def test_traffic_of_another_micro_batch_says_so(tmp_path: Path) -> None:
     row = view(tmp_path, hlo(memory_remark="a loop"), scale={"global_batch_samples": 2 * SAMPLES}).loc["hlo"]
     assert row["memory_bytes_per_sample"] == TRAFFIC
-    assert row["reason"] == "a loop; the memory traffic is that of a micro-batch of 8 samples, and here it is 4"
+    assert row["reason"] == f"a loop; {OTHER_BATCH(samples=8, here=4)}"
 
 
 def test_traffic_of_another_precision_is_not_taken(tmp_path: Path) -> None:
     row = view(tmp_path, hlo(), scale={"variant": "bf16", "precision": "bf16"}).loc["hlo"]
     assert pd.isna(row["memory_bytes_per_sample"])
-    assert (row["memory_method"], row["reason"]) == ("", "the memory traffic was modelled for fp32 alone")
+    assert (row["memory_method"], row["reason"]) == ("", OTHER_PRECISION(precision="fp32"))
     assert row["rate_flop_per_s"] == 100 * FLOP
 
 
@@ -80,7 +80,7 @@ def test_traffic_of_another_precision_is_not_taken(tmp_path: Path) -> None:
 def test_no_traffic_has_a_reason_also_in_older_reports(tmp_path: Path, remark: str | None) -> None:
     row = view(tmp_path, hlo(memory_bytes_per_batch=None, memory_remark=remark), traffic=None).loc["hlo"]
     assert pd.isna(row["memory_bytes_per_sample"])
-    assert row["reason"] == (remark or "no memory traffic in the report: count the work again")
+    assert row["reason"] == (remark or NO_TRAFFIC())
 
 
 def test_a_filled_batch_has_no_rate(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_hardware_counts_traffic_of_the_samples_that_were_profiled(tmp_path: Pat
     assert (row["ratio_to_formula"], row["rate_flop_per_s"], row["stage"]) == (2.0, 200 * FLOP, "")
     row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": float("nan")}]).loc["counters"]
     assert pd.isna(row["memory_bytes_per_sample"])
-    assert (row["memory_method"], row["reason"]) == ("", "the memory traffic was not counted")
+    assert (row["memory_method"], row["reason"]) == ("", NOT_COUNTED())

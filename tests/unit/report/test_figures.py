@@ -9,7 +9,7 @@ from hpcai.catalogue.definitions import Definitions
 from hpcai.core.errors import ParseError
 from hpcai.core.sealed import seal_drawing, sealed_json
 from hpcai.report.captions import render_caption
-from hpcai.report.figures import embed_json, make_figure, read_size
+from hpcai.report.figures import NOT_DRAWN, embed_json, make_figure, read_size
 from hpcai.report.material import Material
 
 DRAWING = '<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="72pt" height="36pt"></svg>'
@@ -78,7 +78,7 @@ def test_a_changed_drawing_or_chart_is_refused(material: Material) -> None:
 
 def test_figure_that_was_not_drawn_says_so(material: Material) -> None:
     figure = make_figure(material, "topic", "A topic", ())
-    assert "figures/topic.svg is not in this folder" in figure.missing
+    assert figure.missing == NOT_DRAWN(figure="figures/topic.svg")
     assert figure.picture == ""
     assert figure.caption is None
 

@@ -143,7 +143,7 @@ def test_sentences_say_what_was_found_and_what_is_expected():
     plan, facts = broken("recipe.momentum", 0.8, official_plan("cosmoflow"), official_facts("cosmoflow"))
     closed, opened = judge(plan, facts)
     assert [finding.sentence for finding in closed.deviations] == ["recipe.momentum 0.8 instead of 0.9"]
-    assert closed.deviations[0].section == "MLPerf HPC rules 3.0, 6.1 Hyperparameters and Optimizer: CosmoFlow"
+    assert closed.deviations[0].section.startswith("MLPerf HPC rules 3.0, 6.1 ")
     assert opened.valid
 
 

@@ -2,11 +2,12 @@
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
+from unit.refusals import refused
 
 from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.slurm import allocation
-from hpcai.slurm.allocation import find_allocation
+from hpcai.slurm.allocation import NO_NODES, NO_SCONTROL, REFUSED, find_allocation
 
 outside = pytest.fixture(autouse=True)(outside_of_jobs)
 
@@ -34,13 +35,13 @@ def test_a_controller_that_is_gone(monkeypatch):
     scontrol = Scontrol()
     scontrol.failures = 99
     enter_job(monkeypatch, scontrol)
-    with pytest.raises(LaunchError, match=r"status 1 \(Unable to contact slurm controller\).*unset SLURM_JOB_ID"):
+    with refused(LaunchError, REFUSED, status=1, words="Unable to contact slurm controller"):
         find_allocation()
 
 
 def test_a_job_that_has_no_nodes(monkeypatch):
     enter_job(monkeypatch, Scontrol(nodes="(null)"))
-    with pytest.raises(LaunchError, match="scontrol show job 7: found no NodeList, expected a job that runs"):
+    with refused(LaunchError, NO_NODES, place="scontrol show job 7"):
         find_allocation()
 
 
@@ -50,7 +51,7 @@ def test_no_slurm_at_all(monkeypatch):
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(allocation._scontrol.retry, "sleep", lambda _: None)
-    with pytest.raises(LaunchError, match="scontrol: no such program on the PATH"):
+    with refused(LaunchError, NO_SCONTROL):
         find_allocation()
 
 

@@ -4,12 +4,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.refusals import refused
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_numbered, write_sample
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.tfrecord import FRAME_BYTES, write_records
 from hpcai.training.input import (
+    BAD_SAMPLE,
+    NO_WHOLE_BATCHES,
     Reading,
     Samples,
     Schedule,
@@ -100,7 +103,7 @@ def test_a_rank_without_evaluation_files_has_no_batches(paths: tuple[Path, ...])
 
 
 def test_files_that_make_no_whole_batches_are_an_error(paths: tuple[Path, ...]) -> None:
-    with pytest.raises(DatasetError, match=r"found 12, and 12 per rank and epoch, expected .* multiple of the 5"):
+    with refused(DatasetError, NO_WHOLE_BATCHES, found=12, rank_samples=12, batch=5):
         train_batches(one_each(paths), reading(5), Schedule(1, 1, COUNT))
     with pytest.raises(DatasetError, match="found 0"):
         train_batches(one_each(()), reading(5), Schedule(1, 1, 5))
@@ -170,5 +173,5 @@ def damaged(folder: Path, damage: str) -> Path:
 @pytest.mark.parametrize("damage", ["empty", "tail", "bit", "shape"])
 def test_a_damaged_sample_ends_the_reading(tmp_path: Path, damage: str) -> None:
     samples = one_each((damaged(tmp_path, damage),))
-    with pytest.raises(DatasetError, match="training: a sample cannot be read"):
+    with refused(DatasetError, BAD_SAMPLE, place="training"):
         list(checked(iter(train_batches(samples, reading(1), Schedule(1, 1, 1))), "training"))

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from hpcai.training import stopping
 from hpcai.training.stopping import Goal, Progress, judge
 
 ERROR = Goal("mean_absolute_error", 0.124, higher_is_better=False, max_epochs=3)
@@ -48,6 +49,6 @@ def test_reasons_say_what_happened() -> None:
     reasons = [verdict.reason for verdict in verdicts if verdict]
     assert reasons == [
         "mean_absolute_error 0.12 <= 0.124 after epoch 2",
-        "training loss nan in epoch 2, step 13",
-        "profiled run: ended as planned after 5 training steps",
+        stopping.LOSS_LOST(loss=math.nan, where="epoch 2, step 13"),
+        stopping.PROFILED(steps=5),
     ]

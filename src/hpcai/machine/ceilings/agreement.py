@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from hpcai.core.messages import Message
 from hpcai.machine.ceilings.sampling import Sample, Summary, best_of, summarise
 
 KEYS = ("kind", "precision", "backend", "place", "threads")
@@ -14,6 +15,10 @@ MOST_ROUNDS = 12
 """So often ways whose best two do not agree are repeated at most, after the repetitions that all ways have."""
 LONGEST_S = 5.0
 """For all these rounds of one process (or place of storage) together; a round that has begun is brought to its end."""
+DISAGREE = Message(
+    "agreement.disagree",
+    "disturbed: the best two of {n} repetitions are {apart:.1%} apart, expected at most {most:.0%}",
+)
 
 
 def agrees(way: Summary) -> bool:
@@ -27,10 +32,7 @@ def say_disagreement(way: Summary) -> str:
         return ""
     if way.agreement_ratio is None:
         return "disturbed: one repetition, and none that agrees with it"
-    return (
-        f"disturbed: the best two of {way.n} repetitions are {way.agreement_ratio:.1%} apart, "
-        f"expected at most {AGREEMENT_RATIO:.0%}"
-    )
+    return DISAGREE(n=way.n, apart=way.agreement_ratio, most=AGREEMENT_RATIO)
 
 
 def unsettled(samples: Sequence[Sample]) -> tuple[Summary, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hpcai.core.errors import ParseError, RecordError
+from hpcai.core.messages import Message
 from hpcai.machine.subprocess_measure import THIS_PYTHON, DeviceKind
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
@@ -22,6 +23,10 @@ from hpcai.training.allreduce_bench import WARM_UP, tensor_name
 PROGRAM = ("-m", "hpcai.training.allreduce_bench")
 LIMIT_S = 120
 GRACE_S = 10.0
+OTHER_TRANSFERS = Message(
+    "allreduce.other_transfers",
+    "{size} bytes: {found} transfers in the timeline, expected {expected}",
+)
 
 
 def measure_allreduce(
@@ -140,7 +145,7 @@ def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
         own = [sample for sample in report.samples if sample.size_bytes == size]
         found = times_s.get(tensor_name(size), [])
         if len(found) != WARM_UP + len(own):
-            missing.append(f"{size} bytes: {len(found)} transfers in the timeline, expected {WARM_UP + len(own)}")
+            missing.append(OTHER_TRANSFERS(size=size, found=len(found), expected=WARM_UP + len(own)))
             samples += own
             continue
         # The timeline counts microseconds: a transfer of 0 is one that is too short for it.

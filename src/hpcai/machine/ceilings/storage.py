@@ -20,6 +20,7 @@ import numpy as np
 from hpcai.config.machine import scratch_path
 from hpcai.core.files import file_system_of
 from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes
 from hpcai.machine.ceilings.agreement import further_rounds
 from hpcai.machine.ceilings.sampling import CeilingReport, Kind, NotMeasured, PageCache, Sample, report_of
@@ -36,6 +37,12 @@ COLD_RATIO = 0.99
 """A read is cold if the kernel counts so much of it as fetched from storage."""
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 KINDS: tuple[Kind, ...] = ("storage_write", "storage_read")
+NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, so that a quarter will do")
+WARM_READS = Message(
+    "storage.warm_reads",
+    "the kernel counted no fetch from storage in {warm} of {reads} reads, although the page cache was to forget the "
+    "files: they came from memory, or this file system does not count",
+)
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ def usable_bytes(folder: Path, wanted_bytes: int) -> int:
     least = min(wanted_bytes, SMALLEST_BYTES)
     if usable < least:
         needed = say_bytes(least / FREE_SHARE)
-        raise _NoStorageError(f"{say_bytes(free_bytes)} free, expected at least {needed}, so that a quarter will do")
+        raise _NoStorageError(NO_ROOM(free=say_bytes(free_bytes), needed=needed))
     return usable
 
 
@@ -254,8 +261,7 @@ def _missing_reads(place: str, folder: str, samples: Sequence[Sample]) -> list[N
         return []
     warm = sum(sample.page_cache == "warm" for sample in reads)
     why = (
-        f"the kernel counted no fetch from storage in {warm} of {len(reads)} reads, although the page cache was to "
-        "forget the files: they came from memory, or this file system does not count"
+        WARM_READS(warm=warm, reads=len(reads))
         if warm
         else "the kernel does not tell whether reads came from storage or from memory"
     )

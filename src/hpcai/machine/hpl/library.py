@@ -9,8 +9,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from hpcai.core.messages import Message
+
 PACKAGE = "Debian package hpcc"
 SONAME = "libblas.so.3"
+NO_HPCC = Message("library.no_hpcc", "not measured: the program hpcc is not installed; {package}")
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def find_blas() -> BlasLibrary:
     """Return the very library that ``hpcc`` would load now, by the dynamic linker's own search."""
     program = shutil.which("hpcc")
     if program is None:
-        return BlasLibrary(reason=f"not measured: the program hpcc is not installed; {PACKAGE}")
+        return BlasLibrary(reason=NO_HPCC(package=PACKAGE))
     try:
         listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError) as error:

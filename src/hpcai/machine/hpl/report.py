@@ -5,11 +5,16 @@ import math
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.core.messages import Message
 from hpcai.machine.hpl.library import OfBlas
 
 LEAST_CPU_RATIO = 0.97
 MOST_STEAL_RATIO = 0.03
 SHORTEST_S = 0.5
+OFF_CORE = Message(
+    "report.off_core",
+    "a rank was on a core for {percent:.1f} % of the wall time, less than {least:.0f} %",
+)
 
 
 class HplRun(BaseModel):
@@ -74,8 +79,7 @@ def judge_run(run: HplRun) -> HplRun:
         reasons.append(
             "whether the run had the cores to itself is not known"
             if run.cpu_ratio is None
-            else f"a rank was on a core for {100 * run.cpu_ratio:.1f} % of the wall time, less than "
-            f"{100 * LEAST_CPU_RATIO:.0f} %"
+            else OFF_CORE(percent=100 * run.cpu_ratio, least=100 * LEAST_CPU_RATIO)
         )
     if run.steal_ratio is not None and run.steal_ratio > MOST_STEAL_RATIO:
         reasons.append(f"the hypervisor took {100 * run.steal_ratio:.1f} % of the cores' time")

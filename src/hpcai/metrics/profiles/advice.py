@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes, say_share, say_time
 from hpcai.metrics.profiles.advice_exchange import (
     Exchange,
@@ -49,6 +50,72 @@ SMALL_READ_BYTES = 2.0**16
 IN_PLACE = "fewer, larger files; packed shards can be read in place (staging place none with pack codec none)"
 STORAGE_FULL = 0.7
 """Share of the measured rate of shared storage: what remains is less than the spread between readers."""
+
+INPUT_TOO_SLOW = Message(
+    "advice.input_too_slow",
+    "Input needs {epochs} epochs of time for each epoch: stage to node-local storage (staging place node_local), or "
+    "cache.",
+)
+STAGED_TOO_SLOW = Message(
+    "advice.staged_too_slow",
+    "Input needs {epochs} epochs of time for each epoch: fewer samples per node (staging partition split) stay in its "
+    "memory.",
+)
+INPUT_SLOW = Message(
+    "advice.input_slow",
+    "Input needs {share} of an epoch's time: hidden only while nothing disturbs it; stage to node-local storage "
+    "(staging place node_local).",
+)
+STAGED_SLOW = Message(
+    "advice.staged_slow", "Input needs {share} of an epoch's time: hidden only while nothing disturbs it."
+)
+STORAGE_IS_FULL = Message(
+    "advice.storage_is_full",
+    "The readers get {share} of what shared storage reaches: more workers would not help, faster storage would "
+    "(staging place node_local).",
+)
+LITTLE_INPUT = Message("advice.little_input", "Nothing to gain: input needs {share} of an epoch's time.")
+LITTLE_STAGED_INPUT = Message(
+    "advice.little_staged_input",
+    "Nothing to gain: input needs {share} of an epoch's time, from node-local storage where it was staged.",
+)
+LITTLE_CACHED_INPUT = Message(
+    "advice.little_cached_input",
+    "Input needs {share} of an epoch's time, but the page cache was {cache}: this says nothing about a first epoch "
+    "from cold storage.",
+)
+MANY_OPENS = Message(
+    "advice.many_opens",
+    "Opening and looking up files takes {share} of the I/O time ({opens} opens of {files} files): {cure}.",
+)
+SMALL_READS = Message("advice.small_reads", "Reads are small, {size} on average: {cure}.")
+ARRANGEMENT = Message(
+    "advice.arrangement",
+    "Data arrangement takes {share} of kernel time and computes nothing: a matter of the tensors' layout in the "
+    "model's code, not of a setting.",
+)
+COPIES = Message(
+    "advice.copies",
+    "Copies take {share} of kernel time: the input reaches the device too late or too often; a 16-bit precision "
+    "halves what has to be moved.",
+)
+UNKNOWN_KERNELS = Message(
+    "advice.unknown_kernels",
+    "{share} of kernel time has names that no rule knows: look at the table of kernels before concluding anything.",
+)
+NOTHING_STANDS_OUT = Message(
+    "advice.nothing_stands_out", "Nothing stands out: convolution and GEMM take {share} of kernel time."
+)
+OTHER_PRECISION = Message(
+    "advice.other_precision",
+    "Convolution and GEMM take {share} of kernel time, and GEMM in {other} is {times} times as fast as in {own} here: "
+    "try precision {other}.",
+)
+SHORT_KERNELS = Message(
+    "advice.short_kernels",
+    "Kernels are short, {time} on average over {calls} launches: the device waits for the next launch; give it more "
+    "work per step (global_batch).",
+)
 
 
 def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -140,51 +207,38 @@ def _advise_input(row: Row, shared_bytes_per_s: float, *, staged: bool) -> Itera
     cache = str(row.get("page_cache"))
     evidence = f"io_epoch_s / epoch_s = {or_not(ratio)}, page_cache = {cache}"
     if ratio >= 1:
-        cure = (
-            "fewer samples per node (staging partition split) stay in its memory"
-            if staged
-            else "stage to node-local storage (staging place node_local), or cache"
-        )
-        yield Finding(f"Input needs {ratio:.2g} epochs of time for each epoch: {cure}.", evidence)
+        yield Finding((STAGED_TOO_SLOW if staged else INPUT_TOO_SLOW)(epochs=f"{ratio:.2g}"), evidence)
     elif ratio >= INPUT_LARGE:
-        cure = "" if staged else "; stage to node-local storage (staging place node_local)"
-        yield Finding(
-            f"Input needs {say_share(ratio)} of an epoch's time: hidden only while nothing disturbs it{cure}.", evidence
-        )
+        yield Finding((STAGED_SLOW if staged else INPUT_SLOW)(share=say_share(ratio)), evidence)
     if ratio >= INPUT_SMALL:
         yield from _find_small_reads(row)
     rate = number(row, "bandwidth_parallel_bytes_per_s")
     # Memory serves what lies in the page cache: only a cold read tells of the storage.
     if cache == "cold" and ratio >= INPUT_LARGE and not staged and STORAGE_FULL <= rate / shared_bytes_per_s <= 1:
         yield Finding(
-            f"The readers get {say_share(rate / shared_bytes_per_s)} of what shared storage reaches: "
-            "more workers would not help, faster storage would (staging place node_local).",
+            STORAGE_IS_FULL(share=say_share(rate / shared_bytes_per_s)),
             f"bandwidth_parallel_bytes_per_s = {rate:.3g}, storage_read, {SHARED} = {shared_bytes_per_s:.3g} B/s",
         )
     if ratio < INPUT_SMALL:
         if cache == "cold" or staged:
-            where = ", from node-local storage where it was staged" if staged else ""
-            yield Finding(f"Nothing to gain: input needs {say_share(ratio)} of an epoch's time{where}.", evidence)
+            yield Finding((LITTLE_STAGED_INPUT if staged else LITTLE_INPUT)(share=say_share(ratio)), evidence)
         else:
-            yield Finding(
-                f"Input needs {say_share(ratio)} of an epoch's time, but the page cache was {cache}: "
-                "this says nothing about a first epoch from cold storage.",
-                evidence,
-            )
+            yield Finding(LITTLE_CACHED_INPUT(share=say_share(ratio), cache=cache), evidence)
 
 
 def _find_small_reads(row: Row) -> Iterator[Finding]:
     metadata, reading = number(row, "metadata_s"), number(row, "read_time_s")
     if metadata / (metadata + reading or math.nan) >= METADATA_LARGE:
+        share = say_share(metadata / (metadata + reading))
+        opens, files = (f"{number(row, name):.0f}" for name in ("opens", "files"))
         yield Finding(
-            f"Opening and looking up files takes {say_share(metadata / (metadata + reading))} of the I/O time "
-            f"({number(row, 'opens'):.0f} opens of {number(row, 'files'):.0f} files): {IN_PLACE}.",
+            MANY_OPENS(share=share, opens=opens, files=files, cure=IN_PLACE),
             f"metadata_s = {metadata:.3g}, read_time_s = {reading:.3g}",
         )
     size = number(row, "read_bytes") / (number(row, "reads") or math.nan)
     if size < SMALL_READ_BYTES:
         yield Finding(
-            f"Reads are small, {say_bytes(size)} on average: {IN_PLACE}.",
+            SMALL_READS(size=say_bytes(size), cure=IN_PLACE),
             f"read_bytes = {number(row, 'read_bytes'):.0f}, reads = {number(row, 'reads'):.0f}",
         )
 
@@ -202,25 +256,16 @@ def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Fi
     shares = kernels.groupby(kernels["category"].astype(str).map(name_category))["share_ratio"].sum().to_dict()
     dense = shares.get("GEMM", 0.0) + shares.get("convolution", 0.0)
     evidence = ", ".join(f"{name} {share:.3f}" for name, share in sorted(shares.items()))
-    found = []
+    found: list[str] = []
     if shares.get("data arrangement", 0.0) >= ARRANGEMENT_LARGE:
-        found.append(
-            f"Data arrangement takes {say_share(shares['data arrangement'])} of kernel time and computes nothing: "
-            "a matter of the tensors' layout in the model's code, not of a setting."
-        )
+        found.append(ARRANGEMENT(share=say_share(shares["data arrangement"])))
     if shares.get("memcpy", 0.0) >= COPY_LARGE:
-        found.append(
-            f"Copies take {say_share(shares['memcpy'])} of kernel time: the input reaches the device too late or too "
-            "often; a 16-bit precision halves what has to be moved."
-        )
+        found.append(COPIES(share=say_share(shares["memcpy"])))
     found += [*_find_precision(kernels, ceilings, dense), *_find_launches(kernels)]
     if shares.get("other", 0.0) >= OTHER_LARGE:
-        found.append(
-            f"{say_share(shares['other'])} of kernel time has names that no rule knows: "
-            "look at the table of kernels before concluding anything."
-        )
+        found.append(UNKNOWN_KERNELS(share=say_share(shares["other"])))
     if not found and dense >= DENSE_LARGE:
-        found.append(f"Nothing stands out: convolution and GEMM take {say_share(dense)} of kernel time.")
+        found.append(NOTHING_STANDS_OUT(share=say_share(dense)))
     yield from (Finding(sentence, f"share_ratio: {evidence}") for sentence in found)
 
 
@@ -230,10 +275,8 @@ def _find_precision(kernels: pd.DataFrame, ceilings: pd.DataFrame, dense: float)
         return
     best = ceilings[ceilings["kind"] == "gemm"].groupby("precision")["value"].max()
     if own in best and best.max() / best[own] >= PRECISION_GAIN:
-        yield (
-            f"Convolution and GEMM take {say_share(dense)} of kernel time, and GEMM in {best.idxmax()} is "
-            f"{best.max() / best[own]:.2g} times as fast as in {own} here: try precision {best.idxmax()}."
-        )
+        times = f"{best.max() / best[own]:.2g}"
+        yield OTHER_PRECISION(share=say_share(dense), other=best.idxmax(), times=times, own=own)
 
 
 def _find_launches(kernels: pd.DataFrame) -> Iterator[str]:
@@ -241,7 +284,4 @@ def _find_launches(kernels: pd.DataFrame) -> Iterator[str]:
         return
     calls, total = float(kernels["calls"].sum()), float(kernels["total_s"].sum())
     if calls > 0 and total / calls < LAUNCH_BOUND_S:
-        yield (
-            f"Kernels are short, {say_time(total / calls)} on average over {calls:.0f} launches: the device waits for "
-            "the next launch; give it more work per step (global_batch)."
-        )
+        yield SHORT_KERNELS(time=say_time(total / calls), calls=round(calls))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes, say_rate, say_share, say_time
 from hpcai.metrics.profiles.link import TRANSFER
 from hpcai.metrics.quietness import DISTURBED
@@ -38,6 +39,74 @@ OVERLAP_SMALL, HIDDEN = 0.3, 0.9
 from 0.9 on the last batch, which has nothing to hide behind, is what remains."""
 FUSION_MOST_BYTES = 2.0**27
 """Horovod's own default (128 MiB): larger buffers cost memory on every rank and gain nothing more."""
+
+WAS_DISTURBED = Message(
+    "advice.was_disturbed",
+    "The machine was disturbed during this capture: other processes, external profilers among them, took {others} of "
+    "the cores of a node, a hypervisor {steal}. Capture again on a quiet machine before anything is changed.",
+)
+LITTLE_COMMUNICATION = Message("advice.little_communication", "Nothing to gain: communication is {share} of the step.")
+TRANSFERS_HIDE = Message("advice.transfers_hide", "Nothing to gain: {share} of the transfers hide behind computation.")
+LITTLE_HIDES = Message(
+    "advice.little_hides",
+    "Only {share} of the transfers hide behind computation: with fusion_bytes set, gradients leave one by one as they "
+    "become ready, instead of as one group after the last.",
+)
+STRAGGLER = Message(
+    "advice.straggler",
+    "{rank} is last in {times} of {seen} moments of negotiation ({even} would be even): a straggler; look at its "
+    "cores, its device and its input before the network.",
+)
+RANKS_WAIT = Message(
+    "advice.ranks_wait",
+    "Negotiation takes {share} of communication, although the gradients travel in {batches} per step: the ranks wait "
+    "for each other. {look}; larger messages would not help.",
+)
+OTHERS_UNKNOWN = Message(
+    "advice.others_unknown",
+    "Look first at what other processes take of their cores, which was not measured, then at their own work",
+)
+OTHERS_TOOK_LITTLE = Message(
+    "advice.others_took_little",
+    "Other processes took only {share} of the cores, so even out the ranks' work and their input",
+)
+NEGOTIATION = Message(
+    "advice.negotiation", "Negotiation takes {share} of communication: fewer, larger tensors; {fusion}."
+)
+ONE_BATCH = Message("advice.one_batch", "leave fusion_bytes blank, so that all gradients travel as one group")
+ONE_BATCH_OR_TRY = Message(
+    "advice.one_batch_or_try",
+    "leave fusion_bytes blank, so that all gradients travel as one group, or try {settings}",
+)
+SMALL_MESSAGES = Message(
+    "advice.small_messages",
+    "Messages of other sizes than most gradients, {per_step} per step, take {share} of the transfers: {cure}.",
+)
+EACH_WAITS = Message(
+    "advice.each_waits", "each waits for all its ranks; with batchnorm_group every normalisation sends some"
+)
+LATENCY_BOUND = Message(
+    "advice.latency_bound",
+    "Messages are latency-bound: for {size} this link reaches {rate}, {share} of what it reaches for {full}; {cure}.",
+)
+FEWER_EXCHANGES = Message("advice.fewer_exchanges", "fewer exchanges: raise accumulation or global_batch")
+SAME_SETTINGS = Message("advice.same_settings", "larger messages, with the same settings")
+LARGER_MESSAGES = Message("advice.larger_messages", "larger messages: {fusion}")
+HELD_UP = Message(
+    "advice.held_up",
+    "Batches of {size} move at {share} of what the link reaches at this size: something else holds them up, such as "
+    "cores that are busy computing.",
+)
+FUSION_COPIES = Message(
+    "advice.fusion_copies",
+    "Copies into and out of the fusion buffer take {share} of communication: a smaller fusion_bytes lets large "
+    "tensors travel without them.",
+)
+LINK_USED_WELL = Message(
+    "advice.link_used_well",
+    "Communication takes {share} of the step at {of_link} of what the machine's allreduce reaches: move fewer bytes; "
+    "compression fp16 halves them, accumulation or a larger global_batch exchanges them less often.",
+)
 
 Row = Mapping[Any, Any]
 
@@ -105,9 +174,7 @@ def find_disturbance(capture: Row) -> Iterator[Finding]:
         return
     others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
     yield Finding(
-        "The machine was disturbed during this capture: other processes, external profilers among them, took "
-        f"{say_share(others)} of the cores of a node, a hypervisor {say_share(steal)}. Capture again on a quiet "
-        "machine before anything is changed.",
+        WAS_DISTURBED(others=say_share(others), steal=say_share(steal)),
         f"quiet = {DISTURBED}, others_ratio = {or_not(others)}, steal_ratio = {or_not(steal)}",
     )
 
@@ -122,7 +189,7 @@ def advise_communication(exchange: Exchange) -> Iterator[Finding]:
     share, overlap = number(row, "communication_share_ratio"), number(row, "overlap_ratio")
     evidence = f"communication_share_ratio = {or_not(share)}, overlap_ratio = {or_not(overlap)}"
     if share < COMMUNICATION_SMALL:
-        yield Finding(f"Nothing to gain: communication is {say_share(share)} of the step.", evidence)
+        yield Finding(LITTLE_COMMUNICATION(share=say_share(share)), evidence)
         return
     rules: tuple[Callable[[Exchange], Iterator[Finding]], ...] = (
         _find_straggler, _find_negotiation, _find_small, _find_latency, _find_held_up, _find_copies, _find_volume,
@@ -132,14 +199,10 @@ def advise_communication(exchange: Exchange) -> Iterator[Finding]:
     found = [finding for rule in rules for finding in rule(exchange)]
     yield from found
     if not found and overlap >= HIDDEN:
-        yield Finding(f"Nothing to gain: {say_share(overlap)} of the transfers hide behind computation.", evidence)
+        yield Finding(TRANSFERS_HIDE(share=say_share(overlap)), evidence)
     # Single gradients overlap better, one group negotiates less: advice for both at once would contradict itself.
     if not found and overlap < OVERLAP_SMALL and share >= COMMUNICATION_LARGE and exchange.grouped:
-        yield Finding(
-            f"Only {say_share(overlap)} of the transfers hide behind computation: with fusion_bytes set, "
-            "gradients leave one by one as they become ready, instead of as one group after the last.",
-            evidence,
-        )
+        yield Finding(LITTLE_HIDES(share=say_share(overlap)), evidence)
 
 
 def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
@@ -154,8 +217,7 @@ def _find_straggler(exchange: Exchange) -> Iterator[Finding]:
         rank = number(row, "slowest_rank")
         name = f"Rank {rank:.0f}" if math.isfinite(rank) else "One rank"
         yield Finding(
-            f"{name} is last in {times} of {seen:.0f} moments of negotiation ({say_share(1 / ranks)} would be even): "
-            "a straggler; look at its cores, its device and its input before the network.",
+            STRAGGLER(rank=name, times=times, seen=round(seen), even=say_share(1 / ranks)),
             f"slowest_rank_last_ratio = {last:.3f}, slowest_rank_negotiations = {seen:.0f}",
         )
 
@@ -176,18 +238,15 @@ def _find_negotiation(exchange: Exchange) -> Iterator[Finding]:
     of_step = number(row, "negotiation_s") / (number(row, "steps") * number(row, "step_time_s") or math.nan)
     if not share >= NEGOTIATION_LARGE or of_step < COMMUNICATION_SMALL:
         return
-    head = f"Negotiation takes {say_share(share)} of communication"
     evidence = (
         f"negotiation_share_ratio = {share:.3f}, batches per step = {or_not(exchange.batches)}, "
         f"negotiation in a step = {or_not(of_step)}"
     )
     if exchange.grouped:
-        text = (
-            f"{head}, although the gradients travel in {_say_batches(exchange.batches)} per step: the ranks wait for "
-            f"each other. {_say_others(exchange.capture)}; larger messages would not help."
-        )
+        look = _say_others(exchange.capture)
+        text = RANKS_WAIT(share=say_share(share), batches=_say_batches(exchange.batches), look=look)
     else:
-        text = f"{head}: fewer, larger tensors; {_say_fusion(exchange)}."
+        text = NEGOTIATION(share=say_share(share), fusion=_say_fusion(exchange))
     yield Finding(text, evidence)
 
 
@@ -195,8 +254,8 @@ def _say_others(capture: Row) -> str:
     """Return what to look at where ranks wait for each other: the processor accounting comes first."""
     others = number(capture, "others_ratio")
     if math.isnan(others):
-        return "Look first at what other processes take of their cores, which was not measured, then at their own work"
-    return f"Other processes took only {say_share(others)} of the cores, so even out the ranks' work and their input"
+        return OTHERS_UNKNOWN()
+    return OTHERS_TOOK_LITTLE(share=say_share(others))
 
 
 def _say_fusion(exchange: Exchange) -> str:
@@ -207,8 +266,7 @@ def _say_fusion(exchange: Exchange) -> str:
         tries.append(f"fusion_bytes {say_bytes(min(2.0 ** math.ceil(math.log2(size)), FUSION_MOST_BYTES))}")
     if cycle > 0:
         tries.append(f"cycle_time_s {say_time(2 * cycle)} (twice the present one)")
-    blank = "leave fusion_bytes blank, so that all gradients travel as one group"
-    return f"{blank}, or try {' and '.join(tries)}" if tries else blank
+    return ONE_BATCH_OR_TRY(settings=" and ".join(tries)) if tries else ONE_BATCH()
 
 
 def _find_small(exchange: Exchange) -> Iterator[Finding]:
@@ -217,14 +275,10 @@ def _find_small(exchange: Exchange) -> Iterator[Finding]:
     share = small / (whole or math.nan)
     if not (count > 0 and share >= SMALL_LARGE):
         return
-    each = f"{count / number(exchange.row, 'steps'):.2g} per step"
-    cure = (
-        "each waits for all its ranks; with batchnorm_group every normalisation sends some"
-        if exchange.grouped
-        else _say_fusion(exchange)
-    )
+    each = f"{count / number(exchange.row, 'steps'):.2g}"
+    cure = EACH_WAITS() if exchange.grouped else _say_fusion(exchange)
     yield Finding(
-        f"Messages of other sizes than most gradients, {each}, take {say_share(share)} of the transfers: {cure}.",
+        SMALL_MESSAGES(per_step=each, share=say_share(share), cure=cure),
         f"other_batches = {count:.0f}, other_transfer_s = {small:.3g}, transfer_s = {whole:.3g}",
     )
 
@@ -238,14 +292,14 @@ def _find_latency(exchange: Exchange) -> Iterator[Finding]:
         return
     full = float(exchange.transfers.index[exchange.transfers >= 0.9 * best][0])
     if exchange.grouped:
-        cure = "fewer exchanges: raise accumulation or global_batch"
+        cure = FEWER_EXCHANGES()
     elif number(exchange.row, "negotiation_share_ratio") >= NEGOTIATION_LARGE:
-        cure = "larger messages, with the same settings"  # the finding about negotiation names them
+        cure = SAME_SETTINGS()  # the finding about negotiation names them
     else:
-        cure = f"larger messages: {_say_fusion(exchange)}"
+        cure = LARGER_MESSAGES(fusion=_say_fusion(exchange))
+    shown = {"size": say_bytes(size), "rate": say_rate(here), "share": say_share(here / best), "full": say_bytes(full)}
     yield Finding(
-        f"Messages are latency-bound: for {say_bytes(size)} this link reaches {say_rate(here)}, "
-        f"{say_share(here / best)} of what it reaches for {say_bytes(full)}; {cure}.",
+        LATENCY_BOUND(**shown, cure=cure),
         f"batch_bytes_mean = {size:.0f}; measured transfers of the allreduce [B/s]: {exchange.reaches(size):.3g} at "
         f"this size, {best:.3g} at their best; algorithm_bandwidth_bytes_per_s of the run = {or_not(rate)}",
     )
@@ -256,8 +310,7 @@ def _find_held_up(exchange: Exchange) -> Iterator[Finding]:
     here = exchange.reaches(size) if size > 0 else math.nan
     if rate / here < HALF:
         yield Finding(
-            f"Batches of {say_bytes(size)} move at {say_share(rate / here)} of what the link reaches at this size: "
-            "something else holds them up, such as cores that are busy computing.",
+            HELD_UP(size=say_bytes(size), share=say_share(rate / here)),
             f"algorithm_bandwidth_bytes_per_s = {rate:.3g}, measured transfer of this size = {here:.3g} B/s",
         )
 
@@ -269,8 +322,7 @@ def _find_copies(exchange: Exchange) -> Iterator[Finding]:
     share = float(exchange.phases.loc[copies, "share_ratio"].sum())
     if share >= COPIES_LARGE:
         yield Finding(
-            f"Copies into and out of the fusion buffer take {say_share(share)} of communication: a smaller "
-            "fusion_bytes lets large tensors travel without them.",
+            FUSION_COPIES(share=say_share(share)),
             f"share_ratio of the phases of the fusion buffer = {share:.3f}",
         )
 
@@ -282,9 +334,7 @@ def _find_volume(exchange: Exchange) -> Iterator[Finding]:
     rate, best = number(row, "algorithm_bandwidth_bytes_per_s"), exchange.best
     if share >= COMMUNICATION_LARGE and rate / best >= HALF:
         yield Finding(
-            f"Communication takes {say_share(share)} of the step at {say_share(rate / best)} of what the machine's "
-            "allreduce reaches: move fewer bytes; compression fp16 halves them, accumulation or a larger global_batch "
-            "exchanges them less often.",
+            LINK_USED_WELL(share=say_share(share), of_link=say_share(rate / best)),
             f"communication_share_ratio = {share:.3f}, algorithm_bandwidth_bytes_per_s = {rate:.3g} of {best:.3g}, "
             f"batch_bytes_mean = {or_not(size)}",
         )

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.metrics.profiles.launches import Launches
 from hpcai.metrics.profiles.tensor_cores import tensor_flop
 
 SECTOR_BYTES = 32
 """A transaction of nvprof and a sector of Nsight Compute."""
+NOT_COUNTED = Message("counters.not_counted", "{precision} work was not counted in {lacking} of {rows} rows")
 PRECISIONS = {"fp16": ("h", "hp"), "fp32": ("f", "sp"), "fp64": ("d", "dp")}
 """Letter of Nsight Compute's instruction names, and suffix of nvprof's flop_count."""
 _READ = ("dram__bytes_read.sum", "dram__bytes_op_read.sum", "dram_read_bytes")
@@ -125,7 +127,7 @@ def counted_flop(counters: pd.DataFrame, architecture: str) -> FlopCount:
     for precision in PRECISIONS:
         lacking = int(table[precision].isna().sum())
         if lacking:
-            notes.append(f"{precision} work was not counted in {lacking} of {len(table)} rows")
+            notes.append(NOT_COUNTED(precision=precision, lacking=lacking, rows=len(table)))
     if sums["fp16"] > 0:
         notes.append("fp16 is a lower bound: packed instructions count once")
     return FlopCount(**sums, notes=tuple(notes))

@@ -9,12 +9,35 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import trapezoid
 
+from hpcai.core.messages import Message
+
 LONG_GAP = 5.0
 """A gap of so many usual intervals is worth a sentence: power is interpolated over it."""
 SLOW_SENSOR_RATIO = 0.5
 """Fewer changes of value per sample mean that the sensor is slower than the sampling."""
 ALLOWED_DIFFERENCE_RATIO = 0.05
 """Difference of counter and integrated power that is worth a sentence."""
+
+NO_SAMPLES = Message("energy.no_samples", "not measured: no samples")
+OF_DEVICE = Message("energy.of_device", "{device}: {reason}")
+COUNTER_RESET = Message("energy.counter_reset", "the energy counter was reset or does not cover the window")
+COUNTER_DIFFERS = Message(
+    "energy.counter_differs",
+    "the counter says {counted:.4g} J, integrated power {integrated:.4g} J",
+)
+NO_VALUE = Message("energy.no_value", "not measured: no sample with a value in the window")
+BETWEEN_SAMPLES = Message("energy.between_samples", "no sample in the window: interpolated between those around it")
+NO_TIME_STAMPS = Message("energy.no_time_stamps", "no time stamps: no energy from power, no mean power")
+FEW_SAMPLES = Message("energy.few_samples", "not measured: fewer than two samples in the window")
+A_GAP = Message("energy.a_gap", "longest gap {longest_s:.3g} s against {usual_s:.3g} s usually: interpolated")
+SLOW_SENSOR = Message(
+    "energy.slow_sensor",
+    "{changes} changes of value in {samples} samples: the sensor is slower than the sampling",
+)
+PARTLY_COVERED = Message(
+    "energy.partly_covered",
+    "samples cover {covered_s:.4g} of {wanted_s:.4g} s of the window: energy of that part only",
+)
 
 _NAN = float("nan")
 
@@ -139,12 +162,12 @@ def power_summary(
         samples = samples[~samples["overlaps"].astype(bool)]
     devices = {str(name): _summarise(own, window) for name, own in samples.groupby("device", sort=True)}
     if not devices:
-        return PowerSummary(instrument, _NAN, _NAN, _NAN, 0, _NAN, 0, (*reasons, "not measured: no samples"))
+        return PowerSummary(instrument, _NAN, _NAN, _NAN, 0, _NAN, 0, (*reasons, NO_SAMPLES()))
     known = list(devices.values())
     missing = any(math.isnan(device.energy_j) for device in known)
     powers = [device.energy_j / device.duration_s if device.duration_s > 0 else _NAN for device in known]
     sentences = [
-        sentence if len(devices) == 1 else f"{name}: {sentence}"
+        sentence if len(devices) == 1 else OF_DEVICE(device=name, reason=sentence)
         for name, device in devices.items()
         for sentence in device.reasons
     ]
@@ -174,9 +197,9 @@ def _summarise(own: pd.DataFrame, window: tuple[float, float] | None) -> _Device
         *_missing_ends(times[np.isfinite(values)], window, duration_s),
     ]
     if np.isfinite(energies).sum() > 1 and not by_counter:
-        sentences.append("the energy counter was reset or does not cover the window")
+        sentences.append(COUNTER_RESET())
     if by_counter and abs(integrated_j - counted_j) > ALLOWED_DIFFERENCE_RATIO * counted_j:
-        sentences.append(f"the counter says {counted_j:.4g} J, integrated power {integrated_j:.4g} J")
+        sentences.append(COUNTER_DIFFERS(counted=counted_j, integrated=integrated_j))
     count = int(np.count_nonzero(seen))
     gap_s = longest_gap(times[seen])
     return _Device(energy_j, duration_s, count, gap_s, count_value_changes(values[seen]), tuple(sentences))
@@ -206,19 +229,18 @@ def _inside(
 
 def _doubts(times: NDArray[np.float64], values: NDArray[np.float64], energy_j: float) -> list[str]:
     if len(values) == 0:
-        known = "no sample in the window: interpolated between those around it"
-        return ["not measured: no sample with a value in the window" if math.isnan(energy_j) else known]
+        return [NO_VALUE() if math.isnan(energy_j) else BETWEEN_SAMPLES()]
     if np.isnan(times).any():
-        return ["no time stamps: no energy from power, no mean power"]
+        return [NO_TIME_STAMPS()]
     if math.isnan(energy_j):
-        return ["not measured: fewer than two samples in the window"]
+        return [FEW_SAMPLES()]
     steps = np.diff(times)
-    sentences = []
+    sentences: list[str] = []
     if len(steps) and steps.max() > LONG_GAP * np.median(steps):
-        sentences.append(f"longest gap {steps.max():.3g} s against {np.median(steps):.3g} s usually: interpolated")
+        sentences.append(A_GAP(longest_s=float(steps.max()), usual_s=float(np.median(steps))))
     changes = count_value_changes(values)
     if len(steps) and changes < SLOW_SENSOR_RATIO * len(steps):
-        sentences.append(f"{changes} changes of value in {len(values)} samples: the sensor is slower than the sampling")
+        sentences.append(SLOW_SENSOR(changes=changes, samples=len(values)))
     return sentences
 
 
@@ -228,4 +250,4 @@ def _missing_ends(times: NDArray[np.float64], window: tuple[float, float] | None
     wanted_s = window[1] - window[0]
     if covered_s >= wanted_s * (1 - 1e-9):
         return []
-    return [f"samples cover {covered_s:.4g} of {wanted_s:.4g} s of the window: energy of that part only"]
+    return [PARTLY_COVERED(covered_s=covered_s, wanted_s=wanted_s)]

@@ -13,6 +13,11 @@ from typing import Literal
 
 import pandas as pd
 
+from hpcai.core.messages import Message
+
+SIZE_UNKNOWN = Message("io.size_unknown", "the size of the dataset is not known: no epochs and no time per epoch")
+UNKNOWN_READERS = Message("io.unknown_readers", "of {processes} processes it is not known whether they read data")
+READ_ELSEWHERE = Message("io.read_elsewhere", "{bytes} bytes more of the data were read through {module}")
 PageCache = Literal["cold", "warm", "unknown"]
 ADDABLE = ("reads", "opens", "read_time_s", "metadata_s")
 WORKER_COLUMNS = [
@@ -166,13 +171,13 @@ def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting
         doubts.append("a worker's read time is not available: no bandwidth by read times")
     unknown = processes.loc[processes["module"] == module, "is_worker"].isna().sum()
     if unknown:
-        doubts.append(f"of {unknown} processes it is not known whether they read data")
+        doubts.append(UNKNOWN_READERS(processes=unknown))
     other = processes[processes["module"].isin({"POSIX", "STDIO"} - {module})]
     other_bytes = other["read_bytes"].sum()
     if module != "MPI-IO" and other_bytes > 0:
-        doubts.append(f"{other_bytes:.0f} bytes more of the data were read through {other['module'].iloc[0]}")
+        doubts.append(READ_ELSEWHERE(bytes=round(other_bytes), module=other["module"].iloc[0]))
     if setting.page_cache == "warm":
         doubts.append("warm page cache: bandwidths are those of memory, not of storage")
     if math.isnan(setting.dataset_bytes):
-        doubts.append("the size of the dataset is not known: no epochs and no time per epoch")
+        doubts.append(SIZE_UNKNOWN())
     return doubts

@@ -7,6 +7,7 @@ from itertools import combinations
 import pandas as pd
 
 from hpcai.catalogue.tables import common_columns
+from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.roofline.ceilings import WORDS
 from hpcai.metrics.roofline.columns import DRAWN, MEMORY, MOVE_COLUMNS, ROOF
@@ -21,8 +22,11 @@ KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
 SAME = ("method", "origin", "machine", "workload", "benchmark", "scale", "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
 """Settings that an arrow stands for, each with the plainer side, from which it leads."""
-ALONE = "two results that differ in {setting} alone: all their other settings are the same"
-NOT_STATED = "two results that differ in {setting}; other settings are not stated, and may differ as well"
+ALONE = Message("moves.alone", "two results that differ in {setting} alone: all their other settings are the same")
+NOT_STATED = Message(
+    "moves.not_stated",
+    "two results that differ in {setting}; other settings are not stated, and may differ as well",
+)
 Key = tuple[str, str, str]
 Pair = tuple[Row, Row, str]
 """Plainer result, the other one, and the setting in which they differ."""
@@ -133,7 +137,7 @@ def _found(pair: Pair, others: dict[Key, tuple[str, ...]]) -> Row:
     """Return the arrow between two results."""
     before, after, setting = pair
     words = "compression" if setting == "compression" else "mixed precision"
-    note = (ALONE if _key(before) in others else NOT_STATED).format(setting=setting)
+    note = (ALONE if _key(before) in others else NOT_STATED)(setting=setting)
     return {
         **{name: before[name] for name in KEPT},
         "kind": before["method"],

@@ -4,6 +4,7 @@ import math
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
 from hpcai.metrics.cells import Row, number_of, records_of, text_of
 from hpcai.metrics.roofline.columns import DRAWN, INTRA_NODE, MEMORY, NETWORK, NOT_PLACED, POINT_COLUMNS, REFUSED
@@ -16,6 +17,14 @@ NEEDED = {
 }
 FAR_BELOW_RATIO = 0.1
 """Below this share of its roof a point says nothing of what would hold it there."""
+NO_COMPUTE_ROOF = Message(
+    "placing.no_compute_roof",
+    "not placed: no peak of {precision} is declared, and neither GEMM nor convolution was measured",
+)
+NO_LINK_ROOF = Message(
+    "placing.no_link_roof",
+    "not placed: the bandwidth of its {link} is neither measured nor declared",
+)
 OVERHEAD = "overhead: far below both roofs"
 ALONE = "one participant exchanges nothing"
 NO_COUNTERS = "not measured: no hardware counters, and no memory traffic was modelled from the compiled step"
@@ -93,10 +102,10 @@ def _missing_roof(row: Row) -> str:
     if not number_of(row, "compute_roof_flop_per_s") > 0:
         what = text_of(row["precision"]) or "this precision"
         why = text_of(row["compute_roof_name"])
-        none = f"not placed: no peak of {what} is declared, and neither GEMM nor convolution was measured"
+        none = NO_COMPUTE_ROOF(precision=what)
         return f"{none}; {why}" if why else none
     if not number_of(row, "link_bytes_per_s") > 0:
-        return f"not placed: the bandwidth of its {_link_word(row)} is neither measured nor declared"
+        return NO_LINK_ROOF(link=_link_word(row))
     return ""
 
 

@@ -7,10 +7,12 @@ import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.core.text import say_rate
 
 TOLERANCE_RATIO = 0.02
 """So far above its roof a sample may be: clocks and neighbours move rates of repeated measurements by as much."""
+OTHER_UNIT = Message("samples_above.other_unit", "{what}: found {found}, expected {expected}, the unit of its roof")
 EXCHANGE_TOLERANCE_RATIO = 0.1
 """So far the mean over a run's batches may be above the fastest repetition of the allreduce: its roof is interpolated
 between measured sizes, and the rate of several sizes together is not exactly that of their mean size."""
@@ -21,6 +23,18 @@ STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
 SHARED, NODE_LOCAL = "shared", "node-local"
 """Places of storage, by the names that their ceilings have."""
+ABOVE_ROOF = Message(
+    "samples_above.above_roof",
+    "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % "
+    "above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work "
+    "that was not done",
+)
+SLOW_GEMM = Message(
+    "samples_above.slow_gemm",
+    "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores "
+    "{convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its "
+    "library is slow; it is not used as a ceiling, the convolution's rate is",
+)
 INCONSISTENCIES = columns_of("inconsistencies")
 
 
@@ -56,7 +70,7 @@ def find_inconsistencies(
     mixed = joined[joined["unit"] != joined["unit_roof"]]
     if len(mixed):
         first = mixed.iloc[0]
-        raise ValueError(f"{first['what']}: found {first['unit']}, expected {first['unit_roof']}, the unit of its roof")
+        raise ValueError(OTHER_UNIT(what=first["what"], found=first["unit"], expected=first["unit_roof"]))
     ratio = joined["value"] / joined["value_roof"]
     above = joined.assign(ratio=ratio)[ratio > 1 + tolerance_ratio].sort_values("ratio", ascending=False)
     rows = [
@@ -68,11 +82,9 @@ def find_inconsistencies(
 
 def _say_above(row: Mapping[Hashable, Any], tolerance_ratio: float) -> str:
     sample, roof = (say_rate(float(str(row[name])), str(row["unit"])) for name in ("value", "value_roof"))
-    return (
-        f"{row['what']}: {sample} ({row['source']}) is {float(str(row['ratio'])):.3g} times its roof, "
-        f"{row['roof']} with {roof} ({row['source_roof']}); more than {100 * tolerance_ratio:g} % above is no noise: "
-        "the roof was measured too low (a busy machine, a slow library), or the sample counts work that was not done"
-    )
+    sources = {"source": row["source"], "roof_source": row["source_roof"]}
+    ratios = {"ratio": float(str(row["ratio"])), "tolerance": 100 * tolerance_ratio}
+    return ABOVE_ROOF(what=row["what"], sample=sample, roof=f"{row['roof']} with {roof}", **sources, **ratios)
 
 
 def staged_runs(io: pd.DataFrame) -> set[str]:
@@ -192,8 +204,5 @@ def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_R
 
 def _say_slow(pair: Mapping[Hashable, Any]) -> str:
     product, convolution = (say_rate(float(pair[name]), "FLOP/s") for name in ("value", "value_convolution"))
-    return (
-        f"the best GEMM in {pair['precision']} with {pair['threads']:g} threads reached {product}, convolutions on the "
-        f"same cores {convolution} ({pair['source_convolution']}): a convolution is lowered to products of matrices, "
-        "so this one was disturbed or its library is slow; it is not used as a ceiling, the convolution's rate is"
-    )
+    rates = {"product": product, "convolution": convolution, "source": pair["source_convolution"]}
+    return SLOW_GEMM(precision=pair["precision"], threads=pair["threads"], **rates)

@@ -6,9 +6,11 @@ from typing import Literal
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.trials import COMPLETE, select_trials, training_times
 from hpcai.metrics.statistics.summaries import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
 
+NO_BASE_VALUE = Message("efficiency.no_base_value", "the base scale has no value")
 MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_samples_per_s"}
 """What is compared across scales, and the column of the run table that holds it."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
@@ -192,7 +194,7 @@ def pairs_of_rounds(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str) ->
 
 def _speedup(own: Sample, reference: Sample, measure: str, *, is_base: bool) -> Estimate:
     if math.isnan(reference.value):
-        missing = "the base scale has no value" if not is_base else NOT_MEASURED
+        missing = NO_BASE_VALUE() if not is_base else NOT_MEASURED
         return Estimate(math.nan, math.nan, math.nan, 0, "", missing)
     if is_base:
         return Estimate(1.0, 1.0, 1.0, own.n, "by definition", "this scale is the base")

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.core.text import say_share
 from hpcai.metrics.scaling.efficiency import MEASURES, Regime, base_of, sample_of, tell_regime
 from hpcai.metrics.scaling.laws import (
@@ -30,6 +31,10 @@ FEWEST_STEPS, STEPS_PER_DOUBLING = 24, 8
 """So smooth curves are, whatever they span."""
 UNLIKE_AICC = 2.0
 """Differences in AICc below this do not tell laws apart (Burnham and Anderson 2002, section 2.6)."""
+EXACT_LAW = Message("fits.exact_law", "{law}, {where}: serial share {share}, exactly determined, no interval.")
+LAW = Message("fits.law", "{law}, {where}: serial share {share}; {misfit}.")
+BEYOND = Message("fits.beyond", "beyond the measured ranks {why}")
+AT_BOUND = Message("fits.at_bound", "the throughput {side} the ranks: the serial share ends at the law's bound")
 RATE = MEASURES["train_rate"]
 NAMES: dict[LawName, str] = {
     "amdahl": "Amdahl's law",
@@ -217,11 +222,11 @@ def _sentence(series: Series, law: LawFit) -> str:
     name = NAMES[law.law]
     if law.exact:
         slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
-        return f"{name}, {where}: serial fraction {share.value:.3g}{slower}, exactly determined, no interval."
+        return EXACT_LAW(law=name, where=where, share=f"{share.value:.3g}{slower}")
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
     misfit = f"scales at most {say_share(_misfit(series, law))} off"
     if law.law != "universal":
-        return f"{name}, {where}: serial fraction {bounds}; {misfit}."
+        return LAW(law=name, where=where, share=bounds, misfit=misfit)
     more = f"{coherency.value:.2g} ({coherency.low:.2g} to {coherency.high:.2g})"
     return f"{name}, {where}: contention {bounds}, coherency {more}; {misfit}."
 
@@ -240,7 +245,7 @@ def _limits(series: Series, law: LawFit) -> str:
         side = "grows faster than the ranks" if law.serial_fraction_ratio < 0 else "falls"
         notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
     if not law.exact and (why := why_too_efficient(_efficiency(series, law), str(series.base["scale"].iloc[0]))):
-        notes.append(f"beyond the measured ranks {why}")
+        notes.append(BEYOND(why=why))
     if _best_ranks(law) > series.counts[-1]:
         notes.append("its largest rate lies beyond the measured ranks: extrapolated")
     if len(series.runs[["ranks", "scale"]].drop_duplicates()) > len(series.counts):
@@ -254,8 +259,8 @@ def _say_bound(law: LawFit) -> str:
     if law.law == "universal":
         # Beside coherency the contention says nothing of whether the throughput grows.
         return "no contention beside coherency" if low else "the contention ends at its largest value, 1"
-    side = "grows at least as fast as the ranks" if low else "does not grow with the ranks"
-    return f"the throughput {side}: the serial fraction ends at the law's bound"
+    side = "grows at least as fast as" if low else "does not grow with"
+    return AT_BOUND(side=side)
 
 
 def _curve(series: Series, law: LawFit) -> pd.DataFrame:

@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, stats
 
+from hpcai.core.messages import Message
 from hpcai.metrics.statistics.summaries import LEVEL, Estimate
+
+TOO_FEW_COUNTS = Message("laws.too_few_counts", "{law}: found {found} numbers of ranks, expected more than {free}")
 
 
 def karp_flatt(speedup_ratio: float, ranks: float, base_ranks: float = 1) -> float:
@@ -211,7 +214,7 @@ def fit_law(law: LawName, ranks: ArrayLike, rates: ArrayLike) -> LawFit:
     counts, values = np.asarray(ranks, dtype=float), np.log(np.asarray(rates, dtype=float))
     free = FREE[law]
     if len(np.unique(counts)) <= free:
-        raise ValueError(f"{law}: found {len(np.unique(counts))} numbers of ranks, expected more than {free}")
+        raise ValueError(TOO_FEW_COUNTS(law=law, found=len(np.unique(counts)), free=free))
     lower, upper = (-math.inf, 0.0, 0.0)[:free], (math.inf, 1.0, math.inf)[:free]
     found = optimize.least_squares(
         lambda numbers: numbers[0] + _log_speedup(law, counts, *_shares(numbers)) - values,

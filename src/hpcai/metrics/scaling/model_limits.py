@@ -5,6 +5,17 @@ What published models say of published machines is not held to these limits: tho
 
 import math
 
+from hpcai.core.messages import Message
+
+TOO_EFFICIENT = Message(
+    "model_limits.too_efficient",
+    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: that base was "
+    "measured too slow, or the model leaves out what slows ranks down",
+)
+NOT_COVERED = Message(
+    "model_limits.not_covered",
+    "no estimate: {share} of the work is covered, expected at least {least:.0%}",
+)
 LEAST_COVERED_RATIO = 0.90
 """Of a step's operations and of its memory traffic at least so much must have an estimate, the smaller share counts:
 what is left out takes time as well, and nothing tells how much."""
@@ -22,7 +33,7 @@ def why_not_covered(covered_ratio: float) -> str:
     if covered_ratio >= LEAST_COVERED_RATIO:
         return ""
     share = "an unknown share" if math.isnan(covered_ratio) else f"{covered_ratio:.3%}"
-    return f"no estimate: {share} of the work is covered, expected at least {LEAST_COVERED_RATIO:.0%}"
+    return NOT_COVERED(share=share, least=LEAST_COVERED_RATIO)
 
 
 def why_not_calibrated(calibration_ratio: float) -> str:
@@ -45,7 +56,4 @@ def why_too_efficient(efficiency_ratio: float, base: str) -> str:
     """Return why such an efficiency against a base is no prediction; blank if it may be one."""
     if not is_too_efficient(efficiency_ratio):
         return ""
-    return (
-        f"no prediction: its efficiency would be {efficiency_ratio:.3g} against {base}, expected at most "
-        f"{MOST_EFFICIENCY_RATIO:g}: that base was measured too slow, or the model leaves out what slows ranks down"
-    )
+    return TOO_EFFICIENT(efficiency=efficiency_ratio, base=base, most=MOST_EFFICIENCY_RATIO)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from hpcai.metrics.scores.validity import RunCounts, join_reasons, no_result, too_few
+from hpcai.core.messages import Message
+from hpcai.metrics.scores.validity import NO_RESULT, RunCounts, join_reasons, no_result, too_few
 from hpcai.metrics.scores.vflops import compute_vflops
 from hpcai.metrics.statistics.summaries import Sample, Statistic
 from hpcai.rules.table import ResultRules, rules_of
 
+SOME_REACHED = Message("trials.some_reached", "{reached} of {n} {word}s reached the target")
 COMPLETE = ("converged", "not_converged")
 """Outcomes whose rates and shares count: the training did all of its work."""
 POINT = ["benchmark", "variant", "scale"]
@@ -140,12 +142,12 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
     rules, demanded = result_rules(group)
     reached = trials.kept.loc[trials.kept["outcome"] == "converged", "time_to_train_s"].astype(float).to_numpy()
     if rules.counts == "finished":
-        some = f"{len(reached)} of {len(trials.kept)} {rules.word}s reached the target"
+        some = SOME_REACHED(reached=len(reached), n=len(trials.kept), word=rules.word)
         notes = [some if len(reached) < len(trials.kept) else "", too_few(counts, rules, demanded)]
         return TrainingTimes(Sample(reached, trials.statistic), join_reasons(list(filter(None, notes))))
     nothing = no_result(counts, rules)
     if nothing:
-        return TrainingTimes(Sample(reached[:0], trials.statistic), f"no valid result: {nothing}")
+        return TrainingTimes(Sample(reached[:0], trials.statistic), NO_RESULT(reason=nothing))
     slower = counts.total - counts.converged if trials.statistic == "median" else 0
     more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not their window of {demanded}"
     notes = [

@@ -5,11 +5,20 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hpcai.config.benchmark import Suite
+from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, number_of
 from hpcai.metrics.scores.validity import label_result
 from hpcai.rules.table import rules_of
 
 VFLOPS, FLOPS, TIME_TO_TRAIN, THROUGHPUT = "VFLOPS", "FLOPS", "time to train", "throughput"
+BEST = Message("best_results.best", "{word} {measure} of {n} results (variants and scales)")
+NO_SCORES = Message(
+    "best_results.no_scores",
+    "none of {n} results (variants and scales) has a score; the smallest is shown",
+)
+ONLY_WITHOUT_SCORE = Message("best_results.only_without_score", "the only result; it has no score")
+NO_FIRST = Message("best_results.no_first", ", as there is no {measure}")
+PASSED_OVER = Message("best_results.passed_over", "; not valid and passed over: {results}")
 VALUES = {
     VFLOPS: "vflops_flop_per_s",
     FLOPS: "rate_flop_per_s",
@@ -82,17 +91,17 @@ def best_of(rows: Sequence[Row], measures: Sequence[str]) -> tuple[Row, str]:
 
 def say_why_chosen(results: Sequence[Row], best: Row, measure: str) -> str:
     """Return in words why :func:`best_of` chose a result by a measure."""
-    count = f"{len(results)} results (variants and scales)" if len(results) > 1 else ""
+    several, n = len(results) > 1, len(results)
     if not measure:
-        return f"none of {count} has a score; the smallest is shown" if count else "the only result; it has no score"
+        return NO_SCORES(n=n) if several else ONLY_WITHOUT_SCORE()
     first = measures_of(str(best["suite"]))[0]
-    undefined = "" if measure == first else f", as there is no {first}"
-    if not count:
+    undefined = "" if measure == first else NO_FIRST(measure=first)
+    if not several:
         return f"the only result{undefined}"
     word = "shortest" if measure == TIME_TO_TRAIN else "highest"
     behind = sum(judge_validity(row)[0] == NOT_VALID for row in results)
     passed_over = behind and judge_validity(best)[0] != NOT_VALID
-    return f"{word} {measure} of {count}{undefined}" + (f"; not valid and passed over: {behind}" if passed_over else "")
+    return f"{BEST(word=word, measure=measure, n=n)}{undefined}{PASSED_OVER(results=behind) if passed_over else ''}"
 
 
 def _order(row: Row) -> tuple[float | str, ...]:

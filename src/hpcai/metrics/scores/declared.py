@@ -8,10 +8,21 @@ import pandas as pd
 
 from hpcai.config.machine import Precision
 from hpcai.config.published import Published, PublishedResult, PublishedWorkload
+from hpcai.core.messages import Message
 from hpcai.metrics.scores.columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
 from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
 
+NO_QUALITY = Message("declared.no_quality", "no VFLOPS: the source states no quality that was reached")
+NO_PEAK = Message(
+    "declared.no_peak",
+    "no ratio to the peak: none is declared for this precision, or no number of devices",
+)
+IMPLIED_QUALITY = Message(
+    "declared.implied_quality",
+    "check: its FLOPS and VFLOPS imply a quality of {quality:.4f} with n = {n:g}, but the source states none that was "
+    "reached, so none is given",
+)
 DECLARED = "declared"
 NOT_JUDGED = "declared by others, not judged by the rules"
 _NAN = math.nan
@@ -81,7 +92,7 @@ def declared_peak(
     wanted = precision or result.precision
     peak = published.machines[result.machine].peaks.get(wanted) if wanted else None
     if peak is None or result.ranks is None:
-        return _NAN, "no ratio to the peak: none is declared for this precision, or no number of devices"
+        return _NAN, NO_PEAK()
     return peak.rate_flop_per_s * result.ranks, str(peak.source)
 
 
@@ -202,9 +213,8 @@ def _reasons(result: PublishedResult, workload: PublishedWorkload, rate_flop_per
     if result.quality is not None:
         return []
     if valid is None:
-        return ["no VFLOPS: the source states no quality that was reached"]
+        return [NO_QUALITY()]
     if not rate_flop_per_s > 0:
         return []
     implied = implied_quality(rate_flop_per_s, valid, workload.quality_target, exponent)
-    check = f"check: its FLOPS and VFLOPS imply a quality of {implied:.4f} with n = {exponent:g}"
-    return [f"{check}, but the source states none that was reached, so none is given"]
+    return [IMPLIED_QUALITY(quality=implied, n=exponent)]

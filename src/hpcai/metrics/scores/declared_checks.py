@@ -16,6 +16,7 @@ from hpcai.config.published import (
     PublishedWorkload,
     QualityGain,
 )
+from hpcai.core.messages import Message
 from hpcai.metrics.roofline.declared import declared_roofline
 from hpcai.metrics.roofline.model import communication_intensity
 from hpcai.metrics.scaling.laws import parallel_efficiency
@@ -30,6 +31,10 @@ BREAKDOWN_COLUMNS = columns_of("declared_breakdowns")
 `dram_utilisation` is the profiler's scale of 0 to 10; `device_busy_ratio` holds for the whole breakdown."""
 NEGOTIATION = "NEGOTIATE_ALLREDUCE"
 """The phase of Horovod's exchange in which ranks agree on what is ready."""
+SHARES_TOO_LARGE = Message(
+    "declared_checks.shares_too_large",
+    "shares: found a sum of {total:g} of {names}, expected parts of at most 1",
+)
 OTHER = "other"
 GRADIENT_BYTES = 4
 """Bytes of a gradient in single precision, for the intensities of Table 5."""
@@ -101,7 +106,7 @@ def complete_shares(shares: Mapping[str, float]) -> dict[str, float]:
     """
     total = math.fsum(shares.values())
     if total > 1 + 1e-9 or any(share < 0 for share in shares.values()):
-        raise ValueError(f"shares: found a sum of {total:g} of {', '.join(shares)}, expected parts of at most 1")
+        raise ValueError(SHARES_TOO_LARGE(total=total, names=", ".join(shares)))
     return {**shares, OTHER: shares.get(OTHER, 0.0) + max(1.0 - total, 0.0)}
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.core.text import RATES, choose_step
 from hpcai.metrics.cells import Row, number_of, records_of
 from hpcai.metrics.scores.best_results import (
@@ -45,6 +46,9 @@ _BOUNDS = {
     FLOPS: ("rate_low_flop_per_s", "rate_high_flop_per_s"),
     TIME_TO_TRAIN: ("", ""),
 }
+SAME_RUNS = Message("ranking.same_runs", "not ranked: {repeated}, ranked there")
+OTHER_WORK = Message("ranking.other_work", "recomputed with {declared} as declared; counted here: {counted}")
+NO_STAGING = Message("ranking.no_staging", "staging not stated")
 TIME_FIRST = "not ranked: its suite ranks by the time to train, and the target was not reached as the rules ask"
 
 
@@ -128,7 +132,7 @@ def _name_list(row: Row, measure: str) -> str:
     particular = {
         VFLOPS: f", n = {number_of(row, 'exponent'):g}, {_name_work(row)}",
         FLOPS: f", {_name_work(row)}",
-        TIME_TO_TRAIN: f", {_name_division(row)}, {row['timing'] or 'staging not stated'}",
+        TIME_TO_TRAIN: f", {_name_division(row)}, {row['timing'] or NO_STAGING()}",
     }
     return f"{row['workload']}, {row['dataset']}, {target}: {measure}{particular[measure]}"
 
@@ -161,7 +165,7 @@ def _each_once(entries: Sequence[Row]) -> list[Row]:
 def _not_again(row: Row, first: Row) -> Row:
     if first is row:
         return row
-    return _not_ranked(row, f"not ranked: {REPEATED} {first['origin']} {first['machine']}, ranked there")
+    return _not_ranked(row, SAME_RUNS(repeated=f"{REPEATED} {first['origin']} {first['machine']}"))
 
 
 def _same_runs(row: Row) -> tuple[str, ...]:
@@ -218,7 +222,7 @@ def _at_convention(row: Row, exponent: float, flop_per_sample: float) -> Row:
         ""
         if same
         else f"recomputed with n = {exponent:g} from its FLOPS and quality; its own n is {row['exponent']:g}",
-        f"recomputed with {_name_work(made)} as declared; counted here: {_name_work(row)}" if factor != 1 else "",
+        OTHER_WORK(declared=_name_work(made), counted=_name_work(row)) if factor != 1 else "",
     ]
     measure = str(row["measure"])
     made |= {"score": made[VALUES[measure]], "list": _name_list(made, measure), "note": "; ".join(filter(None, notes))}

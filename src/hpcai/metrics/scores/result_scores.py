@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 
 from hpcai.config.machine import Machine, Precision
+from hpcai.core.messages import Message
 from hpcai.metrics.cells import divide, records_of
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 from hpcai.metrics.scaling.trials import COMPLETE, POINT, result_rules, score_basis, select_trials
 from hpcai.metrics.scores.best_results import best_of, choosing_measures, say_why_chosen
 from hpcai.metrics.scores.columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
-from hpcai.metrics.scores.validity import join_reasons, split_reasons
+from hpcai.metrics.scores.validity import NONE_FINISHED, join_reasons, split_reasons
 from hpcai.metrics.statistics.summaries import interval_of, variation_ratio
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
@@ -27,6 +28,30 @@ _NUMBERS = (
     "time_to_quality_s", "evaluation_s", "mean_power_w",
 )  # fmt: skip
 """Numbers of the trials that are kept, each by the statistic of its row."""
+OWNERS = Message("result_scores.owners", "n = {n:g} ({names})")
+NO_SCORE = Message("result_scores.no_score", "no score: {reason}")
+BROKEN = Message("result_scores.broken", "{broken} of {n} did not train to the end")
+NO_SUITE_SCORE = Message("result_scores.no_suite_score", "{suite} itself defines no score of rates")
+EXTREMES_DROPPED = Message(
+    "result_scores.extremes_dropped",
+    "arithmetic mean of {kept} of {n} {word}s, {which} ({section})",
+)
+TOO_FEW_TO_DROP = Message(
+    "result_scores.too_few_to_drop",
+    "{number}: extremes are dropped from the {by_rule} {word}s that the rules ask for",
+)
+MIXED_TIMING = Message(
+    "result_scores.mixed_timing",
+    "timing: staging is on the clock in some runs and before it in others",
+)
+NO_PEAK = Message("result_scores.no_peak", "no ratio to the peak: the machine file declares none for {precision}")
+PEAK_SOURCE = Message("result_scores.peak_source", "machine file, {precision}: {source}")
+ABOVE_PEAK = Message(
+    "result_scores.above_peak",
+    "no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than {tolerance:g} % "
+    "above: it is the peak of another arithmetic or device (such as TF32 in fp32 runs), or the work is counted too "
+    "high",
+)
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
     "rate_flop_per_s": ("rate_low_flop_per_s", "rate_high_flop_per_s"),
@@ -175,7 +200,7 @@ def refuse_mixed_exponents(scores: pd.DataFrame) -> None:
     if used["exponent"].nunique() < 2:
         return
     owners = [
-        f"n = {exponent:g} ({', '.join(sorted({f'{row.benchmark} of {row.origin}' for row in group.itertuples()}))})"
+        OWNERS(n=exponent, names=", ".join(sorted({f"{row.benchmark} of {row.origin}" for row in group.itertuples()})))
         for exponent, group in used.groupby("exponent")
     ]
     raise ValueError(
@@ -234,12 +259,12 @@ def _procedure(runs: pd.DataFrame, complete: int, kept: int) -> str:
     suite = rules_of(runs["suite"].iloc[0])
     word = suite.results.word
     if not complete:
-        return f"no score: none of {len(runs)} {word}s trained to its end"
+        return NO_SCORE(reason=NONE_FINISHED(n=len(runs), word=word))
     broken = len(runs) - complete
     sentences = [
         _say_statistic(runs, complete, kept),
-        f"{broken} of {len(runs)} did not train to the end" if broken else "",
-        f"{suite.title} itself defines no score of rates" if not suite.results.exponents else "",
+        BROKEN(broken=broken, n=len(runs)) if broken else "",
+        NO_SUITE_SCORE(suite=suite.title) if not suite.results.exponents else "",
         "time to train by the suite's own rule",
     ]
     return join_reasons([sentence for sentence in sentences if sentence])
@@ -250,9 +275,9 @@ def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
     (rules, demanded), (basis, _) = result_rules(runs), score_basis(runs)
     if (runs["dropped"] != "").any():
         which = f"highest and lowest {basis} dropped" if rules.counts == "finished" else "fastest and slowest dropped"
-        return f"arithmetic mean of {kept} of {complete} {rules.word}s, {which} ({rules.section})"
+        return EXTREMES_DROPPED(kept=kept, n=complete, word=rules.word, which=which, section=rules.section)
     number = f"median of {complete}" if complete > 1 else "only one"
-    return f"{number}: extremes are dropped from the {demanded} {rules.word}s that the rules ask for"
+    return TOO_FEW_TO_DROP(number=number, by_rule=demanded, word=rules.word)
 
 
 def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:
@@ -266,7 +291,7 @@ def _timing(runs: pd.DataFrame) -> tuple[str, list[str]]:
     found = set(runs["time_staging"].map(TIMINGS).fillna(""))
     if len(found) == 1:
         return str(found.pop()), []
-    return "", ["timing: staging is on the clock in some runs and before it in others"]
+    return "", [MIXED_TIMING()]
 
 
 def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, Any], list[str]]:
@@ -274,18 +299,14 @@ def _peak(row: Mapping[str, Any], machine: Machine | None) -> tuple[dict[str, An
     precision: Precision = row["precision"]
     peak = machine.device.peaks.get(precision) if machine is not None else None
     if peak is None:
-        why = f"no ratio to the peak: the machine file declares none for {precision}"
+        why = NO_PEAK(precision=precision)
         return {"peak_flop_per_s": _NAN, "peak_ratio": _NAN, "peak_source": ""}, [why]
     total = peak.rate_flop_per_s * row["ranks"]
-    ratio, source = row["rate_flop_per_s"] / total, f"machine file, {precision}: {peak.source}"
+    ratio, source = row["rate_flop_per_s"] / total, PEAK_SOURCE(precision=precision, source=peak.source)
     found = {"peak_flop_per_s": total, "peak_ratio": ratio, "peak_source": source}
     if not ratio > 1 + TOLERANCE_RATIO:
         return found, []
-    why = (
-        f"no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than "
-        f"{100 * TOLERANCE_RATIO:g} % above: it is the peak of another arithmetic or device (such as TF32 in fp32 "
-        "runs), or the work is counted too high"
-    )
+    why = ABOVE_PEAK(ratio=ratio, precision=precision, tolerance=100 * TOLERANCE_RATIO)
     return found | {"peak_ratio": _NAN}, [why]
 
 

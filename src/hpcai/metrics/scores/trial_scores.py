@@ -8,6 +8,7 @@ import pandas as pd
 
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.trials import COMPLETE, POINT
 from hpcai.metrics.scores.columns import OF_THE_RUN, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
@@ -18,7 +19,23 @@ WHOLE_NODES = "slurm"
 """The meter that counts all nodes of a run, and all that is in them."""
 METERS = {"cpu": ("rapl",), "gpu": ("nvml", "rapl")}
 """Meters of one node that together count what computes; the first one has to be there."""
-NO_POWER = "no FLOPS per watt: power was neither measured nor declared"
+NO_POWER = Message("trial_scores.no_power", "no FLOPS per watt: power was neither measured nor declared")
+NO_POWER_BUT = Message(
+    "trial_scores.no_power_but",
+    "no FLOPS per watt: power was neither measured nor declared ({doubts})",
+)
+DOUBTFUL_POWER = Message("trial_scores.doubtful_power", "power: {doubts}")
+METER_STOOD_STILL = Message("trial_scores.meter_stood_still", "{meter} gave {watts:g} W and was left out")
+ERROR_METRIC = Message(
+    "trial_scores.error_metric",
+    "no VFLOPS: HPC AI500 V2.0 defines none for an error metric ({metric}), for which quality over target would have "
+    "to be inverted",
+)
+OTHER_SUITE = Message(
+    "trial_scores.other_suite",
+    "no VFLOPS: HPC AI500 V2.0 defines it for its own workloads alone, and {suite} has none",
+)
+EARNED_NONE = Message("trial_scores.earned_none", "no score, {outcome}: {reason}")
 
 
 @dataclass(frozen=True)
@@ -40,7 +57,7 @@ class Power:
     mean_power_w: float = math.nan
     method: str = ""
     source: str = ""
-    reason: str = NO_POWER
+    reason: str = NO_POWER()
 
 
 def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Power:
@@ -72,10 +89,10 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)
     if machine is not None and machine.power is not None:
-        reason = f"power: {', '.join(still)}" if still else ""
+        reason = DOUBTFUL_POWER(doubts=", ".join(still)) if still else ""
         return Power(machine.power.node_power_w * nodes, "declared", machine.power.source, reason)
     doubts = [*still, *_doubt(list(meters), wanted[0], nodes)]
-    return Power(reason=f"{NO_POWER} ({', '.join(doubts)})" if doubts else NO_POWER)
+    return Power(reason=NO_POWER_BUT(doubts=", ".join(doubts)) if doubts else NO_POWER())
 
 
 def _measured(parts: list[pd.DataFrame], still: list[str]) -> Power:
@@ -83,14 +100,14 @@ def _measured(parts: list[pd.DataFrame], still: list[str]) -> Power:
     watts = math.fsum(float(own["mean_power_w"].mean()) for own in parts)
     files = dict.fromkeys(str(source) for own in parts for source in own["source"])
     doubts = dict.fromkeys([*still, *(str(words) for own in parts for words in own["reasons"] if words)])
-    reason = f"power: {', '.join(doubts)}".replace("; ", ", ") if doubts else ""
+    reason = DOUBTFUL_POWER(doubts=", ".join(doubts).replace("; ", ", ")) if doubts else ""
     return Power(watts, "measured", "; ".join(files), reason)
 
 
 def _say_still(power: pd.DataFrame) -> list[str]:
     """Say which meters stood still: a counter that never moves reads as 0 W, which nothing that computes takes."""
     found = power.groupby("instrument", sort=True)["mean_power_w"].max()
-    return [f"{name} gave {watts:g} W and was left out" for name, watts in found.items()]
+    return [METER_STOOD_STILL(meter=name, watts=watts) for name, watts in found.items()]
 
 
 def _doubt(meters: list[str], wanted: str, nodes: int) -> list[str]:
@@ -158,11 +175,8 @@ def why_no_vflops(suite: Suite, workload: str, metric: str) -> str:
     if workload in rules_of(suite).results.exponents:
         return ""
     if is_error_metric(metric):
-        return (
-            f"no VFLOPS: HPC AI500 V2.0 defines none for an error metric ({metric}), for which quality over target "
-            "would have to be inverted"
-        )
-    return f"no VFLOPS: HPC AI500 V2.0 defines it for its own workloads alone, and {rules_of(suite).title} has none"
+        return ERROR_METRIC(metric=metric)
+    return OTHER_SUITE(suite=rules_of(suite).title)
 
 
 def is_error_metric(metric: str) -> bool:
@@ -200,7 +214,7 @@ def _score_trial(run: dict[Any, Any], shared: _Scale) -> dict[str, Any]:
         **dict.fromkeys(_RATES, _NAN),
     }
     if run["outcome"] not in COMPLETE:
-        return row | {"reason": f"no score, {run['outcome'].replace('_', ' ')}: {run['reason']}"}
+        return row | {"reason": EARNED_NONE(outcome=run["outcome"].replace("_", " "), reason=run["reason"])}
     rate = run_rate(run["train_rate_samples_per_s"] / run["ranks"], run["ranks"], shared.flop_per_sample)
     earned = {
         "train_rate_samples_per_s": run["train_rate_samples_per_s"],

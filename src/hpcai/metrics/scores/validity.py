@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpcai.config.benchmark import Suite
+from hpcai.core.messages import Message
 from hpcai.metrics.statistics.summaries import FEWEST_TO_DROP
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import ResultRules, rules_of
@@ -12,6 +13,31 @@ from hpcai.rules.verdict import Verdict
 REASON_MARK = "; "
 LEVEL_MARK = ", "
 NOT_JUDGED = "not judged"
+NEVER_JUDGED = Message("validity.never_judged", "never judged by the rules")
+VALID = Message("validity.valid", "nothing in the records speaks against a valid {suite} result")
+NOT_VALID = Message("validity.not_valid", "not a valid {suite} result: {reasons}")
+TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules count")
+TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules ask for)")
+NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s trained to its end")
+NONE_CONVERGED = Message("validity.none_converged", "none of {n} {word}s converged")
+TOO_MANY_FAILED = Message(
+    "validity.too_many_failed",
+    "{failed} of {n} {word}s failed to converge, at most {allowed} may be dropped",
+)
+ONE_TOO_FEW = Message("validity.one_too_few", "{failed} of {n} {word}s failed to converge, too few to drop one")
+NO_RESULT = Message("validity.no_result", "no valid result: {reason}")
+SOME_CONVERGED = Message(
+    "validity.some_converged",
+    "{converged} of {n} {word}s converged; the failed one is dropped as the slowest",
+)
+ALL_CONVERGED = Message("validity.all_converged", "all {n} {word}s converged")
+ONLY_CONVERGED = Message("validity.only_converged", "the only {word} converged")
+TRIALS = Message("validity.trials", "{finished} of {n} {word}s trained to their end, {converged} reached the target")
+TRIALS_BROKE = Message(
+    "validity.trials_broke",
+    "{finished} of {n} {word}s trained to their end, {converged} reached the target; the {broken} that broke down "
+    "count for nothing",
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +74,7 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
     """
     verdict = judged_verdict(record)
     if verdict is None:
-        return ("never judged by the rules",)
+        return (NEVER_JUDGED(),)
     return tuple(finding.sentence for finding in verdict.deviations if not finding.counted)
 
 
@@ -86,8 +112,8 @@ def label_result(suite: Suite, reasons: Sequence[str]) -> str:
     """Return the label that goes with a result of a suite."""
     title = rules_of(suite).title
     if not reasons:
-        return f"nothing in the records speaks against a valid {title} result"
-    return f"not a valid {title} result: {', '.join(reasons)}"
+        return VALID(suite=title)
+    return NOT_VALID(suite=title, reasons=", ".join(reasons))
 
 
 def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
@@ -107,7 +133,7 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     if few:
         sentences.append(few)
     if counts.total > runs_by_rule and rules.more == "window":
-        sentences.append(f"more {rules.word}s than the {runs_by_rule} that the rules count")
+        sentences.append(TOO_MANY(word=rules.word, by_rule=runs_by_rule))
     return "; ".join(sentences)
 
 
@@ -121,21 +147,21 @@ def too_few(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     counted = counted_runs(counts, rules)
     if counted >= runs_by_rule:
         return ""
-    return f"too few {rules.word}s ({counted} of {runs_by_rule} that the rules ask for)"
+    return TOO_FEW(word=rules.word, counted=counted, by_rule=runs_by_rule)
 
 
 def no_result(counts: RunCounts, rules: ResultRules) -> str:
     """Return why the outcomes of the runs leave no result at all; empty if they leave one."""
     n, word = counts.total, rules.word
     if rules.counts == "finished":
-        return "" if counts.finished else f"none of {n} {word}s trained to its end"
+        return "" if counts.finished else NONE_FINISHED(n=n, word=word)
     failed = n - counts.converged
     if not counts.converged:
-        return f"none of {n} {word}s converged"
+        return NONE_CONVERGED(n=n, word=word)
     if failed > rules.failures_allowed:
-        return f"{failed} of {n} {word}s failed to converge, at most {_count(rules.failures_allowed)} may be dropped"
+        return TOO_MANY_FAILED(failed=failed, n=n, word=word, allowed=_count(rules.failures_allowed))
     if failed and n < FEWEST_TO_DROP:
-        return f"{failed} of {n} {word}s failed to converge, too few to drop one"
+        return ONE_TOO_FEW(failed=failed, n=n, word=word)
     return ""
 
 
@@ -144,10 +170,10 @@ def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
     n_ok, n, word = counts.converged, counts.total, rules.word
     nothing = no_result(counts, rules)
     if nothing:
-        return f"no valid result: {nothing}"
+        return NO_RESULT(reason=nothing)
     if n_ok < n:
-        return f"{n_ok} of {n} {word}s converged; the failed one is dropped as the slowest"
-    return f"all {n} {word}s converged" if n > 1 else f"the only {word} converged"
+        return SOME_CONVERGED(converged=n_ok, n=n, word=word)
+    return ALL_CONVERGED(n=n, word=word) if n > 1 else ONLY_CONVERGED(word=word)
 
 
 def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
@@ -155,9 +181,9 @@ def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
     n, word, finished = counts.total, rules.word, counts.finished
     nothing = no_result(counts, rules)
     if nothing:
-        return f"no valid result: {nothing}"
-    broken = f"; the {n - finished} that broke down count for nothing" if finished < n else ""
-    return f"{finished} of {n} {word}s trained to their end, {counts.converged} reached the target{broken}"
+        return NO_RESULT(reason=nothing)
+    facts = {"finished": finished, "n": n, "word": word, "converged": counts.converged}
+    return TRIALS_BROKE(**facts, broken=n - finished) if finished < n else TRIALS(**facts)
 
 
 def _count(number: int) -> str:

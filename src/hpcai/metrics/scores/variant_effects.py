@@ -11,6 +11,7 @@ from scipy import stats
 
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.runs import Point
+from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes, say_time
 from hpcai.metrics.scaling.scales import POINT_SETTINGS
 from hpcai.metrics.scaling.trials import COMPLETE
@@ -39,6 +40,11 @@ EFFECT_COLUMNS = columns_of("variant_effects")
 SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
 """What a run's score adds to it."""
 
+OTHER_SETTING = Message("variant_effects.other_setting", "{what} {here} instead of {there}")
+OTHER_SURROUNDINGS = Message(
+    "variant_effects.other_surroundings",
+    "not only the settings differ between the two sides: {names}",
+)
 Row = Mapping[Any, Any]
 Setting = str | float
 _NAN = float("nan")
@@ -163,7 +169,7 @@ def _changes(here: Row, there: Row) -> Iterator[str]:
     for name in SETTINGS:
         if not _same(here[name], there[name]):
             what, words = WORDS[name]
-            yield f"{what} {words(here[name])} instead of {words(there[name])}"
+            yield OTHER_SETTING(what=what, here=words(here[name]), there=words(there[name]))
 
 
 def _fusion(value: float) -> str:
@@ -189,7 +195,7 @@ WORDS: dict[str, tuple[str, Any]] = {
 
 def _surroundings(here: pd.DataFrame, there: pd.DataFrame) -> str:
     found = [name for name in SURROUNDINGS if set(here[name].dropna()) != set(there[name].dropna())]
-    return f"not only the settings differ between the two sides: {', '.join(found)}" if found else ""
+    return OTHER_SURROUNDINGS(names=", ".join(found)) if found else ""
 
 
 def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[str, Any]:

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.records.run import RunRecord
 from hpcai.rules.table import rules_of
 from hpcai.rules.verdict import Finding, Verdict
 
 COLUMNS = columns_of("verdicts")
 NOTHING = "nothing in the records speaks against it"
+NONE_DEVIATES = Message("verdicts.none_deviates", "nothing speaks against any run")
+SOME_DEVIATE = Message("verdicts.some_deviate", "not valid: {deviating} of {n} runs deviate")
 FLAG = "permitted, to be named"
 
 
@@ -76,5 +79,5 @@ def _count_findings(verdicts: Sequence[Verdict]) -> dict[tuple[str, Finding], in
 
 def _words(n_valid: int, n: int) -> str:
     if n_valid == n:
-        return "nothing speaks against any run"
-    return "not valid" if n_valid == 0 else f"not valid: {n - n_valid} of {n} runs deviate"
+        return NONE_DEVIATES()
+    return "not valid" if n_valid == 0 else SOME_DEVIATE(deviating=n - n_valid, n=n)

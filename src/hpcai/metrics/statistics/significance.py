@@ -13,10 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from hpcai.core.messages import Message
 from hpcai.metrics.statistics.detectable import ALPHA, detectable_ratio
 from hpcai.metrics.statistics.permutations import permute_samples
 from hpcai.metrics.statistics.summaries import NOT_MEASURED, finite, ratio_interval
 
+NOT_ON_SIDE = Message("significance.not_on_side", "not measured on the {side} side")
+ONE_RUN = Message(
+    "significance.one_run",
+    "one run on a side: no test is possible; the new side is {where} the range of the base",
+)
 RESOLUTION = 1e-9
 """Values whose relative difference is smaller are equal: what is left is rounding, and no scatter of a measurement."""
 SAME_VALUES = "the same values on both sides"
@@ -274,9 +280,8 @@ def _mean(values: NDArray[np.float64]) -> float:
 def _nothing(before: NDArray[np.float64], after: NDArray[np.float64]) -> str:
     if len(before) == len(after):
         return NOT_MEASURED
-    return f"{NOT_MEASURED} on the {'new' if len(before) else 'base'} side"
+    return NOT_ON_SIDE(side="new" if len(before) else "base")
 
 
 def _one_run(*, beyond: bool) -> str:
-    where = "beyond the range of the base" if beyond else "within the range of the base"
-    return f"one run on a side: no test is possible; the new side is {where}"
+    return ONE_RUN(where="beyond" if beyond else "within")

@@ -9,12 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.run_quantities import quantities_of
 from hpcai.mlperf_hpc.analysis.weak_pruning import time_to_train_all
 from hpcai.mlperf_hpc.compliance.model import Finding, LogVerdict
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Span
 from hpcai.records.run import FINISHED, RunRecord, TrainingReport
 from hpcai.records.weak import WeakGroup
+
+CLOCKS_DIFFERED = Message(
+    "own_clock.clocks_differed", "{part}: {logged} by the log, {measured_s:.4g} s by the monotonic clock"
+)
 
 ALLOWED_S, ALLOWED_RATIO = 0.5, 0.01
 """So far a logged duration may be from the measured one: what passes between a line of the log and the clock."""
@@ -41,7 +46,7 @@ class _Part(NamedTuple):
     def words(self) -> str:
         """Both values."""
         logged = "no time" if math.isnan(self.logged_s) else f"{self.logged_s:.4g} s"
-        return f"{self.name}: {logged} by the log, {self.measured_s:.4g} s by the monotonic clock"
+        return CLOCKS_DIFFERED(part=self.name, logged=logged, measured_s=self.measured_s)
 
 
 def timed_by_record(run: LoggedRun, record: RunRecord) -> LoggedRun:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hpcai.core.errors import RecordError
+from hpcai.core.messages import Message
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.analysis.own_clock import judge_clock, timed_by_group, timed_by_record
 from hpcai.mlperf_hpc.analysis.targets import OWN_DATA, OWN_STALL, OWN_TARGET, QUALITY
@@ -17,6 +18,8 @@ from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.parsers.mllog import TOKEN, Mllog, read_mllog
 from hpcai.records.run import FINISHED, RunRecord, check_raw_file, read_part, read_record
 from hpcai.records.weak import WeakGroup
+
+NO_RUN = Message("own_runs.no_run", "found no run of MLPerf HPC")
 
 SUITE = "mlperf_hpc"
 LOG = "raw/mllog.txt"
@@ -155,7 +158,7 @@ def own_round(points: Sequence[OwnRun], weak: Sequence[OwnGroup] = ()) -> Checke
 def _only(names: Sequence[str], what: str) -> str:
     found = sorted(set(names))
     if len(found) != 1:
-        said = f"found {', '.join(found)}" if found else "found no run of MLPerf HPC"
+        said = f"found {', '.join(found)}" if found else NO_RUN()
         raise RecordError(f"run records: {said}, expected runs of one {what}; give the records of one study")
     return found[0]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.text import say_share
 from hpcai.mlperf_hpc.analysis.curve_model import Floats, generator, interval_of
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
@@ -15,6 +16,18 @@ from hpcai.mlperf_hpc.analysis.throughput_curve import (
     StagingCurve,
     fit_epoch_time,
     fit_staging,
+)
+
+NOT_LOGGED = Message(
+    "prediction.not_logged", "staging not logged in {group}: it is part of the extra time, which is as there"
+)
+STAGE_ON_CLOCK = Message("prediction.stage_on_clock", "{share} of the submissions {logged}stage on the clock")
+BEFORE_CLOCK = Message("prediction.before_clock", "{submissions} before the clock, which is no part of the time")
+SOME_NOT_LOGGED = Message("prediction.some_not_logged", "{submissions} not logged, which is part of their extra time")
+BATCH_OUTSIDE = Message("prediction.batch_outside", "batch outside {least:.0f} to {most:.0f}")
+UNITS_OUTSIDE = Message("prediction.units_outside", "units outside the family's {least:.0f} to {most:.0f}")
+TOO_FEW_POINTS = Message(
+    "prediction.too_few_points", "submissions with a time: {points}, a prediction needs at least {needed}"
 )
 
 FURTHEST_RATIO = 4.0
@@ -154,7 +167,7 @@ def why_refused(usable: pd.DataFrame, wanted: Configuration) -> str:
     Several units per sample (model parallelism) are predicted only where the family ran like that.
     """
     if len(usable) < FEWEST_POINTS:
-        return f"submissions with a time: {len(usable)}, a prediction needs at least {FEWEST_POINTS}"
+        return TOO_FEW_POINTS(points=len(usable), needed=FEWEST_POINTS)
     batches, units = usable["global_batch_samples"], usable["units"]
     for name, value, known in (("batch", wanted.batch_samples, batches), ("units", wanted.units, units)):
         if not _within(value, known, FURTHEST_RATIO):
@@ -186,13 +199,13 @@ def _say_staging(near: pd.DataFrame, group: str) -> str:
     """Say what staging and extra time of a prediction stand on: the group's submissions, and what those log."""
     logged = near[near["staging_in_run_s"].notna()]
     if logged.empty:
-        return f"staging not logged in {group}: it is part of the extra time, which is as there"
+        return NOT_LOGGED(group=group)
     share = say_share(float((logged["staging_in_run_s"] > 0).mean()))
     missing = len(near) - len(logged)
     before = int(((logged["staging_in_run_s"] == 0) & (logged["staging_s"].astype(float) >= STAGED_S)).sum())
-    words = [f"{share} of the submissions {'that log it ' if missing else ''}stage on the clock"]
-    words += [f"{before} before the clock, which is no part of the time"] if before else []
-    words += [f"{missing} not logged, which is part of their extra time"] if missing else []
+    words = [STAGE_ON_CLOCK(share=share, logged="that log it " if missing else "")]
+    words += [BEFORE_CLOCK(submissions=before)] if before else []
+    words += [SOME_NOT_LOGGED(submissions=missing)] if missing else []
     return f"staging ({'; '.join(words)}) and extra time as in {group}"
 
 
@@ -212,13 +225,13 @@ def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.Data
 def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
     batches = points.batches_samples
     own = points.usable.loc[points.usable["family"] == wanted.family, "units"]
-    parts = []
+    parts: list[str] = []
     if not _within(wanted.batch_samples, batches, 1.0):
-        parts.append(f"batch outside {batches.min():.0f} to {batches.max():.0f}")
+        parts.append(BATCH_OUTSIDE(least=batches.min(), most=batches.max()))
     if not len(own):
         parts.append(f"no submission of {wanted.family}: its level is that of any family")
     elif not _within(wanted.units, own, 1.0):
-        parts.append(f"units outside the family's {own.min():.0f} to {own.max():.0f}")
+        parts.append(UNITS_OUTSIDE(least=own.min(), most=own.max()))
     return "; ".join(parts)
 
 

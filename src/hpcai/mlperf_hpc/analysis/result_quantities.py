@@ -7,10 +7,20 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.metrics.scores.validity import REASON_MARK, split_reasons
 from hpcai.mlperf_hpc.analysis.counted_runs import FEWEST_RUNS, keep_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import NAN, divide
 from hpcai.mlperf_hpc.analysis.targets import QUALITY, Quality
+
+MEANS_APART = Message(
+    "result_quantities.means_apart",
+    "runs differ in {quantity} throughput: its arithmetic mean is {ratio:.3g} times the harmonic one",
+)
+NO_TIME = Message("result_quantities.no_time", "no time to train by its logs: {why}")
+UNKNOWN_BENCHMARK = Message("result_quantities.unknown_benchmark", "the rules know no such benchmark")
+OTHER_RUNS = Message("result_quantities.other_runs", "{runs} runs, the rules ask for {needed}")
+OTHER_SAMPLES = Message("result_quantities.other_samples", "evaluated on {found} samples, the rules ask for {needed}")
 
 SECONDS_PER_HOUR = 3600.0
 MEANS_APART_RATIO = 1.05
@@ -165,12 +175,12 @@ def _rates(kept: pd.DataFrame, units: float) -> dict[str, float]:
 
 def _say_means(kept: pd.DataFrame) -> list[str]:
     """Say where the two means of throughputs, that of the result and that per unit, lie far apart."""
-    said = []
+    said: list[str] = []
     for name in ("train", "evaluation"):
         rates = kept[f"{name}_rate_samples_per_s"]
         ratio = divide(mean(rates), harmonic_mean(rates))
         if ratio >= MEANS_APART_RATIO:
-            said.append(f"runs differ in {name} throughput: its arithmetic mean is {ratio:.3g} times the harmonic one")
+            said.append(MEANS_APART(quantity=name, ratio=ratio))
     return said
 
 
@@ -182,7 +192,7 @@ def _score(runs: pd.DataFrame) -> tuple[float, list[str]]:
     quality = QUALITY.get(str(runs["benchmark"].iloc[0]))
     why = _why_no_score(runs, quality)
     if why:
-        return NAN, [f"no time to train by its logs: {why}"]
+        return NAN, [NO_TIME(why=why)]
     kept = keep_runs(list(runs["run_s"]), list(counts_officially(runs)))
     factor = runs["scaling_factor"].iloc[0]
     times_s = runs["run_s"].tolist()
@@ -196,13 +206,13 @@ def counts_officially(runs: pd.DataFrame) -> "pd.Series[bool]":
 
 def _why_no_score(runs: pd.DataFrame, quality: Quality | None) -> str:
     if quality is None:
-        return "the rules know no such benchmark"
+        return UNKNOWN_BENCHMARK()
     if len(runs) != quality.runs_by_rule:
-        return f"{len(runs)} runs, the rules ask for {quality.runs_by_rule}"
+        return OTHER_RUNS(runs=len(runs), needed=quality.runs_by_rule)
     samples = set(runs["evaluation_samples"].dropna())
     if quality.evaluation_samples and samples and samples != {quality.evaluation_samples}:
         found = ", ".join(f"{count:g}" for count in sorted(samples))
-        return f"evaluated on {found} samples, the rules ask for {quality.evaluation_samples}"
+        return OTHER_SAMPLES(found=found, needed=quality.evaluation_samples)
     failed = len(runs) - int(counts_officially(runs).sum())
     if failed > 1:
         return f"{failed} of {len(runs)} runs do not comply or miss the target, at most one may be dropped"

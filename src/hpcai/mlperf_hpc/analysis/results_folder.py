@@ -9,6 +9,7 @@ import pandas as pd
 
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import write_atomically
+from hpcai.core.messages import Message, at
 from hpcai.core.sealed import sealed_json
 from hpcai.mlperf_hpc.analysis.editions import evaluated_by_steps
 from hpcai.mlperf_hpc.analysis.energy import energy_table, read_energies
@@ -23,6 +24,8 @@ from hpcai.mlperf_hpc.compliance.choose import NO_RULES
 from hpcai.mlperf_hpc.rounds.model import Repair, Round
 from hpcai.mlperf_hpc.rounds.tables import REPAIR_COLUMNS
 from hpcai.records.run import file_sha256
+
+A_STUDY = Message("results_folder.a_study", "holds the runs of a study; name a folder of its own for what is imported")
 
 Tables = dict[str, pd.DataFrame]
 Writer = Callable[[Mapping[str, pd.DataFrame], Path], None]
@@ -166,7 +169,7 @@ def write_import(rounds: Sequence[CheckedRound], folder: Path, write_tables: Wri
         If the folder holds results of another kind, or cannot be written.
     """
     if (folder / "runs").exists():
-        raise ConfigError(f"{folder}: holds the runs of a study; name a folder of its own for what is imported")
+        raise ConfigError(at(str(folder), A_STUDY()))
     tables = import_tables(rounds)
     try:
         folder.mkdir(parents=True, exist_ok=True)

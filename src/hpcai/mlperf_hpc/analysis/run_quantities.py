@@ -5,7 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.rounds.model import LARGEST_COUNT, LoggedRun, Span
+
+NO_STEPS = Message("run_quantities.no_steps", "no throughput by steps: no step_num at the last epoch_stop")
+NO_STAGING = Message("run_quantities.no_staging", "no staging time: no staging keys in the log")
 
 NAN = math.nan
 
@@ -154,7 +158,7 @@ def _samples_by_steps(run: LoggedRun, reasons: list[str]) -> float:
     steps = run.epochs[-1].steps if run.epochs else None
     batch = count_of(run, "global_batch_size")
     if steps is None or batch is None or steps > LARGEST_COUNT:
-        reasons.append("no throughput by steps: no step_num at the last epoch_stop")
+        reasons.append(NO_STEPS())
         return NAN
     return steps * batch
 
@@ -169,7 +173,7 @@ def _run_s(run: LoggedRun, reasons: list[str]) -> float:
 def _stage(run: LoggedRun, reasons: list[str]) -> tuple[float, float]:
     """T_staging, and how much of it is on the clock [s]."""
     if run.staging is None:
-        reasons.append("no staging time: no staging keys in the log")
+        reasons.append(NO_STAGING())
         return NAN, NAN
     if run.run is None:
         return run.staging.duration_s, NAN

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
 from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.analysis.editions import name_editions
@@ -19,6 +20,9 @@ from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Scaling, Submission
 from hpcai.mlperf_hpc.rounds.texts import clip
 from hpcai.mlperf_hpc.rounds.times import utc_text
+
+TOO_MANY_NODES = Message("tables.too_many_nodes", "the log tells {logged_nodes} nodes, which cannot be one instance's")
+OTHER_NODES = Message("tables.other_nodes", "the log tells {logged_nodes} nodes, the system file {nodes}, which counts")
 
 Row = dict[str, Any]
 
@@ -159,7 +163,7 @@ def _whole_size(submission: Submission, run: LoggedRun) -> _Size:
         return _Size(None, None, None, (_NO_SYSTEM,))
     logged = count_of(run, "number_of_nodes")
     differs = logged is not None and system.nodes is not None and logged != system.nodes
-    said = (f"the log tells {logged} nodes, the system file {system.nodes}, which counts",) if differs else ()
+    said = (OTHER_NODES(logged_nodes=logged, nodes=system.nodes),) if differs else ()
     return _Size(system.nodes, system.processors, system.accelerators, said)
 
 
@@ -173,7 +177,7 @@ def _instance_size(submission: Submission, run: LoggedRun, scales: WeakScales) -
         return _Size(nodes, processors, accelerators, (_NO_SYSTEM,))
     if logged is None:
         return _Size(nodes, processors, accelerators, ("the log does not tell the instance's number_of_nodes",))
-    told = f"the log tells {logged} nodes, which cannot be one instance's"
+    told = TOO_MANY_NODES(logged_nodes=logged)
     said = () if nodes == logged else (f"{told}{f': S is {scales.source}' if scales.source else ''}",)
     return _Size(nodes, processors, accelerators, said)
 

@@ -6,8 +6,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission
 from hpcai.mlperf_hpc.rounds.systems import whole_number
+
+NO_FIT = Message(
+    "weak_scales.no_fit",
+    "{instances} instances ran at the same time, {instances} x {value:g} do not fit into T = {whole:g}",
+)
+OTHER_SCALE = Message("weak_scales.other_scale", "S = {own:g} is {source}, {names} is {value}{why}")
+IMPOSSIBLE = Message("weak_scales.impossible", ", which cannot be: {why}")
+LARGER_THAN_WHOLE = Message("weak_scales.larger_than_whole", "T is {whole:g}")
+SHARED_NODES = Message(
+    "weak_scales.shared_nodes",
+    "{instances} instances ran at the same time on T = {whole:g} nodes, S = {own:g} each: they shared nodes, "
+    "which T and S count as whole ones, or their logs tell more nodes than they had",
+)
 
 RANKS = "number_of_ranks"
 LOGGED = "number_of_nodes x accelerators_per_node"
@@ -76,8 +90,8 @@ class WeakScales:
         for value, names in _by_value(self.by_ranks, self.by_nodes).items():
             misfit = _misfit(value, whole, self.peak, self.unit)
             if self.source and value != own:
-                why = f", which cannot be: {misfit}" if misfit else ""
-                yield f"S = {own:g} is {self.source}, {names} is {value}{why}"
+                why = IMPOSSIBLE(why=misfit) if misfit else ""
+                yield OTHER_SCALE(own=own, source=self.source, names=names, value=value, why=why)
             elif misfit and value > whole:
                 yield f"S <= T does not hold: S = {value} in the logs, T = {whole:g} in the system file"
             elif misfit:
@@ -85,10 +99,7 @@ class WeakScales:
         if own * instances < whole:
             yield f"T <= M x S does not hold: T = {whole:g} in the system file, M x S = {instances} x {own:g}"
         if self.unit == "node" and self.peak * own > whole:
-            yield (
-                f"{self.peak} instances ran at the same time on T = {whole:g} nodes, S = {own:g} each: they shared "
-                "nodes, which T and S count as whole ones, or their logs tell more nodes than they had"
-            )
+            yield (SHARED_NODES(instances=self.peak, whole=whole, own=own))
 
 
 def read_scales(submission: Submission, counted: Sequence[LoggedRun]) -> WeakScales:
@@ -142,9 +153,9 @@ def count_together(spans: Iterable[Span]) -> int:
 def _misfit(value: float, whole: float, peak: int, unit: str) -> str:
     """Say why an instance cannot have a scale; blank if it can, or if T is not known."""
     if value > whole:
-        return f"T is {whole:g}"
+        return LARGER_THAN_WHOLE(whole=whole)
     if unit == "accelerator" and peak * value > whole:
-        return f"{peak} instances ran at the same time, {peak} x {value:g} do not fit into T = {whole:g}"
+        return NO_FIT(instances=peak, value=value, whole=whole)
     return ""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.columns import WEAK_COLUMNS
 from hpcai.mlperf_hpc.analysis.counted_runs import claims_success
 from hpcai.mlperf_hpc.analysis.energy import Energy, RunKey
@@ -17,6 +18,17 @@ from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_a
 from hpcai.mlperf_hpc.analysis.weak_scales import WeakScales, counted_instances, read_scales
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission
+
+NOT_COUNTED = Message("weak_scores.not_counted", "not counted, because the log does not comply: {files}")
+TOO_FEW = Message("weak_scores.too_few", "no score: {counted} instances count, the rules ask for {needed}")
+NOT_CONVERGED = Message(
+    "weak_scores.not_converged",
+    "against the rules: instances that count say at run_stop that they did not converge: {files}",
+)
+BETTER_PRUNED = Message(
+    "weak_scores.better_pruned",
+    "pruned to {count} instances the time for all would be {time_s:g} s, {models_per_min:.4g} models/min",
+)
 
 SEEDS_DIFFER_FROM = "2.0.0"
 """First rule set in which instances with equal seeds have to be pruned."""
@@ -155,7 +167,7 @@ def score_weak(submission: Submission, complying: Container[str], rule_set: str,
 
 
 def _too_few(counted: int, needed: int) -> list[str]:
-    return [] if counted >= needed else [f"no score: {counted} instances count, the rules ask for {needed}"]
+    return [] if counted >= needed else [TOO_FEW(counted=counted, needed=needed)]
 
 
 def _unequal(scales: Sequence[int]) -> list[str]:
@@ -167,14 +179,14 @@ def _left_out(submission: Submission, counted: Sequence[LoggedRun]) -> Iterator[
     kept = {run.source for run in counted}
     names = [_name(run) for run in submission.runs if run.source not in kept]
     if names:
-        yield f"not counted, because the log does not comply: {_list(names)}"
+        yield NOT_COUNTED(files=_list(names))
 
 
 def _not_converged(counted: Sequence[LoggedRun]) -> Iterator[str]:
     """Say which instances count by their quality, as in the package, but do not end as converged ones."""
     names = [f"{_name(run)} ({run.claim})" for run in counted if not claims_success(run)]
     if names:
-        yield f"against the rules: instances that count say at run_stop that they did not converge: {_list(names)}"
+        yield NOT_CONVERGED(files=_list(names))
 
 
 def _equal_seeds(counted: Sequence[LoggedRun]) -> Iterator[str]:
@@ -194,7 +206,7 @@ def _better_pruning(spans: Sequence[Span], needed: int) -> Iterator[str]:
     count, time_s = best_pruning(spans, needed)
     if count < len(spans):
         rate = 60 * count / time_s
-        yield f"pruned to {count} instances the time for all would be {time_s:g} s, {rate:.4g} models/min"
+        yield BETTER_PRUNED(count=count, time_s=time_s, models_per_min=rate)
 
 
 def _name(run: LoggedRun) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.compliance.model import Finding
 from hpcai.parsers.mllog import Mllog
+
+USED_BEFORE = Message("seeds.used_before", "seed {seed} from {file}:{code_line} was used before, in {other}:{line}")
 
 RULE = "package_checker.seed_checker"
 
@@ -74,7 +77,9 @@ def check_seeds(logs: Sequence[LoggedSeeds]) -> list[Finding]:
             place = record.file, record.code_line, record.seed
             if place in known:
                 other, line = known[place]
-                message = f"seed {record.seed} from {record.file}:{record.code_line} was used before, in {other}:{line}"
+                message = USED_BEFORE(
+                    seed=record.seed, file=record.file, code_line=record.code_line, other=other, line=line
+                )
                 findings.append(Finding(log.source, record.line, "seed", RULE, message))
             else:
                 known[place] = log.source, record.line

@@ -14,10 +14,20 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, cast
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message, at
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.limits import Budget
 from hpcai.mlperf_hpc.rounds.model import Repair
 from hpcai.mlperf_hpc.rounds.selection import Files, Wanted, admit, fits, is_chosen, is_junk, left_out
+
+LONG_HEAD = Message(
+    "archives.long_head", "a name or attributes of {found_bytes:,} bytes, more than {most_bytes:,}, before a member"
+)
+CUT = Message(
+    "archives.cut",
+    "found an archive that cannot be read to its end ({reason}), expected a whole .tar, .tar.gz, .tar.xz, "
+    ".tar.bz2 or .zip; nothing of it was imported, copy or download it again",
+)
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -123,10 +133,7 @@ def read_archive(source: Path, wanted: Wanted, repairs: list[Repair]) -> Files:
             while counted.read(1 << 20):  # to the end, where the compressed stream's sum stands
                 pass
     except DAMAGE as error:
-        raise ParseError(
-            f"{source}: found an archive that cannot be read to its end ({error or type(error).__name__}), expected a "
-            "whole .tar, .tar.gz, .tar.xz, .tar.bz2 or .zip; nothing of it was imported, copy or download it again"
-        ) from error
+        raise ParseError(at(str(source), CUT(reason=error or type(error).__name__))) from error
 
 
 class _Counted:
@@ -168,9 +175,7 @@ class _Member(tarfile.TarInfo):
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
         if self.type in self._HEADS and self.size > limits.HEAD_BYTES:
-            raise tarfile.ReadError(
-                f"a name or attributes of {self.size:,} bytes, more than {limits.HEAD_BYTES:,}, before a member"
-            )
+            raise tarfile.ReadError(LONG_HEAD(found_bytes=self.size, most_bytes=limits.HEAD_BYTES))
         member: _Member = super()._proc_member(archive)  # type: ignore[misc]
         return member
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Repair, Round, Submission, System
 from hpcai.mlperf_hpc.rounds.runs import read_run
@@ -17,6 +18,8 @@ from hpcai.mlperf_hpc.rounds.texts import is_text, printable
 from hpcai.mlperf_hpc.rounds.tree import Place, name_of_round
 from hpcai.parsers.identify import describe
 from hpcai.parsers.mllog import Mllog, parse_mllog
+
+BAD_NAME = Message("reading.bad_name", "found the name {name!r} for a round, expected text that tables can hold")
 
 
 def check_submission(submission: Submission) -> Iterator[Repair]:
@@ -180,7 +183,7 @@ def visit_logs(index: SourceIndex, logs: Logs, look: Look[T], *, name: str | Non
         As :func:`visit_round`.
     """
     if name is not None and not is_text(name):
-        raise ParseError(f"found the name {printable(name)!r} for a round, expected text that tables can hold")
+        raise ParseError(BAD_NAME(name=printable(name)))
     found = [(place, run, seen) for place, (run, seen) in read_logs(partial(_read_log, look), logs)]
     source, repairs = index.source, [*index.repairs]
     if not found:

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.model import Repair
 from hpcai.mlperf_hpc.rounds.texts import is_text, printable
+
+TOO_MANY_LINES = Message("selection.too_many_lines", "{lines} lines with events, more than {most}")
 
 Wanted = Callable[[str], bool]
 Files = Iterator[tuple[str, bytes]]
@@ -60,7 +63,7 @@ def admit(path: str, content: bytes, budget: limits.Budget, repairs: list[Repair
     lines = limits.lines_in(content)
     if lines > limits.FILE_LINES:
         budget.read(len(content), 0)
-        found = f"{lines} lines with events, more than {limits.FILE_LINES}"
+        found = TOO_MANY_LINES(lines=lines, most=limits.FILE_LINES)
         repairs.append(left_out(path, "too_many_lines", found))
         return
     budget.read(len(content), lines)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from hpcai.core.messages import Message, at
 from hpcai.metrics.quietness import stall_remark
 from hpcai.mlperf_hpc.compliance.model import Finding, Severity
 from hpcai.mlperf_hpc.compliance.verdict import PackageVerdict, judge
@@ -14,6 +15,12 @@ from hpcai.mlperf_hpc.submission.package_check import CheckerText, check_package
 from hpcai.mlperf_hpc.submission.tree import result_folder
 from hpcai.rules.table import rules_of
 from hpcai.rules.verdict import Finding as BrokenRule
+
+NO_LOG = Message("checks.no_log", "{run} left no log ({outcome}: {reason})")
+TOO_FEW = Message("checks.too_few", "too few runs: {runs} of {needed} were measured")
+OTHER_IN_LOGS = Message(
+    "checks.other_in_logs", "the logs say {logged}, the tree {said}; set `submission` in the study file"
+)
 
 GENERATED = "generated data"
 SMALL = "a small edition of the benchmark, made for generated data"
@@ -50,13 +57,13 @@ def _is_strong(result: Result) -> bool:
 
 def few_runs(result: Result) -> str:
     """Return the reason of a result with too few runs."""
-    return f"too few runs: {len(result.runs)} of {result.by_rule} were measured"
+    return TOO_FEW(runs=len(result.runs), needed=result.by_rule)
 
 
 def _lost_logs(runs: Sequence[SubmittedRun], place: str) -> Iterator[Problem]:
     for run in runs:
         if run.log is None:
-            message = f"{run.source} left no log ({run.record.outcome.replace('_', ' ')}: {run.record.reason})"
+            message = NO_LOG(run=run.source, outcome=run.record.outcome.replace("_", " "), reason=run.record.reason)
             yield Problem("failure", "logs", place, message)
 
 
@@ -115,7 +122,7 @@ def _other_words(submission: Submission, result: Result, place: str) -> Iterator
     ):
         other = sorted(found - {said})
         if other:
-            message = f"{what}: the logs say {', '.join(other)}, the tree {said}; set `submission` in the study file"
+            message = at(str(what), OTHER_IN_LOGS(logged=", ".join(other), said=said))
             yield Problem("warning", "logs", place, message)
 
 

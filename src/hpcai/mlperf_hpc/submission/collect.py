@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
 from hpcai.mlperf_hpc.analysis.counted_runs import claims_success, keep_runs, reaches_target
 from hpcai.mlperf_hpc.benchmarks import name_of
 from hpcai.mlperf_hpc.submission.model import (
@@ -23,6 +24,13 @@ from hpcai.mlperf_hpc.submission.run_files import read_submitted_run, require_on
 from hpcai.mlperf_hpc.submission.weak_groups import weak_systems
 from hpcai.records.run import RunRecord, read_record
 from hpcai.rules.table import rules_of
+
+NO_RUN = Message(
+    "collect.no_run",
+    "found no run of MLPerf HPC that was asked for (benchmarks {benchmarks}, scales {scales}), expected "
+    "runs/BENCHMARK/VARIANT/SCALE/rN/record.json, or groups below weak/",
+)
+TOO_FEW = Message("collect.too_few", "{runs} of the {needed} runs that the rules ask for")
 
 SECTION = "MLPerf Training rules, Benchmark Results, Scoring"
 
@@ -68,7 +76,7 @@ def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
     MLPerf Training rules, Benchmark Results, Scoring: "N consecutive runs that are closest to the median result".
     """
     if runs <= by_rule:
-        few = f"{runs} of the {by_rule} runs that the rules ask for" if runs < by_rule else ""
+        few = TOO_FEW(runs=runs, needed=by_rule) if runs < by_rule else ""
         return Window(0, runs, few)
     order = sorted(range(len(scores)), key=lambda first: (scores[first], first))
     first = order[len(order) // 2]
@@ -99,9 +107,7 @@ def collect(request: Request) -> Submission:
     strong, weak = list(_systems(request, records)), list(weak_systems(request, skipped))
     if not strong and not weak:
         raise ConfigError(
-            f"{request.results}: found no run of MLPerf HPC that was asked for (benchmarks "
-            f"{_said(request.benchmarks)}, scales {_said(request.scales)}), expected "
-            "runs/BENCHMARK/VARIANT/SCALE/rN/record.json, or groups below weak/"
+            at(str(request.results), NO_RUN(benchmarks=_said(request.benchmarks), scales=_said(request.scales)))
         )
     plans = [record.plan for system in (*strong, *weak) for record in system.records]
     division = _one("division", [plan.submission.division for plan in plans], "measure them with one")

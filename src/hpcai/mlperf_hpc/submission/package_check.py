@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
+from hpcai.core.messages import Message
+
+BROKE_DOWN = Message("package_check.broke_down", "the package checker broke down: {words}")
+
 NO_ERRORS = "PACKAGE CHECKER FOUND NO ERRORS"
 ERRORS = "PACKAGE CHECKER FOUND ERRORS"
 LIMIT_S = 1800
@@ -86,7 +90,7 @@ def read_verdict(text: str) -> CheckerText:
     if last:
         return CheckerText(NO_ERRORS in last, last.partition(" - ")[2], remarks)
     words = next((line.strip() for line in reversed(lines) if line.strip()), "nothing")
-    return CheckerText(False, f"the package checker broke down: {words}", remarks)
+    return CheckerText(False, BROKE_DOWN(words=words), remarks)
 
 
 def _remarks(lines: Sequence[str]) -> Iterator[Remark]:

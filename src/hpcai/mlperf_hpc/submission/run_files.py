@@ -4,11 +4,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hpcai.core.errors import ConfigError, ParseError, RecordError
+from hpcai.core.messages import Message, at
 from hpcai.mlperf_hpc.analysis.own_clock import timed_by_record
 from hpcai.mlperf_hpc.analysis.own_runs import read_own_log
 from hpcai.mlperf_hpc.rounds.runs import read_run
 from hpcai.mlperf_hpc.submission.model import SubmittedRun
 from hpcai.records.run import RunRecord
+
+SEVERAL_FILES = Message(
+    "run_files.several_files",
+    "found runs of {files} for {result}, expected one benchmark file for a result; name one with --benchmark",
+)
 
 LOG = "mllog.txt"
 
@@ -49,7 +55,4 @@ def require_one_file(results: Path, place: str, records: Iterable[RunRecord]) ->
     """
     files = sorted({record.plan.benchmark.name for record in records})
     if len(files) > 1:
-        raise ConfigError(
-            f"{results}: found runs of {' and '.join(files)} for {place}, expected one benchmark file for a result; "
-            "name one with --benchmark"
-        )
+        raise ConfigError(at(str(results), SEVERAL_FILES(files=" and ".join(files), result=place)))

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.parsers.darshan.child import LOG_LIMIT_S
+
+KILLED = Message("guard.killed", "was ended by {signal_name}")
 
 PROGRAM = (sys.executable, "-P", "-m", "hpcai.parsers.darshan.child")
 START_LIMIT_S = 120
@@ -78,7 +81,7 @@ def _run(program: Sequence[str], request: str, output: IO[bytes], errors: IO[byt
         return f"did not end within {limit_s} s"
     if status == -signal.SIGALRM:
         return f"took longer than {LOG_LIMIT_S} s"
-    return f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with exit status {status}"
+    return KILLED(signal_name=signal.Signals(-status).name) if status < 0 else f"ended with exit status {status}"
 
 
 def _last_words(printed: bytes) -> str:

@@ -4,8 +4,23 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from hpcai.core.messages import Message, at
 from hpcai.parsers.darshan.guard import Answer
 from hpcai.parsers.darshan.tables import are_hashed
+
+NONE_BELOW = Message("reasons.none_below", "no log has a file below {folder}: name the folder as the program opens it")
+RECORDS_LOST = Message(
+    "reasons.records_lost", "{module} is incomplete: it kept {records} records, later files are missing; {remedy}"
+)
+UNREAD = Message(
+    "reasons.unread",
+    "{unread} of {opened} files were opened, but no byte of them was read: they were probably mapped into memory "
+    "(numpy mmap_mode, LMDB, Arrow), or read with io_uring, which Darshan does not see",
+)
+NEGATIVE = Message(
+    "reasons.negative",
+    "{column} of {records} {module} records is negative (not monitored, or a wrong time): not available",
+)
 
 DEFAULT_LIMIT = 1024
 """Records per module and process unless MAX_RECORDS says otherwise (darshan-runtime documentation)."""
@@ -45,7 +60,7 @@ def find_reasons(
             f"names of files are hashed (in {hashed} of {len(answers)} logs): what is below {data_root} is not known"
         )
     elif data_root is not None and not files["is_data"].any():
-        reasons.append(f"no log has a file below {data_root}: name the folder as the program opens it")
+        reasons.append(NONE_BELOW(folder=data_root))
     else:
         reasons += _unseen_reasons(files, data_root)
     workers = processes[processes["is_worker"].fillna(value=False)]
@@ -63,9 +78,7 @@ def _limit_reasons(answer: Answer) -> list[str]:
     for name, table in answer["tables"].items():
         records = len(table["rank"])
         if answer["modules"][name]["is_partial"]:
-            reasons.append(
-                f"{answer['path']}: {name} is incomplete: it kept {records} records, later files are missing; {ENLARGE}"
-            )
+            reasons.append(at(str(answer["path"]), RECORDS_LOST(module=name, records=records, remedy=ENLARGE)))
         elif answer["job"]["nprocs"] == 1 and records == DEFAULT_LIMIT:
             reasons.append(f"{answer['path']}: {name} has as many records as fit ({records}); {ENLARGE}")
     return reasons
@@ -75,8 +88,7 @@ def _value_reasons(answer: Answer) -> list[str]:
     reasons = []
     for name, table in answer["tables"].items():
         reasons += [
-            f"{answer['path']}: {column} of {count} {name} records is negative (not monitored, or a wrong time): "
-            "not available"
+            at(str(answer["path"]), NEGATIVE(column=column, records=count, module=name))
             for column, count in table["negative"].items()
         ]
         nameless = sum(file is None for file in table["file"])
@@ -95,10 +107,7 @@ def _unseen_reasons(files: pd.DataFrame, data_root: str | None) -> list[str]:
     unread = int(((opened["read_bytes"] == 0) & (opened["written_bytes"] == 0)).sum())
     if unread < 2 or 2 * unread < len(opened):
         return []
-    return [
-        f"{unread} of {len(opened)} files were opened, but no byte of them was read: they were probably mapped into "
-        "memory (numpy mmap_mode, LMDB, Arrow), or read with io_uring, which Darshan does not see"
-    ]
+    return [UNREAD(unread=unread, opened=len(opened))]
 
 
 def trace_reasons(answers: Sequence[Answer]) -> list[str]:

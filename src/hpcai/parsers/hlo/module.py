@@ -6,10 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.hlo.instruction import HloError, Instruction, parse_instruction
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import nothing_read
 from hpcai.parsers.text import read_lines
+
+HEAD_ALONE = Message("module.head_alone", "the head of an HLO module alone")
 
 TOOL = "HLO text of XLA"
 UNKNOWN = float("nan")
@@ -118,7 +121,7 @@ def read_module(path: Path) -> Module:
     module = Module(found["name"], "is_scheduled=true" in lines[0])
     _add_computations(module, lines)
     if not any(one.instructions for one in module.computations.values()):
-        raise nothing_read(path, TOOL, "the head of an HLO module alone", "write out the compiled step again")
+        raise nothing_read(path, TOOL, HEAD_ALONE(), "write out the compiled step again")
     return module
 
 

@@ -9,11 +9,17 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.parsers.hlo.counting import Work, count_convolution, count_dot
 from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, element_type
 from hpcai.parsers.hlo.module import TOOL, UNKNOWN, Computation, Module, read_module
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
+
+UNKNOWN_TIMES = Message(
+    "text.unknown_times", "how often {first} and {others} other convolutions or dots are done is unknown"
+)
+HIDDEN = Message("text.hidden", "line {line}: what the custom call {target!r} multiplies cannot be seen")
 
 COLUMNS = {
     "name": "string",
@@ -63,7 +69,7 @@ def read_hlo_text(path: Path) -> Reading:
     unknown = table["multiply_adds"].notna() & table["executions"].isna()
     if unknown.any():
         first = table["name"][unknown].iloc[0]
-        reasons.append(f"how often {first} and {unknown.sum() - 1} other convolutions or dots are done is unknown")
+        reasons.append(UNKNOWN_TIMES(first=first, others=unknown.sum() - 1))
     return Reading(
         table=table,
         tool=TOOL,
@@ -92,7 +98,7 @@ def _multiplying(computation: Computation, reasons: list[str]) -> Iterator[tuple
         elif one.operation == "custom-call":
             target = one.attribute("custom_call_target").strip('"')
             if target not in _HARMLESS_CALLS:
-                reasons.append(f"line {one.line}: what the custom call {target!r} multiplies cannot be seen")
+                reasons.append(HIDDEN(line=one.line, target=target))
                 yield one, None
 
 

@@ -17,8 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.hlo.instruction import HloError, Instruction, dimensions, size_bytes
 from hpcai.parsers.hlo.module import UNKNOWN, Computation, Module, read_module
+
+UNKNOWN_TIMES = Message("traffic.unknown_times", "how often {name} or what it calls is done is unknown")
+UNKNOWN_TRIPS = Message("traffic.unknown_trips", "{loops} loops without a known number of trips are counted once")
 
 _FREE = {
     *("parameter", "constant", "bitcast", "tuple", "get-tuple-element", "opt-barrier"),
@@ -94,9 +98,9 @@ def _reason(total: float, counted: list[Computation]) -> str:
     instructions = [one for computation in counted for one in computation.instructions.values()]
     if math.isnan(total):
         branching = next((one.name for one in instructions if one.operation == "conditional"), "an instruction")
-        return f"how often {branching} or what it calls is done is unknown"
+        return UNKNOWN_TIMES(name=branching)
     loops = sum(one.operation == "while" and one.trips is None for one in instructions)
-    return f"{loops} loops without a known number of trips are counted once" if loops else ""
+    return UNKNOWN_TRIPS(loops=loops) if loops else ""
 
 
 def _outside_fusions(module: Module, entry: str) -> Iterator[Computation]:

@@ -8,12 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.parsers.horovod.activities import KNOWN, shared_shapes
 from hpcai.parsers.horovod.blocks import TOOL, check_head, read_blocks
 from hpcai.parsers.horovod.events import END, MARK, READY, Dictionary, Ending, Events, Gap
 from hpcai.parsers.horovod.groups import WITH_RESULT, Paired, Pairing, Rows
 from hpcai.parsers.horovod.order import Ordering
 from hpcai.parsers.horovod.words import Codes, Places
+
+UNKNOWN_ACTIVITY = Message("stream.unknown_activity", "{count} spans of the unknown activity {activity}")
 
 BATCH_EVENTS = 48 << 10
 KEPT_BYTES = 16 << 20
@@ -108,8 +111,8 @@ class Account:
 
     def _doubts(self) -> list[str]:
         """Return what may be a changed byte, or something newer than this reader."""
-        found = [
-            f"{count} spans of the unknown activity {name}"
+        found: list[str] = [
+            UNKNOWN_ACTIVITY(count=count, activity=name)
             for name, count in sorted((self.activity(code), count) for code, count in self.used.items())
             if name not in KNOWN
         ]

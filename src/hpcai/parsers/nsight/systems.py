@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hpcai.core.messages import Message
 from hpcai.parsers.findings import Findings, read_whole_lines
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.nsight.systems_reports import (
@@ -20,6 +21,16 @@ from hpcai.parsers.nsight.systems_reports import (
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 from hpcai.parsers.units_text import STYLES, NumberStyle, decide_style
+
+ROWS_MISSING = Message(
+    "systems.rows_missing",
+    "by their percentages, rows with at least {missing_percent:.1f} % of the time of {kind} are missing",
+)
+HALF_OF_COPIES = Message(
+    "systems.half_of_copies",
+    "some copies have only their times or only their sizes here: the other report is missing or damaged",
+)
+NOTHING_OF_KIND = Message("systems.nothing_of_kind", "no {kinds}: {found}")
 
 FACTORS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "B": 1.0, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 FACTORS |= {"KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30}
@@ -198,9 +209,9 @@ def _read(path: Path, kinds: Sequence[str], row_kind: str) -> Reading:
 def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: dict[str, str]) -> list[Report]:
     wanted = [report for report in reports if report.kind in kinds]
     if not wanted:
-        found = f"no {' or '.join(kinds)}: {', '.join(titles(reports)) or f'{looks_like(path)}, without a table'}"
+        instead = ", ".join(titles(reports)) or f"{looks_like(path)}, without a table"
         said = f"; nsys says {'; '.join(skipped.values())!r}" if skipped else ""
-        raise nothing_read(path, TOOL, found + said, ADVICE)
+        raise nothing_read(path, TOOL, NOTHING_OF_KIND(kinds=" or ".join(kinds), found=instead) + said, ADVICE)
     if len({report.kind for report in wanted}) != len(wanted):
         found = f"the report of {wanted[0].kind} more than once"
         raise nothing_read(path, TOOL, found, "write each profile to a file of its own")
@@ -251,7 +262,7 @@ def _compare_shares(findings: Findings, kind: str, rows: list[Row]) -> None:
     most = 100 * largest.total / max(largest.share - HALF_SHARE_STEP, HALF_SHARE_STEP)
     if total < least * (1 - ROUNDING_RATIO):
         missing = 100 * (1 - total / least)
-        findings.note(f"by their percentages, rows with at least {missing:.1f} % of the time of {kind} are missing")
+        findings.note(ROWS_MISSING(missing_percent=missing, kind=kind))
     if total > most * (1 + ROUNDING_RATIO):
         findings.note(f"the rows of {kind} contradict their percentages: they sum up to more")
 
@@ -270,9 +281,7 @@ def _join_copies(findings: Findings) -> None:
             joined[record["name"]] = {**other, **record}
     findings.records = [record for record in joined.values() if record["calls"] is not None]
     if any("bytes" not in record or "total_s" not in record for record in findings.records):
-        findings.note(
-            "some copies have only their times or only their sizes here: the other report is missing or damaged"
-        )
+        findings.note(HALF_OF_COPIES())
 
 
 READERS = (

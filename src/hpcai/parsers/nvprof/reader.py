@@ -16,12 +16,19 @@ from pathlib import Path
 import pandas as pd
 
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.parsers.identify import looks_like
 from hpcai.parsers.nvprof.cells import Problems, Row, Value, read_count, read_value
 from hpcai.parsers.nvprof.tables import Recording, Table, device_tables, scan
 from hpcai.parsers.nvprof.times import read_summaries, read_traces
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Fact, Reading, nothing_read
+
+OTHER_TABLES = Message("reader.other_tables", "output of nvprof with {kinds}, but no row of what was expected")
+TOO_NEW = Message(
+    "reader.too_new", "run it again, on a GPU of compute capability below 7.5 for metrics and below 8.0 at all"
+)
+OVERFLOWED = Message("reader.overflowed", "{counters} counters overflowed or are no number: their values are missing")
 
 COLUMNS = (
     "name", "device", "launch", "launches", "source", "metric", "unit", "minimum", "maximum", "mean", "total",
@@ -223,7 +230,7 @@ def _note_missing(rows: list[CounterRow], kilobyte: int | None, problems: Proble
     overflowed = sum(any(math.isnan(value.number) for value in row.values) for row in rows)
     unsettled = sum(_is_unsettled(row, kilobyte) for row in rows)
     if overflowed:
-        problems.note(f"{overflowed} counters overflowed or are no number: their values are missing")
+        problems.note(OVERFLOWED(counters=overflowed))
     if unsettled:
         problems.note(
             f"{unsettled} throughputs are missing: this file does not settle whether 1 KB is 1000 or 1024 byte"
@@ -356,7 +363,7 @@ def _finish(
 
 
 def _nothing(path: Path, tool: str, recording: Recording, problems: Problems) -> ParseError:
-    advice = "run it again, on a GPU of compute capability below 7.5 for metrics and below 8.0 at all"
+    advice = TOO_NEW()
     if recording.trouble:
         return nothing_read(path, tool, f"nvprof's message {recording.trouble[0][1]!r}", advice)
     if recording.nothing:
@@ -366,7 +373,7 @@ def _nothing(path: Path, tool: str, recording: Recording, problems: Problems) ->
     kinds = sorted({table.kind for table in recording.tables})
     if not kinds:
         return nothing_read(path, tool, looks_like(path), "give the log of nvprof, or run it again")
-    found = f"output of nvprof with {' and '.join(KINDS[kind] for kind in kinds)}, but no row of what was expected"
+    found = OTHER_TABLES(kinds=" and ".join(KINDS[kind] for kind in kinds))
     return nothing_read(path, tool, found, "choose the file of this kind, or run nvprof with the option that prints it")
 
 

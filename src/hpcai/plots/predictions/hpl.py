@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.messages import Message
 from hpcai.plots import theme
 
 MAIN = "device"
@@ -29,6 +30,8 @@ SCALES = {
     "rate_flop_per_s": ("modelled rate [TFLOP/s]", 1e-12),
     "efficiency_ratio": ("modelled share of GPU peak [%]", 100.0),
 }
+NO_LINK = Message("hpl.no_link", "no rate of the host link keeps the efficiency asked for")
+LEFT_OUT = Message("hpl.left_out", "no host link keeps it in {missing} of {cases} cases of all variants")
 
 
 @figure(
@@ -92,7 +95,7 @@ def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
         every = hpl_sweeps[hpl_sweeps["figure"].astype(str) == "6"]
         rows = _of_figure(hpl_sweeps, "6", "host_link_bytes_per_s")
         if rows.empty:
-            why = NO_SWEEPS if every.empty else "no rate of the host link keeps the efficiency asked for"
+            why = NO_SWEEPS if every.empty else NO_LINK()
             return _empty("Host link for HPL, modelled", why)
         figure, grid = theme.new_figure(1, 1, height=4.6)
         axes = grid[0][0]
@@ -104,7 +107,7 @@ def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
         axes.set_ylabel("modelled least host link [GB/s]")
         axes.set_title(f"host link that keeps {100 * rows['target_ratio'].iloc[0]:g} % of GPU peak", loc="left")
         missing = len(every) - len(rows)
-        left_out = f"\nno host link keeps it in {missing} of {len(every)} cases of all variants" if missing else ""
+        left_out = f"\n{LEFT_OUT(missing=missing, cases=len(every))}" if missing else ""
         figure.suptitle(_say_system(rows) + left_out, x=0.01, ha="left", fontsize=9)
         return figure
 

@@ -12,6 +12,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from hpcai.core.messages import Message
 from hpcai.plots import theme
 
 Row = Mapping[Any, Any]
@@ -29,6 +30,7 @@ TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3),
 TAG_SIZE = (9.0, 7.5)
 """Room of one number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
+TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
 
 
 def empty_figure(title: str, sentence: str) -> Figure:
@@ -146,7 +148,7 @@ def write_key(axes: Axes, part: pd.DataFrame) -> None:
     axes.set_axis_off()
     rows = part.to_dict("records")
     if len(rows) > MOST_TAGS:
-        words = f"{len(rows)} results: too many for numbers,\nthe table mlperf_results names them"
+        words: str = TOO_MANY(results=len(rows))
     else:
         words = "\n".join(f"{row['tag']:>2} {name_result(row)}{row.get('remark', '')}" for row in rows)
     axes.text(0.0, 1.0, words, transform=axes.transAxes, va="top", fontsize=7, linespacing=1.35)

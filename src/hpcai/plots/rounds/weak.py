@@ -24,6 +24,8 @@ SIGN = "†"
 """Mark of such a result in the list."""
 CORRECTED = "‡"
 """Mark of a result whose logged nodes and accelerators make another S than the one that is shown."""
+MISFITS = f"{SIGN} in the list: S and T do not fit together"
+OTHER_SCALES = f"{CORRECTED} in the list: S is not what the logged nodes make"
 
 
 @figure(
@@ -67,11 +69,9 @@ def plot_mlperf_weak(weak: pd.DataFrame) -> Figure:
             mlperf_marks.write_key(grid[-1][column], part)
         entries = mlperf_marks.key_entries(drawn.assign(unit=""), palette)
         if numbered["remark"].str.contains(SIGN).any():
-            entries[f"{SIGN} in the list: S and T do not fit together"] = theme.key_line(theme.IDEAL_COLOUR, style="")
+            entries[MISFITS] = theme.key_line(theme.IDEAL_COLOUR, style="")
         if numbered["remark"].str.contains(CORRECTED).any():
-            entries[f"{CORRECTED} in the list: S is not what the logged nodes make"] = theme.key_line(
-                theme.IDEAL_COLOUR, style=""
-            )
+            entries[OTHER_SCALES] = theme.key_line(theme.IDEAL_COLOUR, style="")
         figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=min(4, len(entries)))
         return figure
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import altair as alt
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.text import say_share, say_time
 from hpcai.metrics.cells import number_of
 from hpcai.metrics.scaling.fits import EXTRAPOLATED_TIMES
@@ -22,6 +23,8 @@ _TIPS = {
     "source": "source",
 }  # fmt: skip
 _TOOLTIPS = tuple(alt.Tooltip(f"{name}:N", title=title) for name, title in _TIPS.items())
+NO_INTERVAL = Message("predictions.no_interval", "predicted, modelled; no interval: {why}")
+INTERVAL = Message("predictions.interval", "predicted, modelled; interval from {errors}")
 
 
 def choose_predictions(predictions: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
@@ -102,8 +105,8 @@ def _kind(row: Row) -> str:
     if math.isnan(number_of(row, "speedup_low_ratio")) or math.isnan(count) or not count:
         whys = (row.get(name) for name in ("interval_basis", "reason"))
         why = next((text for text in whys if isinstance(text, str) and text), "")
-        return f"predicted, modelled; no interval: {why.removeprefix('no interval: ')}".removesuffix(": ")
-    return f"predicted, modelled; interval from {count:.0f} held-out error{'' if count == 1 else 's'}"
+        return NO_INTERVAL(why=why.removeprefix("no interval: ")).removesuffix(": ")
+    return INTERVAL(errors=f"{count:.0f} held-out error{'' if count == 1 else 's'}")
 
 
 def _interval(row: Row, name: str, unit: str, words: Callable[[float], str]) -> str:

@@ -11,9 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.messages import Message
 from hpcai.metrics.scores.trial_scores import why_no_vflops
 from hpcai.plots import theme
 
+NO_RATIOS = Message("comparison.no_ratios", "no point has the same headline score in both results")
+NOT_COMPARED = Message("comparison.not_compared", "not compared: {why}")
+VFLOPS_UNDEFINED = Message("comparison.vflops_undefined", "VFLOPS is not defined for this workload")
 SHOWN = {
     "time_to_train_s": "time to train",
     "vflops_flop_per_s": "VFLOPS",
@@ -97,7 +101,7 @@ def _draw_reasons(comparison: pd.DataFrame) -> Figure:
     axes = grid[0][0]
     axes.set_axis_off()
     axes.set_title("Two results", loc="left")
-    words = "\n".join(["no point has the same headline score in both results", *reasons])
+    words = "\n".join([NO_RATIOS(), *reasons])
     axes.text(0.0, 0.95, words, transform=axes.transAxes, va="top", wrap=True)
     return figure
 
@@ -145,7 +149,7 @@ def why_undefined(rows: pd.DataFrame, measure: str) -> str:
     kinds = rows[["suite", "workload"]].dropna().drop_duplicates().to_dict("records")
     undefined = [bool(why_no_vflops(kind["suite"], kind["workload"], "")) for kind in kinds]
     known = measure == "vflops_flop_per_s" and undefined and all(undefined)
-    return "VFLOPS is not defined for this workload" if known else ""
+    return VFLOPS_UNDEFINED() if known else ""
 
 
 def _row_of(found: pd.DataFrame, measure: str) -> dict[Any, Any]:
@@ -159,9 +163,9 @@ def _why_no_ratio(row: dict[Any, Any]) -> str:
     note = row["note"] if isinstance(row["note"], str) else ""
     if row["status"] != "compared":
         words = {"only_base": "only in the base", "only_new": "only in the new result"}
-        return f"not compared: {words.get(row['status'], note or 'another problem')}"
+        return NOT_COMPARED(why=words.get(row["status"], note or "another problem"))
     if row["finding"] == "not comparable":
-        return f"not compared: {note.removeprefix('not of one kind: ')}"
+        return NOT_COMPARED(why=note.removeprefix("not of one kind: "))
     return note or "not measured"
 
 

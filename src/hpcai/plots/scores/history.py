@@ -11,9 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from hpcai.catalogue.figures import figure
+from hpcai.core.messages import Message
 from hpcai.plots import theme
 from hpcai.plots.scores.comparison import why_undefined
 
+NO_SCORES = Message("history.no_scores", "no result has a headline score")
 SHOWN = {
     "time_to_train_s": ("time to train", "s"),
     "vflops_flop_per_s": ("VFLOPS", "FLOP/s"),
@@ -49,7 +51,7 @@ def plot_history(history: pd.DataFrame) -> Figure:
     with theme.house_style():
         drawn = history[history["measure"].isin(SHOWN) & history["value"].notna()]
         if drawn.empty:
-            return theme.empty_figure("History", "no result has a headline score")
+            return theme.empty_figure("History", NO_SCORES())
         measures = [name for name in SHOWN if name in set(drawn["measure"])]
         benchmarks = sorted(set(drawn["benchmark"]))
         figure, grid = theme.new_figure(len(benchmarks), len(measures), height=2.7)

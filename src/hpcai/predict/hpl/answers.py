@@ -13,6 +13,9 @@ from hpcai.predict.hpl.scenario import Scenario, Variant, rates_of_peaks
 from hpcai.predict.hpl.simulate import simulate
 from hpcai.predict.links import Network, plain_network
 
+LEAST_HOST_LINK = "least host link that keeps the efficiency"
+LEAST_NETWORK = "least network that keeps the efficiency"
+
 
 @dataclass(frozen=True)
 class MachineChoice:
@@ -143,8 +146,8 @@ def answer_questions(
         choice = MachineChoice(variant="device" if machine.accelerators_per_node else "cpu")
     questions: dict[str, tuple[str, Callable[[Scenario], tuple[Answer, str]]]] = {
         "rate of HPL": ("FLOP/s", _predict_rate),
-        "least host link that keeps the efficiency": ("byte/s", lambda scenario: _keep_host_link(scenario, keep_ratio)),
-        "least network that keeps the efficiency": ("bit/s", lambda scenario: _keep_network(scenario, keep_ratio)),
+        LEAST_HOST_LINK: ("byte/s", lambda scenario: _keep_host_link(scenario, keep_ratio)),
+        LEAST_NETWORK: ("bit/s", lambda scenario: _keep_network(scenario, keep_ratio)),
         "best block": ("", lambda scenario: (find_block(scenario), "multiples of 32 up to 2048")),
     }
     order, rows = _largest(machine, block, choice)

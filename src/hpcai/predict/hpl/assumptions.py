@@ -10,6 +10,7 @@ import pandas as pd
 from scipy.optimize import least_squares
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.predict.hpl.counts import Floats
 from hpcai.predict.hpl.published import read_table_2
 from hpcai.predict.hpl.scenario import NodeRates, Scenario, rates_of_peaks
@@ -17,6 +18,7 @@ from hpcai.predict.hpl.simulate import simulate
 from hpcai.predict.links import HOST_LINKS_BYTES_PER_S, plain_network
 
 COLUMNS = ("nodes", "gpus_per_node", "order", "block")
+ONE_NODE_ONLY = Message("assumptions.one_node_only", "no row has more than one node")
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _calibration(logs: Floats) -> Calibration:
     values = np.exp(logs)
     if len(values) == 3:
         return Calibration(float(values[0]), float(values[1]), float(values[2]))
-    return Calibration(float(values[0]), float(values[1]), np.nan, "no row has more than one node")
+    return Calibration(float(values[0]), float(values[1]), np.nan, ONE_NODE_ONLY())
 
 
 def leave_one_out(rows: pd.DataFrame, rate_flop_per_s: Sequence[float] | Floats) -> pd.DataFrame:

@@ -5,10 +5,21 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.predict.hpl.assumptions import GOOD_RATIO, GRID_FINDING, compare_table_2, measure_leave_one_out
 from hpcai.predict.hpl.published import SOURCE, read_table_2
 
 Reproduced = Literal["yes", "no", "partly"]
+ESTIMATES_TABLE_2 = "The model estimates the rates of Table 2"
+EQUATIONS_HOLD = "The printed equations (4 to 8, section 4.2) give the printed results"
+LINK_RAISES = "A faster host link raises the rate"
+BLOCK_LOWERS = "The rate falls with the block"
+NETWORK_GAINS_LITTLE = "A network beyond 100 Gbit/s gains little"
+FIT_ERRORS = Message(
+    "findings.fit_errors",
+    "largest error {whole:.2%} of the estimates (S5); of a configuration left out of the fit {estimated:.2%} of the "
+    "estimates, {real:.2%} of the measured rates",
+)
 
 
 def list_findings(sweeps: pd.DataFrame) -> pd.DataFrame:
@@ -57,7 +68,7 @@ def _table_2_rows() -> list[dict[str, str]]:
     noted = table[table["note"] != ""]
     return [
         _row(
-            "The model estimates the rates of Table 2",
+            ESTIMATES_TABLE_2,
             "Table 2",
             f"{differences.min():.2%} to {differences.max():.2%} above the measured rates",
             f"with the source's parameters (S1) {first.min():+.1%} to {first.max():+.1%} of its estimates; {good} of "
@@ -77,8 +88,7 @@ def _table_2_rows() -> list[dict[str, str]]:
             "A fit of three parameters describes Table 2",
             "Table 2 (not claimed by the source)",
             "",
-            f"largest error {errors['S5'].abs().max():.2%} of the estimates (S5); of a configuration left out of the "
-            f"fit {unseen['estimated']:.2%} of the estimates, {unseen['real']:.2%} of the measured rates",
+            FIT_ERRORS(whole=errors["S5"].abs().max(), estimated=unseen["estimated"], real=unseen["real"]),
             "yes",
             "a fit, not a prediction",
         ),
@@ -88,8 +98,8 @@ def _table_2_rows() -> list[dict[str, str]]:
 def _figure_5_rows(sweeps: pd.DataFrame) -> list[dict[str, str]]:
     frame = sweeps[(sweeps["figure"] == "5") & (sweeps["variant"] == "device")]
     cases = (
-        ("a", "A faster host link raises the rate", "host_link_bytes_per_s", True, {"block": 256, "gpu_multiplier": 1}),
-        ("b", "The rate falls with the block", "block", False, {"host_link_bytes_per_s": 32e9, "gpu_multiplier": 1}),
+        ("a", LINK_RAISES, "host_link_bytes_per_s", True, {"block": 256, "gpu_multiplier": 1}),
+        ("b", BLOCK_LOWERS, "block", False, {"host_link_bytes_per_s": 32e9, "gpu_multiplier": 1}),
         (
             "c",
             "The efficiency falls with faster GPUs",
@@ -142,7 +152,7 @@ def _figure_7_rows(sweeps: pd.DataFrame) -> list[dict[str, str]]:
     link = rate["paper_Gen4S", 100e9] / rate["paper_Gen4E", 100e9] - 1
     return [
         _row(
-            "A network beyond 100 Gbit/s gains little",
+            NETWORK_GAINS_LITTLE,
             "Fig. 7",
             "large gain from 10 to 100, small from 100 to 1000 Gbit/s",
             f"{slow:.2f} times from 10 to 100, {fast:.2f} times from 100 to 1000 Gbit/s",
@@ -172,7 +182,7 @@ def _equations_row(sweeps: pd.DataFrame) -> dict[str, str]:
     )
     rising = all(last[name].is_monotonic_increasing for name in ("balance", "pipe") if name in last)
     return _row(
-        "The printed equations (4 to 8, section 4.2) give the printed results",
+        EQUATIONS_HOLD,
         "sections 4 and 5",
         "the rate falls with the block",
         f"efficiency over blocks 128 to 1024: {words}",

@@ -7,12 +7,17 @@ import numpy as np
 from scipy.optimize import brentq
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.predict.hpl.counts import BYTES_PER_DOUBLE
 from hpcai.predict.hpl.scenario import Scenario, require_efficiency
 from hpcai.predict.hpl.simulate import simulate
 
 RATE_BOUNDS_PER_S = (1e3, 1e18)
 BLOCKS = tuple(range(32, 2049, 32))
+NOT_REACHABLE = Message(
+    "inverse.not_reachable",
+    "not reachable: an endless rate gives an efficiency of {best:.4f}, below {target:g}",
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def _find_rate(scenario: Scenario, efficiency: Callable[[float], float], target_
     worst, best = efficiency(low), efficiency(high)
     if best < target_ratio or worst >= target_ratio:
         reason = (
-            f"not reachable: an endless rate gives an efficiency of {best:.4f}, below {target_ratio:g}"
+            NOT_REACHABLE(best=best, target=target_ratio)
             if best < target_ratio
             else f"no bound: {low:g} {unit} already gives an efficiency of {worst:.4f}, at least {target_ratio:g}"
         )

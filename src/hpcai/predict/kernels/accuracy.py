@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.predict.errors_of_estimates import relative_errors, weighted_error_ratio
 from hpcai.predict.kernels.regressor import EstimateErrors, Floats, KernelRegressor
 from hpcai.predict.kernels.samples import LEAST_SAMPLES, KernelSamples
@@ -25,6 +26,7 @@ GAIN_GOAL_RATIO = 2.0
 ACCURACY_COLUMNS = columns_of("kernel_accuracy")
 GOAL_COLUMNS = columns_of("kernel_goals")
 SOURCE = "kernel_times: test cases that no fit has seen"
+TOO_FEW_CASES = Message("accuracy.too_few_cases", "{cases} cases have a time, {needed} are needed")
 ERROR_COLUMNS = columns_of("kernel_errors")
 
 
@@ -142,7 +144,7 @@ def _accuracy_row(result: KernelResult) -> dict[str, Any]:
         "source": SOURCE,
     }
     if regressor is None or regressor.errors is None:
-        return {**sizes, "reason": f"{len(samples.sizes)} cases have a time, {LEAST_SAMPLES} are needed"}
+        return {**sizes, "reason": TOO_FEW_CASES(cases=len(samples.sizes), needed=LEAST_SAMPLES)}
     mape = regressor.errors.mape_ratio
     log_linear = _mape(result.log_linear_s, result.measured_s)
     gain = log_linear / mape

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from hpcai.catalogue.tables import columns_of
+from hpcai.core.messages import Message
 from hpcai.metrics.quietness import NOT_WATCHED, Quiet
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.errors_of_estimates import relative_errors, total_error_ratio, weighted_error_ratio
@@ -23,6 +24,11 @@ OVERHEAD_GOAL_RATIO = 0.15
 NO_OVERHEAD = "none"
 BACKWARD: tuple[Stage, ...] = ("input gradient", "weight gradient", "element-wise backward")
 """Stages that a running step cannot be stopped between; their sum is the row "backward"."""
+NO_OTHER_STEP = Message(
+    "step_accuracy.no_other_step",
+    "no other step was measured that the overhead could be fitted on",
+)
+FITTED_ON = Message("step_accuracy.fitted_on", "fitted on {steps}")
 STEP_COLUMNS = columns_of("step_accuracy")
 STAGE_COLUMNS = columns_of("step_stages")
 
@@ -179,7 +185,7 @@ def _overhead_row(
     """Return the row of the step with an overhead fitted on others, or without an estimate and why."""
     reason = estimate.reason
     if not others:
-        reason = reason or "no other step was measured that the overhead could be fitted on"
+        reason = reason or NO_OTHER_STEP()
     if reason:
         row = _row(step, "step", math.nan, step.measured_s, OVERHEAD_GOAL_RATIO)
         return {**row, "overhead": "fitted on others", **_of_whole(estimate), "reason": reason}
@@ -187,7 +193,7 @@ def _overhead_row(
     row = _row(step, "step", add_overhead(estimate, overhead), step.measured_s, OVERHEAD_GOAL_RATIO)
     return {
         **row,
-        "overhead": f"fitted on {overhead.fitted_on}",
+        "overhead": FITTED_ON(steps=overhead.fitted_on),
         "overhead_per_parameter_s": overhead.per_parameter_s,
         **_of_whole(estimate),
         "reason": _reason(step.measured_s),

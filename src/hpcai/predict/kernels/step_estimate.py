@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.kernels.layer_kernels import STAGES, KernelCall, describe_approximations, list_kernel_calls
 from hpcai.predict.kernels.regressor import Flags, KernelRegressor, estimate_time_s, is_extrapolated
@@ -19,6 +20,10 @@ from hpcai.predict.training.roofline_cost import Floats, count_work
 
 UPDATE_PASSES = 4
 """Elements moved per parameter by stochastic gradient descent with momentum (assumed, as in the roofline model)."""
+NO_STEP_WITH_PARAMETERS = Message(
+    "step_estimate.no_step_with_parameters",
+    "overhead per parameter: expected at least one measured step of a network with parameters",
+)
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def fit_overhead(estimates: Sequence[StepEstimate], measured_s: Sequence[float])
     slopes = np.array([estimate.parameters for estimate in estimates]) / measured
     gaps = 1 - np.array([estimate.step_s for estimate in estimates]) / measured
     if not slopes.any():
-        raise ConfigError("overhead per parameter: expected at least one measured step of a network with parameters")
+        raise ConfigError(NO_STEP_WITH_PARAMETERS())
     return Overhead(float(slopes @ gaps / (slopes @ slopes)), _name_steps(estimates))
 
 

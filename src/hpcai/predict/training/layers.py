@@ -6,6 +6,8 @@ from typing import ClassVar, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.core.messages import Message
+
 LayerKind = Literal[
     "convolution",
     "depthwise",
@@ -22,6 +24,7 @@ LayerKind = Literal[
 CONVOLUTIONS: tuple[LayerKind, ...] = ("convolution", "depthwise")
 LINEAR: tuple[LayerKind, ...] = (*CONVOLUTIONS, "dense")
 """Layers whose work is multiplying matrices."""
+COSTS_NOTHING = Message("layers.costs_nothing", "{layer}: a layer of kind 'other' costs nothing")
 
 
 @dataclass(frozen=True)
@@ -114,9 +117,7 @@ def is_transposed(layer: Layer) -> bool:
 
 def name_layers_without_cost(network: LayerList) -> tuple[str, ...]:
     """Return a sentence for every layer that costs nothing in a model, and those that the list itself names."""
-    own = tuple(
-        f"{layer.name}: a layer of kind 'other' costs nothing" for layer in network.layers if layer.kind == "other"
-    )
+    own = tuple(COSTS_NOTHING(layer=layer.name) for layer in network.layers if layer.kind == "other")
     return (*network.not_modelled, *own)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from hpcai.config.prediction import AssumedLink
+from hpcai.core.messages import Message
 from hpcai.metrics.cells import join_words
 from hpcai.metrics.profiles.link import CALL, TRANSFER, LinkFit
 from hpcai.metrics.roofline.columns import REFUSED
@@ -21,6 +22,11 @@ PRECISION_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
 MEASURED_LINK = "measured"
 DENSE = ("gemm", "convolution")
 """Kinds of ceilings that make the peak."""
+ASSUMED_LINKS = Message(
+    "hardware.assumed_links",
+    "links between nodes were not measured: those inside a node are assumed",
+)
+NO_ROOFS = Message("hardware.no_roofs", "no measured {roofs} of a rank with {threads} threads")
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,7 @@ def measured_exchange(link_fits: pd.DataFrame, nodes: int) -> Exchange:
     rows = known[known["scope"] == wanted]
     assumed = ""
     if rows.empty and nodes > 1 and len(known):
-        rows, assumed = known, "links between nodes were not measured: those inside a node are assumed"
+        rows, assumed = known, ASSUMED_LINKS()
     if rows.empty:
         return Exchange(MEASURED_LINK, NAN, NAN, NAN, "", reason="no allreduce was measured")
     transfer, call = (_widest(rows[rows["what"] == what]) for what in (TRANSFER, CALL))
@@ -180,7 +186,7 @@ def _why_missing(own: pd.DataFrame, threads: int, found: Mapping[str, pd.DataFra
     kinds = [*(DENSE if any(missing) else ()), *(("memory",) if "" in missing else ())]
     lost = own[own["value"].isna() & own["kind"].isin(kinds) & own["precision"].isin([*missing, ""])]
     reasons = join_words(*lost["reason"], separator="; ")
-    words = f"no measured {' and no '.join(names)} of a rank with {threads} threads"
+    words = NO_ROOFS(roofs=" and no ".join(names), threads=threads)
     return f"{words}: {reasons}" if reasons else words
 
 

@@ -7,9 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from hpcai.core.messages import Message
+
 FEWEST_ERRORS = 3
 """Mean and standard deviation of two numbers say nothing of a third."""
 CONFIDENCE = 0.95
+TOO_FEW_ERRORS = Message("intervals.too_few_errors", "no interval: {n} held-out points of {kind}, expected {needed}")
+T_INTERVAL = Message(
+    "intervals.t_interval",
+    "t interval (95 %) of log(measured / predicted) over {n} held-out points of {kind}; those of one variant share "
+    "measurements",
+)
 
 
 @dataclass(frozen=True)
@@ -56,14 +64,9 @@ def interval_from(measured: Sequence[float], predicted: Sequence[float], kind: s
     errors = errors[np.isfinite(errors)]
     n = len(errors)
     if n < FEWEST_ERRORS:
-        return ErrorInterval(
-            math.nan, math.nan, n, f"no interval: {n} held-out points of {kind}, expected {FEWEST_ERRORS}"
-        )
+        return ErrorInterval(math.nan, math.nan, n, TOO_FEW_ERRORS(n=n, kind=kind, needed=FEWEST_ERRORS))
     reach = stats.t.ppf((1 + CONFIDENCE) / 2, n - 1) * errors.std(ddof=1) * math.sqrt(1 + 1 / n)
     low = min(errors.mean() - reach, errors.min(), 0.0)
     high = max(errors.mean() + reach, errors.max(), 0.0)
-    basis = (
-        f"t interval (95 %) of log(measured / predicted) over {n} held-out points of {kind}; those of one "
-        "variant share measurements"
-    )
+    basis = T_INTERVAL(n=n, kind=kind)
     return ErrorInterval(math.exp(low), math.exp(high), n, basis)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import MOST_EFFICIENCY_RATIO, is_too_efficient, why_too_efficient
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
 from hpcai.predict.what_if.published_epochs import PublishedEpochs
@@ -18,7 +19,20 @@ NO_OVERLAP = "computing and exchange one after the other (no overlap)"
 OVERLAP = "messages travel one after the other while gradients are computed, ready at equal intervals (overlap)"
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
 BOUNDS = ("", "low_", "high_")
-OTHER_BASE = "no parallel efficiency: the base, {}, has another {}, and the ratio would be above 1"
+OTHER_BASE = Message(
+    "outcome.other_base",
+    "no parallel efficiency: the base, {base}, has another {what}, and the ratio would be above 1",
+)
+UNEVEN_RANKS = Message(
+    "outcome.uneven_ranks",
+    "{ranks} ranks cannot be divided evenly among {nodes} nodes with at most {most} each",
+)
+MORE_RANKS = Message("outcome.more_ranks", "{ranks} ranks are {times:g} times the largest measured scale ({largest})")
+FEWER_SAMPLES = Message(
+    "outcome.fewer_samples",
+    "{batch:g} samples of a rank are fewer than were measured ({smallest:g})",
+)
+MORE_NODES = Message("outcome.more_nodes", "{nodes} nodes are more than the machine has ({most})")
 NO_TRAINING = "no run of the scale that one starts from reached its target"
 NO_QUALITY = "no quality coefficient was measured: the suite has no exponent, or no run reached a quality"
 
@@ -108,7 +122,7 @@ def _why_not(study: MeasuredStudy, case: "Case") -> str:
     """Return why there is no such training; blank if there could be one."""
     setting, most = case.setting, study.machine.ranks_per_node
     if setting.ranks % setting.nodes:
-        return f"{setting.ranks} ranks cannot be divided evenly among {setting.nodes} nodes with at most {most} each"
+        return UNEVEN_RANKS(ranks=setting.ranks, nodes=setting.nodes, most=most)
     if case.question == "link" and setting.ranks == 1:
         return "one rank exchanges nothing: no scale with more ranks was measured"
     return setting.why_impossible
@@ -125,13 +139,13 @@ def _extrapolated(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -
     largest = max(point.setting.ranks for point in points)
     smallest = min(point.setting.micro_batch for point in points)
     ranks, batch, nodes = case.setting.ranks, case.setting.micro_batch, study.machine.nodes
-    words = []
+    words: list[str] = []
     if ranks > largest:
-        words.append(f"{ranks} ranks are {ranks / largest:g} times the largest measured scale ({largest})")
+        words.append(MORE_RANKS(ranks=ranks, times=ranks / largest, largest=largest))
     if 1 <= batch < smallest:
-        words.append(f"{batch:g} samples of a rank are fewer than were measured ({smallest:g})")
+        words.append(FEWER_SAMPLES(batch=batch, smallest=smallest))
     if case.setting.nodes > nodes:
-        words.append(f"{case.setting.nodes} nodes are more than the machine has ({nodes})")
+        words.append(MORE_NODES(nodes=case.setting.nodes, most=nodes))
     return "; ".join(words)
 
 
@@ -160,7 +174,7 @@ def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float])
     if is_too_efficient(speedups[""] / more):
         if case.question == "scale":
             return {}, why_too_efficient(speedups[""] / more, base.scale)
-        return {**found, "efficiency_reason": OTHER_BASE.format(base.scale, case.question)}, ""
+        return {**found, "efficiency_reason": OTHER_BASE(base=base.scale, what=case.question)}, ""
     efficiencies = {bound: min(value / more, MOST_EFFICIENCY_RATIO) for bound, value in speedups.items()}
     return {**found, **_named("efficiency_{}ratio", efficiencies)}, ""
 

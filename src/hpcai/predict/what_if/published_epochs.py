@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.mlperf_hpc.analysis.editions import BY_STEPS
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
 from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
@@ -15,6 +16,7 @@ FEWEST_SUBMISSIONS = 3
 """A line through two points shows no scatter."""
 STREAM = 0
 """The same random numbers at every batch, so that a ratio of medians is that of the curve."""
+ROUNDS = Message("published_epochs.rounds", "published rounds of {benchmark} ({edition}, {submissions} submissions)")
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _fit(points: PointSet) -> PublishedEpochs:
     usable = points.usable
     parts = [usable] if points.references.empty else [usable, points.references]
     batches = points.batches_samples
-    words = f"published rounds of {points.benchmark} ({points.edition}, {len(usable)} submissions)"
+    words = ROUNDS(benchmark=points.benchmark, edition=points.edition, submissions=len(usable))
     return PublishedEpochs(
         fit_epochs(pd.concat(parts, ignore_index=True)), float(batches.min()), float(batches.max()), words
     )

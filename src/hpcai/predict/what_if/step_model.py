@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from scipy.optimize import brentq
 
+from hpcai.core.messages import Message
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import LayerList, count_parameters
@@ -29,6 +30,15 @@ from hpcai.predict.what_if.hardware import (
 )
 
 Row = Mapping[Any, Any]
+UNEVEN_BATCH = Message(
+    "step_model.uneven_batch",
+    "a global batch of {samples} samples cannot be divided evenly among {parts}",
+)
+NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
+SLOW_EXCHANGE = Message(
+    "step_model.slow_exchange",
+    "the modelled exchange at {scale} takes {exchange_s:.3g} s, not less than the measured step of {step_s:.3g} s",
+)
 
 
 class ComputeTime(NamedTuple):
@@ -83,7 +93,7 @@ class Setting:
         parts = f"{self.ranks} ranks" + (
             f" with {self.accumulation} micro-batches each" if self.accumulation > 1 else ""
         )
-        return f"a global batch of {self.global_batch} samples cannot be divided evenly among {parts}"
+        return UNEVEN_BATCH(samples=self.global_batch, parts=parts)
 
     @property
     def scale(self) -> str:
@@ -168,7 +178,7 @@ class StepModel:
         return PredictedStep(compute_s, communication_s, exposed_s, reason)
 
     def _why_no_model(self, precision: str, reason: str) -> str:
-        words = f"no model of computing in {precision} ({self.words})"
+        words = NO_MODEL(precision=precision, model=self.words)
         return f"{words}: {reason}" if reason else words
 
     def calibrate(self, setting: Setting, exchange: Exchange, measured_s: float) -> tuple[float, str]:
@@ -183,10 +193,7 @@ class StepModel:
                 lambda one: self.estimate(setting, exchange, one).step_s - measured_s, measured_s / raw.compute_s
             )
         if not factor > 0:
-            return math.nan, (
-                f"the modelled exchange at {setting.scale} takes {raw.communication_s:.3g} s, not less than the "
-                f"measured step of {measured_s:.3g} s"
-            )
+            return math.nan, SLOW_EXCHANGE(scale=setting.scale, exchange_s=raw.communication_s, step_s=measured_s)
         return factor, ""
 
 

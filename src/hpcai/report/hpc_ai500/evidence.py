@@ -12,6 +12,7 @@ import pandas as pd
 from hpcai.config.machine import Machine
 from hpcai.config.study import Study
 from hpcai.core.errors import ConfigError, RecordError
+from hpcai.core.messages import Message
 from hpcai.core.sealed import seal
 from hpcai.core.table_files import read_parquet
 from hpcai.measure.provenance import environment_facts
@@ -40,6 +41,11 @@ FileStatus = Literal["copied", "copied: variables withheld", "named: large", "na
 HANDED_IN: tuple[FileStatus, ...] = ("copied", "copied: variables withheld")
 RESULT_FILE = re.compile(r"\bresults/[^\s,;]+")
 """A file of the study as tables name it: relative to the folder that holds the results folder."""
+NO_RECORD = Message(
+    "evidence.no_record",
+    "no record of the benchmark {benchmark!r} among {files} files: a report document needs runs; measure them, or "
+    "leave the benchmark out of the study",
+)
 
 
 @dataclass(frozen=True)
@@ -131,10 +137,7 @@ def read_evidence(
     files = [Path(path) for path in records]
     own = [(record, path) for record, path in zip(read_records(files), files, strict=True) if _of(record) == benchmark]
     if not own:
-        raise RecordError(
-            f"no record of the benchmark {benchmark!r} among {len(files)} files: a report document needs runs; "
-            f"measure them, or leave the benchmark out of the study"
-        )
+        raise RecordError(NO_RECORD(benchmark=benchmark, files=len(files)))
     suite = own[0][0].plan.benchmark.suite
     if suite != SUITE:
         raise ConfigError(

@@ -15,7 +15,7 @@ _CONTENTS = (
     f"* `{MANIFEST}`: SHA-256 of every file, for `sha256sum --check`",
 )
 
-_PRIVATE = (
+PRIVATE = (
     "Look through these files: they may still name folders, users and hosts of the machine.",
     "",
     "* `system.json` and the records below `logs/`: values of environment variables, such as `TMPDIR`, `LD_PRELOAD`, "
@@ -70,7 +70,7 @@ def readme_text(document: Document) -> str:
             "",
             "## Before it is handed in",
             "",
-            *_PRIVATE,
+            *PRIVATE,
             "",
         ]
     )

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.core.messages import Message
 from hpcai.core.text import say_rate, say_time
 from hpcai.metrics.scaling.trials import COMPLETE
+from hpcai.metrics.scores.validity import NONE_FINISHED
 from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.records.run import RunRecord
 from hpcai.report.hpc_ai500.evidence import Evidence, Run
@@ -23,6 +25,7 @@ _WORK = (
 
 CLOCK = "evaluations included: 6.3.2 names no pause of the clock"
 """HPC AI500 V2.0, 6.3.2: from reading the first training batch until the target epochs are reached."""
+RATE_BY = Message("scores.rate_by", "throughput measured, work of a sample by {work}")
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,7 @@ def _score_item(evidence: Evidence, score: _Score) -> Item:
     lost = len(rows) - len(trials)
     broken = f"{lost} of {len(rows)} runs broke down or diverged and earn no number" if lost else ""
     if trials.empty:
-        reason = f"none of {len(rows)} runs trained to its end"
+        reason = NONE_FINISHED(n=len(rows), word="run")
         return missing(
             DEMAND, score.name, reason, "see the reasons of the runs, repair, and measure again (`hpcai retry`)"
         )
@@ -154,7 +157,7 @@ def _score_item(evidence: Evidence, score: _Score) -> Item:
     work, power = _methods(trials, "flop_method"), _methods(trials, "power_method")
     notes = (
         score.note,
-        f"throughput measured, work of a sample by {work}" if work and score.unit != "s" else "",
+        RATE_BY(work=work) if work and score.unit != "s" else "",
         f"power {power}" if power and score.unit == PER_WATT else "",
         broken,
     )

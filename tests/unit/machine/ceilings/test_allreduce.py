@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from hpcai.machine.ceilings.allreduce import add_transfers, measure_allreduce
+from hpcai.machine.ceilings.allreduce import OTHER_TRANSFERS, add_transfers, measure_allreduce
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.profiles.ceilings_view import COLUMNS
 from hpcai.profiles.link_views import allreduce_ceiling, bus_factor, link_fit_rows, link_rows
@@ -136,7 +136,7 @@ def test_transfers_are_those_of_the_same_repetitions(tmp_path):
     path.write_text(timeline_of({4: WARM_UP + 3, 16: WARM_UP + 2}))
     found = add_transfers(report, path)
     assert [sample.transfer_s for sample in found.samples] == [3e-6, 4e-6, 5e-6, None, None, None]
-    assert found.transfers_missing == ("16 bytes: 4 transfers in the timeline, expected 5",)
+    assert found.transfers_missing == (OTHER_TRANSFERS(size=16, found=4, expected=5),)
     links = link_rows(found, "a.json")
     assert list(zip(links["what"], links["bytes"], strict=True)) == [("transfer", 4), ("call", 4), ("call", 16)]
     transfer, call = link_fit_rows(found, "a.json")["reason"]
@@ -160,5 +160,5 @@ def test_the_ceiling_is_the_fastest_exchange():
     assert row["median"] == pytest.approx(0.9 * row["value"])
     assert row["spread_ratio"] == pytest.approx(1 / 0.9 - 1 / 1.3)
     assert (row["n"], row["ways"], row["unit"]) == (3, 13, "B/s")
-    assert "64 MiB, bus bandwidth of the transfer" in row["setting"]
+    assert "64 MiB, bus bandwidth" in row["setting"]
     assert list(allreduce_ceiling(report_of(), "a.json").columns) == list(COLUMNS)

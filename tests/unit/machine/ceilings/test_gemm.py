@@ -7,6 +7,7 @@ import pytest
 
 from hpcai.machine.ceilings.gemm import DENSE, SHAPES, all_products, measure_gemm, products, square
 from hpcai.machine.ceilings.sampling import time_way
+from hpcai.machine.subprocess_measure import TOO_MANY_THREADS
 
 TINY = (square(64),)
 
@@ -53,7 +54,7 @@ def test_less_work_comes_first_so_that_it_foretells_the_time_of_more():
 def test_more_threads_than_cores_is_a_reason():
     (missing,) = measure_gemm([100_000]).not_measured
     assert (missing.kind, missing.threads) == ("gemm", 100_000)
-    assert "threads: found 100000, expected at most" in missing.reason
+    assert TOO_MANY_THREADS.find_in(missing.reason)["threads"] == "100000"
 
 
 def test_measured_in_a_process_of_its_own(monkeypatch):

@@ -11,11 +11,12 @@ from hpcai.machine.ceilings.measures import ceiling, link, report_quietly
 from hpcai.machine.ceilings.sampling import CeilingReport
 from hpcai.metrics.profiles.link import AllreduceReport
 
+NO_PROGRAM = "apptainer: no such program on the PATH"
 STUDY = {"limits": {"disturbance": {"repeats": 1}}}
 
 
 def lost():
-    raise LaunchError("apptainer: no such program on the PATH")
+    raise LaunchError(NO_PROGRAM)
 
 
 def found():
@@ -32,13 +33,13 @@ def told(measure):
 def test_a_ceiling_without_its_image_is_a_reason_for_each_number_of_threads():
     report = CeilingReport.model_validate_json(told(ceiling("gemm", [2, 1, 2], "cpu", lost)))
     assert [(one.kind, one.threads) for one in report.not_measured] == [("gemm", 1), ("gemm", 2)]
-    assert {one.reason for one in report.not_measured} == {"apptainer: no such program on the PATH"}
+    assert {one.reason for one in report.not_measured} == {NO_PROGRAM}
 
 
 @pytest.mark.parametrize(("launch", "python"), [(lost, found), (found, lost)])
 def test_an_allreduce_without_launcher_or_image_is_a_reason(launch, python):
     report = AllreduceReport.model_validate_json(told(link(launch, 1, "cpu", python)))
-    assert report.not_measured == ("apptainer: no such program on the PATH",)
+    assert report.not_measured == (NO_PROGRAM,)
 
 
 def test_what_can_be_started_is_measured(monkeypatch):

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hpcai.core.machine_lock import machine_to_itself
+from hpcai.core.machine_lock import WAITS, machine_to_itself
 from hpcai.machine.ceilings import agreement, storage
 from hpcai.machine.ceilings.storage import file_system_of, measure_storage, page_cache_state, usable_bytes
 from hpcai.profiles.ceilings_view import ceiling_rows
@@ -66,7 +66,7 @@ def test_storage_is_measured_while_nothing_else_is_timed(tmp_path, on_disk, capl
         assert not inside.wait(0.5)
     thread.join(30)
     assert inside.is_set()
-    assert "waits until another run or measurement" in caplog.text
+    assert WAITS() in caplog.text
 
 
 def test_what_was_written_is_what_is_read(tmp_path, on_disk, monkeypatch):
@@ -89,8 +89,8 @@ def test_reads_from_memory_are_kept_but_make_no_rate(tmp_path, on_disk, monkeypa
     assert {sample.page_cache for sample in report.samples if sample.kind == "storage_read"} == {"warm"}
     (missing,) = report.not_measured
     assert missing.kind == "storage_read"
-    assert "the kernel counted no fetch from storage" in missing.reason
-    assert "does not count" in missing.reason
+    reads = sum(sample.kind == "storage_read" for sample in report.samples)
+    assert storage.WARM_READS(warm=reads, reads=reads) in missing.reason
 
 
 def test_where_the_kernel_does_not_count_nothing_is_claimed(tmp_path, on_disk, monkeypatch):
@@ -148,7 +148,7 @@ def test_little_space_makes_smaller_files_and_too_little_none(tmp_path, on_disk,
     free.f_bavail = 3 << 10
     report = measure({"shared": str(tmp_path)})
     assert report.samples == ()
-    assert "3 MiB free, expected at least 4 MiB" in report.not_measured[0].reason
+    assert storage.NO_ROOM(free="3 MiB", needed="4 MiB") in report.not_measured[0].reason
 
 
 def test_where_direct_reads_are_refused_the_others_remain(tmp_path, on_disk, monkeypatch):

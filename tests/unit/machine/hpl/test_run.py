@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from hpcai.core.errors import LaunchError
 from hpcai.machine.hpl import run as hpl_run
 from hpcai.machine.hpl.input import HplTest, write_input
-from hpcai.machine.hpl.library import BlasLibrary, find_blas, read_ldd
-from hpcai.machine.hpl.report import HplReport, HplRun, judge_run
+from hpcai.machine.hpl.library import NO_HPCC, BlasLibrary, find_blas, read_ldd
+from hpcai.machine.hpl.report import OFF_CORE, HplReport, HplRun, judge_run
 from hpcai.machine.hpl.run import CoreUse, _Look, judge, watch_run
 
 HPL_PART = """\
@@ -102,7 +102,7 @@ def test_a_disturbed_run_is_tried_again_and_every_start_stays(monkeypatch: pytes
     report = run_with(monkeypatch, tmp_path, text, use(cpu_ratio=0.96))
     assert [run.attempt for run in report.runs] == [1, 2, 3]
     assert not any(run.accepted for run in report.runs)
-    assert "96.0 % of the wall time" in report.runs[0].reason
+    assert OFF_CORE.find_in(report.runs[0].reason)["percent"] == "96.0"
     assert len({run.raw for run in report.runs}) == 3
 
 
@@ -131,7 +131,7 @@ def test_more_processes_than_cores_are_not_started(monkeypatch: pytest.MonkeyPat
 def test_missing_programs_are_a_reason_not_a_crash(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     report = HplReport.model_validate_json(hpl_run.run_hpl([{"order": 2000, "block": 64}], tmp_path / "raw"))
-    assert report.reason == "not measured: the program hpcc is not installed; Debian package hpcc"
+    assert report.reason == NO_HPCC(package="Debian package hpcc")
     assert report.frame("x")["reason"].tolist() == [report.reason]
     assert report.frame("x")["measured_time_s"].isna().all()
     monkeypatch.setattr(hpl_run, "find_blas", lambda: BlasLibrary("/lib/a", "a"))
@@ -186,12 +186,11 @@ def test_blas_is_what_the_linker_finds(tmp_path: Path) -> None:
     library.touch()
     link = tmp_path / "libblas.so.3"
     link.symlink_to(library)
-    assert read_ldd(
-        f"\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\n\tlibblas.so.3 => {link} (0x00007f8c7fd23000)\n"
-    ) == str(library)
-    assert read_ldd("\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\n\tlibblas.so.3 => not found\n") == ""
+    listed = "\tlibm.so.6 => /lib/libm.so.6 (0x00007f)\n\tlibblas.so.3 => "
+    assert read_ldd(f"{listed}{link} (0x00007f8c7fd23000)\n") == str(library)
+    assert read_ldd(f"{listed}not found\n") == ""
 
 
 def test_without_hpcc_there_is_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_blas().reason.startswith("not measured: the program hpcc is not installed")
+    assert find_blas().reason == NO_HPCC(package="Debian package hpcc")

@@ -9,6 +9,7 @@ from unit.view_factory import COLUMNS, make_ceilings, make_links, make_point, ma
 
 from hpcai.config.benchmark import PackSettings, StagingSettings
 from hpcai.config.runs import Point
+from hpcai.metrics.profiles import advice, advice_exchange
 from hpcai.metrics.profiles.advice import COLUMNS as ADVICE_COLUMNS
 from hpcai.metrics.profiles.advice import advise
 
@@ -37,14 +38,14 @@ def io(**values: Any) -> pd.DataFrame:
 
 def test_columns_and_evidence() -> None:
     tables = make_tables(3)
-    advice = advise(tables)
-    assert tuple(advice.columns) == ADVICE_COLUMNS
-    assert set(advice["topic"]) == {"communication", "io", "kernels"}
-    assert advice.groupby(["topic", "benchmark", "variant", "scale"]).size().max() <= 2
-    assert advice["evidence"].str.contains("results/profiles/").all()
-    assert not advice["sentence"].str.contains("nan").any()
-    assert not advice["evidence"].str.contains("nan").any()
-    assert advice["sentence"].str.endswith(".").all()
+    given = advise(tables)
+    assert tuple(given.columns) == ADVICE_COLUMNS
+    assert set(given["topic"]) == {"communication", "io", "kernels"}
+    assert given.groupby(["topic", "benchmark", "variant", "scale"]).size().max() <= 2
+    assert given["evidence"].str.contains("results/profiles/").all()
+    assert not given["sentence"].str.contains("nan").any()
+    assert not given["evidence"].str.contains("nan").any()
+    assert given["sentence"].str.endswith(".").all()
 
 
 def test_nothing_measured_gives_no_advice() -> None:
@@ -65,13 +66,15 @@ def test_negotiation_names_settings_with_values() -> None:
     (words,) = sentences(
         communication=communication(negotiation_share_ratio=0.2857, bytes_per_step=3.0e7, cycle_time_s=0.001)
     )
-    assert words.startswith("Negotiation takes 29 % of communication: fewer, larger tensors; leave fusion_bytes blank")
-    assert "fusion_bytes 32 MiB and cycle_time_s 2 ms (twice the present one)" in words
+    fusion = advice_exchange.ONE_BATCH_OR_TRY(
+        settings="fusion_bytes 32 MiB and cycle_time_s 2 ms (twice the present one)"
+    )
+    assert words == advice_exchange.NEGOTIATION(share="29 %", fusion=fusion)
 
 
 def test_negotiation_without_sizes_names_no_values() -> None:
     (words,) = sentences(communication=communication(negotiation_share_ratio=0.3))
-    assert words.endswith("all gradients travel as one group.")
+    assert words == advice_exchange.NEGOTIATION(share="30 %", fusion=advice_exchange.ONE_BATCH())
 
 
 def test_tuned_negotiation_of_the_paper_is_no_finding() -> None:
@@ -80,7 +83,7 @@ def test_tuned_negotiation_of_the_paper_is_no_finding() -> None:
 
 def test_one_group_waits_for_ranks_and_not_for_messages() -> None:
     (words,) = sentences(communication=communication(negotiation_share_ratio=0.5, batches=20))
-    assert "the ranks wait for each other" in words
+    assert advice_exchange.RANKS_WAIT.find_in(words)
     assert "fusion_bytes" not in words
 
 
@@ -107,9 +110,9 @@ def test_negotiation_on_a_quiet_machine_is_a_matter_of_the_run() -> None:
     table = communication(negotiation_share_ratio=0.5, batches=20)
     quiet = {"quiet": "quiet", "others_ratio": 0.012, "steal_ratio": 0.0}
     (words,) = sentences(communication=table, captures=capture("timeline", **quiet))
-    assert "took only 1 % of the cores, so even out the ranks' work and their input" in words
+    assert advice_exchange.OTHERS_TOOK_LITTLE(share="1 %") in words
     (words,) = sentences(communication=table, captures=capture("timeline", quiet="not measured"))
-    assert "not measured" in words
+    assert advice_exchange.OTHERS_UNKNOWN() in words
     assert "input" not in words
 
 
@@ -123,8 +126,7 @@ def test_input_and_kernels_of_a_disturbed_capture_begin_with_it() -> None:
 def test_small_messages_beside_the_gradients_are_told_apart() -> None:
     small: dict[str, Any] = {"batches": 20, "other_batches": 10, "transfer_s": 1.0, "bytes_per_step": 3e7}
     (words,) = sentences(communication=communication(**small, other_transfer_s=0.8))
-    assert "1 per step, take 80 % of the transfers" in words
-    assert "batchnorm_group" in words
+    assert words == advice_exchange.SMALL_MESSAGES(per_step="1", share="80 %", cure=advice_exchange.EACH_WAITS())
     assert sentences(communication=communication(**small, other_transfer_s=0.1)) == []
     (words,) = sentences(communication=communication(**{**small, "batches": 100}, other_transfer_s=0.8))
     assert "fusion_bytes" in words
@@ -150,30 +152,27 @@ def test_straggler(ranks: int, ratio: float, seen: float, found: bool) -> None:
     words = sentences(communication=table)
     assert len(words) == found
     if found:
-        last = (
-            f"Rank 3 is last in {ratio * seen:.0f} of {seen} moments of negotiation ({100 / ranks:.0f} % would be even)"
-        )
-        assert words[0].startswith(last)
+        times = round(ratio * seen)
+        assert words[0] == advice_exchange.STRAGGLER(rank="Rank 3", times=times, seen=seen, even=f"{100 / ranks:.0f} %")
 
 
 def test_latency_bound_messages_are_compared_with_the_link() -> None:
     table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=6.3e7, bytes_per_step=4.1e4)
     (words,) = sentences(communication=table, links=make_links([2]))
     # 4096 bytes over 40 µs + 4096 bytes / (2.1 GB/s), of the best of all sizes.
-    assert words.startswith(
-        "Messages are latency-bound: for 4 KiB this link reaches 97.6 MB/s, 5 % of what it reaches "
-    )
-    assert "for 1 MiB; larger messages: leave fusion_bytes blank" in words
-    assert "fusion_bytes 64 KiB" in words
+    fusion = advice_exchange.ONE_BATCH_OR_TRY(settings="fusion_bytes 64 KiB")
+    larger = advice_exchange.LARGER_MESSAGES(fusion=fusion)
+    link: dict[str, Any] = {"size": "4 KiB", "rate": "97.6 MB/s", "share": "5 %", "full": "1 MiB"}
+    assert words == advice_exchange.LATENCY_BOUND(**link, cure=larger)
     words = sentences(communication=table.assign(negotiation_share_ratio=0.3), links=make_links([2]))
     assert "fusion_bytes 64 KiB" in words[0]
-    assert words[1].endswith("larger messages, with the same settings.")
+    assert words[1] == advice_exchange.LATENCY_BOUND(**link, cure=advice_exchange.SAME_SETTINGS())
 
 
 def test_latency_bound_single_group_is_exchanged_less_often() -> None:
     table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=6.3e7, batches=10)
     (words,) = sentences(communication=table, links=make_links([2]))
-    assert words.endswith("fewer exchanges: raise accumulation or global_batch.")
+    assert advice_exchange.FEWER_EXCHANGES() in words
 
 
 @pytest.mark.parametrize("links", [make_links([4]), make_links([2]).assign(scope="network"), NONE])
@@ -190,13 +189,13 @@ def test_size_outside_of_the_measured_ones_is_not_extrapolated() -> None:
 def test_large_messages_far_below_the_link_are_held_up() -> None:
     table = communication(batch_bytes_mean=4.0**11, algorithm_bandwidth_bytes_per_s=2.0e8)
     (words,) = sentences(communication=table, links=make_links([2]))
-    assert words.startswith("Batches of 4 MiB move at 10 % of what the link reaches at this size")
+    assert words == advice_exchange.HELD_UP(size="4 MiB", share="10 %")
 
 
 def test_small_messages_far_below_the_link_are_held_up_too() -> None:
     table = communication(batch_bytes_mean=4096.0, algorithm_bandwidth_bytes_per_s=1e7, bytes_per_step=4.1e4)
     words = sentences(communication=table, links=make_links([2]))
-    assert words[1].startswith("Batches of 4 KiB move at 10 % of what the link reaches at this size")
+    assert words[1] == advice_exchange.HELD_UP(size="4 KiB", share="10 %")
 
 
 def test_whole_calls_are_no_measure_of_batches() -> None:
@@ -211,7 +210,7 @@ def test_well_used_link_asks_for_fewer_bytes() -> None:
     )
     (words,) = sentences(communication=table, links=make_links([2]))
     assert "compression fp16" in words
-    assert "40 % of the step at 81 % of what the machine's allreduce reaches" in words
+    assert words == advice_exchange.LINK_USED_WELL(share="40 %", of_link="81 %")
 
 
 def test_copies_of_the_fusion_buffer() -> None:
@@ -219,7 +218,7 @@ def test_copies_of_the_fusion_buffer() -> None:
         make_rows("phases", phase=f"MEMCPY_{way}_FUSION_BUFFER", share_ratio=0.15) for way in ("IN", "OUT")
     )
     (words,) = sentences(communication=communication(), phases=phases)
-    assert words.startswith("Copies into and out of the fusion buffer take 30 % of communication")
+    assert words == advice_exchange.FUSION_COPIES(share="30 %")
     other = phases.assign(run_id="another run")
     assert sentences(communication=communication(), phases=other) == []
 
@@ -228,16 +227,16 @@ def test_small_communication_is_left_alone() -> None:
     (words,) = sentences(
         communication=communication(communication_share_ratio=0.02, negotiation_share_ratio=0.9, overlap_ratio=np.nan)
     )
-    assert words == "Nothing to gain: communication is 2 % of the step."
+    assert words == advice_exchange.LITTLE_COMMUNICATION(share="2 %")
 
 
 def test_transfers_that_hide_behind_computation_are_left_alone() -> None:
     slow: dict[str, Any] = {"batch_bytes_mean": 4096.0, "algorithm_bandwidth_bytes_per_s": 6.3e7}
     table = communication(communication_share_ratio=0.3, overlap_ratio=0.95, **slow)
     (words,) = sentences(communication=table, links=make_links([2]))
-    assert words == "Nothing to gain: 95 % of the transfers hide behind computation."
+    assert words == advice_exchange.TRANSFERS_HIDE(share="95 %")
     (words,) = sentences(communication=table.assign(negotiation_share_ratio=0.5), links=make_links([2]))
-    assert words.startswith("Negotiation takes 50 %")
+    assert advice_exchange.NEGOTIATION.find_in(words)["share"] == "50 %"
 
 
 def test_negotiations_that_add_up_but_take_little_of_the_step_are_left_alone() -> None:
@@ -249,20 +248,20 @@ def test_negotiations_that_add_up_but_take_little_of_the_step_are_left_alone() -
 def test_overlap_is_advised_only_for_one_group_and_alone() -> None:
     values: dict[str, Any] = {"communication_share_ratio": 0.4, "overlap_ratio": 0.0, "batches": 10}
     (words,) = sentences(communication=communication(**values))
-    assert words.startswith("Only 0 % of the transfers hide")
-    assert "fusion_bytes set" in words
+    assert words == advice_exchange.LITTLE_HIDES(share="0 %")
+    assert "fusion_bytes" in words
     assert sentences(communication=communication(**{**values, "batches": 100})) == []
     assert sentences(communication=communication(**{**values, "overlap_ratio": np.nan})) == []
     (words,) = sentences(communication=communication(**{**values, "negotiation_share_ratio": 0.5}))
-    assert "the ranks wait for each other" in words
+    assert advice_exchange.RANKS_WAIT.find_in(words)
 
 
 def test_input_that_takes_longer_than_the_epoch() -> None:
     (words,) = sentences(io=io(io_epoch_s=13.0, epoch_s=10.0))
-    assert words.startswith("Input needs 1.3 epochs of time")
+    assert words == advice.INPUT_TOO_SLOW(epochs="1.3")
     assert "staging" in words
     (words,) = sentences(io=io(io_epoch_s=6.0, epoch_s=10.0))
-    assert words.startswith("Input needs 60 % of an epoch's time: hidden only while nothing disturbs it")
+    assert words == advice.INPUT_SLOW(share="60 %")
     assert sentences(io=io(io_epoch_s=3.0, epoch_s=10.0)) == []
 
 
@@ -275,11 +274,9 @@ def test_staged_input_is_not_told_to_stage() -> None:
 
     assert sentences(io=staging) == []
     (words,) = words_of(io_epoch_s=13.0)
-    assert words.endswith("fewer samples per node (staging partition split) stay in its memory.")
+    assert words == advice.STAGED_TOO_SLOW(epochs="1.3")
     (words,) = words_of(io_epoch_s=0.3)
-    assert words == (
-        "Nothing to gain: input needs 3 % of an epoch's time, from node-local storage where it was staged."
-    )
+    assert words == advice.LITTLE_STAGED_INPUT(share="3 %")
     assert "node_local" not in "".join(words_of(io_epoch_s=6.0))
 
 
@@ -288,16 +285,16 @@ def test_ratio_without_epoch_time() -> None:
 
 
 def test_warm_cache_is_no_all_clear() -> None:
-    assert sentences(io=io(io_epoch_s=0.3, epoch_s=10.0)) == ["Nothing to gain: input needs 3 % of an epoch's time."]
+    assert sentences(io=io(io_epoch_s=0.3, epoch_s=10.0)) == [advice.LITTLE_INPUT(share="3 %")]
     for cache in ("warm", "unknown"):
         (words,) = sentences(io=io(io_epoch_s=0.3, epoch_s=10.0, page_cache=cache))
-        assert f"the page cache was {cache}" in words
+        assert words == advice.LITTLE_CACHED_INPUT(share="3 %", cache=cache)
 
 
 def test_full_storage_needs_no_more_workers() -> None:
     table = io(io_epoch_s=13.0, epoch_s=10.0, bandwidth_parallel_bytes_per_s=1.2e9)
     words = sentences(io=table, ceilings=make_ceilings())  # node-local storage there is twice as fast
-    assert words[1].startswith("The readers get 86 % of what shared storage reaches")
+    assert words[1] == advice.STORAGE_IS_FULL(share="86 %")
     assert len(sentences(io=table.assign(page_cache="warm"), ceilings=make_ceilings())) == 1
     no_shared = make_ceilings().query("place != 'shared'")
     assert len(sentences(io=table, ceilings=no_shared)) == 1
@@ -309,40 +306,36 @@ def test_metadata_and_small_reads() -> None:
     small: dict[str, Any] = {"read_bytes": 4e6, "reads": 1000, "opens": 100, "files": 90}
     small |= {"metadata_s": 5.0, "read_time_s": 5.0}
     words = sentences(io=io(io_epoch_s=2.0, epoch_s=10.0, **small))
-    assert words[0].startswith("Opening and looking up files takes 50 % of the I/O time (100 opens of 90 files)")
-    assert words[1].startswith("Reads are small, 3.91 KiB on average")
+    assert words[0] == advice.MANY_OPENS(share="50 %", opens=100, files=90, cure=advice.IN_PLACE)
+    assert words[1] == advice.SMALL_READS(size="3.91 KiB", cure=advice.IN_PLACE)
     # Input that takes no time is no reason to change its files, nor is input of which that is not known.
-    assert sentences(io=io(io_epoch_s=0.003, epoch_s=10.0, **small)) == [
-        "Nothing to gain: input needs 0.03 % of an epoch's time."
-    ]
+    assert sentences(io=io(io_epoch_s=0.003, epoch_s=10.0, **small)) == [advice.LITTLE_INPUT(share="0.03 %")]
     assert sentences(io=io(**small)) == []
 
 
 def test_data_arrangement() -> None:
     (words,) = sentences(kernels=kernels({"convolution": 0.7, "data_arrangement": 0.18, "other": 0.12}))
-    assert words.startswith("Data arrangement takes 18 % of kernel time")
+    assert words == advice.ARRANGEMENT(share="18 %")
 
 
 def test_unknown_kernels_are_named_before_conclusions() -> None:
     (words,) = sentences(kernels=kernels({"convolution": 0.7, "other": 0.3}))
-    assert words.startswith("30 % of kernel time has names that no rule knows")
+    assert words == advice.UNKNOWN_KERNELS(share="30 %")
 
 
 def test_dense_kernels_are_no_finding_unless_another_precision_is_faster() -> None:
     shares = {"convolution": 0.7, "GEMM": 0.15, "element-wise": 0.15}
-    assert sentences(kernels=kernels(shares), ceilings=make_ceilings()) == [
-        "Nothing stands out: convolution and GEMM take 85 % of kernel time."
-    ]
+    assert sentences(kernels=kernels(shares), ceilings=make_ceilings()) == [advice.NOTHING_STANDS_OUT(share="85 %")]
     (words,) = sentences(kernels=kernels(shares, precision="fp32"), ceilings=make_ceilings())
-    assert words.endswith("GEMM in bf16 is 4.1 times as fast as in fp32 here: try precision bf16.")
+    assert words == advice.OTHER_PRECISION(share="85 %", other="bf16", times="4.1", own="fp32")
     (words,) = sentences(kernels=kernels(shares, precision="bf16"), ceilings=make_ceilings())
-    assert words.startswith("Nothing stands out")
+    assert words == advice.NOTHING_STANDS_OUT(share="85 %")
 
 
 def test_short_kernels_matter_on_a_gpu_only() -> None:
     shares = {"element-wise": 0.9, "convolution": 0.1}
     (words,) = sentences(kernels=kernels(shares, calls=1e6, total_s=4.0, tool="nvprof"))
-    assert words.startswith("Kernels are short, 4 µs on average over 2000000 launches")
+    assert words == advice.SHORT_KERNELS(time="4 µs", calls=2000000)
     assert sentences(kernels=kernels(shares, calls=1e6, total_s=4.0, tool="TensorFlow profiler")) == []
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hpcai.metrics.profiles import energy
 from hpcai.metrics.profiles.energy import (
     count_energy,
     count_value_changes,
@@ -83,21 +84,21 @@ def test_a_device_without_values_leaves_no_sum():
     both = pd.concat([samples([0, 1, 2], [100, 101, 102], "a"), samples([0, 1, 2], [NAN] * 3, "b")])
     summary = power_summary(both, "nvml", reasons=("known",))
     assert math.isnan(summary.energy_j)
-    assert summary.reasons == ("known", "b: not measured: no sample with a value in the window")
+    assert summary.reasons == ("known", energy.OF_DEVICE(device="b", reason=energy.NO_VALUE()))
 
 
 def test_no_samples_and_one_sample_are_not_measured():
-    assert power_summary(samples([], []), "nvml").reasons == ("not measured: no samples",)
+    assert power_summary(samples([], []), "nvml").reasons == (energy.NO_SAMPLES(),)
     one = power_summary(samples([1.0], [100]), "nvml")
     assert math.isnan(one.energy_j)
     assert math.isnan(one.mean_power_w)
-    assert one.reasons == ("not measured: fewer than two samples in the window",)
+    assert one.reasons == (energy.FEW_SAMPLES(),)
 
 
 def test_without_time_stamps_there_is_no_energy():
     summary = power_summary(samples([NAN, NAN], [100, 101]), "nvml")
     assert math.isnan(summary.energy_j)
-    assert summary.reasons == ("no time stamps: no energy from power, no mean power",)
+    assert summary.reasons == (energy.NO_TIME_STAMPS(),)
 
 
 def test_gaps_slow_sensors_and_windows_beyond_the_samples_are_said():
@@ -106,9 +107,9 @@ def test_gaps_slow_sensors_and_windows_beyond_the_samples_are_said():
     assert summary.energy_j == pytest.approx(3100)
     assert summary.longest_gap_s == 21
     assert summary.reasons == (
-        "longest gap 21 s against 1 s usually: interpolated",
-        "0 changes of value in 12 samples: the sensor is slower than the sampling",
-        "samples cover 31 of 32 s of the window: energy of that part only",
+        energy.A_GAP(longest_s=21, usual_s=1),
+        energy.SLOW_SENSOR(changes=0, samples=12),
+        energy.PARTLY_COVERED(covered_s=31, wanted_s=32),
     )
 
 
@@ -116,17 +117,17 @@ def test_a_window_between_two_samples_is_said():
     summary = power_summary(samples([0, 10], [100, 101]), "nvml", window=(4, 5))
     assert summary.energy_j == pytest.approx(100.45)
     assert (summary.samples, summary.duration_s) == (0, 1)
-    assert summary.reasons == ("no sample in the window: interpolated between those around it",)
+    assert summary.reasons == (energy.BETWEEN_SAMPLES(),)
 
 
 def test_a_counter_goes_before_power_and_both_are_compared():
     summary = power_summary(samples([0, 1, 2], [100, 101, 100], energies=[7, 130, 257]), "nvml")
     assert summary.energy_j == 250
     assert summary.mean_power_w == 125
-    assert summary.reasons == ("the counter says 250 J, integrated power 201 J",)
+    assert summary.reasons == (energy.COUNTER_DIFFERS(counted=250, integrated=201),)
     reset = power_summary(samples([0, 1, 2], [100, 101, 100], energies=[7, 130, 3]), "nvml")
     assert reset.energy_j == 201
-    assert reset.reasons == ("the energy counter was reset or does not cover the window",)
+    assert reset.reasons == (energy.COUNTER_RESET(),)
 
 
 def test_overlapping_devices_are_not_added():

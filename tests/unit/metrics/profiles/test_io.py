@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from unit.parsers.artefacts import sample
 
+from hpcai.metrics.profiles import io
 from hpcai.metrics.profiles.io import IoSetting, data_module, io_summary, io_workers
 from hpcai.parsers.darshan.log import read_darshan_logs
 
@@ -65,7 +66,7 @@ def test_times_that_are_missing_or_sums_over_ranks(change, reason):
     assert math.isnan(row["bandwidth_sum_bytes_per_s"])
     assert math.isnan(row["bandwidth_parallel_bytes_per_s"])
     assert reason in row["reasons"]
-    assert "size of the dataset is not known" in row["reasons"]
+    assert io.SIZE_UNKNOWN() in row["reasons"]
 
 
 def test_nobody_read_or_nobody_knows():
@@ -74,7 +75,7 @@ def test_nobody_read_or_nobody_knows():
     assert math.isnan(row["read_bytes"])
     assert "no process read data" in row["reasons"]
     row = io_summary(processes({"is_worker": None, "read_bytes": math.nan}), IoSetting())
-    assert "of 1 processes it is not known" in row["reasons"]
+    assert io.UNKNOWN_READERS(processes=1) in row["reasons"]
 
 
 def test_modules_are_never_added():
@@ -82,7 +83,7 @@ def test_modules_are_never_added():
     assert data_module(frame) == "POSIX"
     row = io_summary(frame, IoSetting())
     assert (row["module"], row["read_bytes"]) == ("POSIX", 1000)
-    assert "400 bytes more of the data were read through STDIO" in row["reasons"]
+    assert io.READ_ELSEWHERE(bytes=400, module="STDIO") in row["reasons"]
     assert io_summary(frame, IoSetting(), "MPI-IO")["read_bytes"] == 9000
     assert data_module(processes({"module": "STDIO"})) == "STDIO"
 

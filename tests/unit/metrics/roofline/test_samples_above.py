@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hpcai.config.machine import Machine
 from hpcai.metrics.roofline.samples_above import (
+    OTHER_UNIT,
     TOLERANCE_RATIO,
     declared_peaks,
     fastest_read,
@@ -63,7 +64,7 @@ def test_the_worst_comes_first():
 
 
 def test_units_must_agree():
-    with pytest.raises(ValueError, match="run 0: found B/s, expected FLOP/s"):
+    with pytest.raises(ValueError, match=OTHER_UNIT(what="run 0", found="B/s", expected="FLOP/s")):
         find_inconsistencies(samples(1.0, unit="B/s"), roofs(100e9))
 
 

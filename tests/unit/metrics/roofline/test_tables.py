@@ -24,8 +24,8 @@ from hpcai.metrics.roofline.ceilings import judge_ceilings, roofline_ceilings
 from hpcai.metrics.roofline.columns import CEILING_COLUMNS, MOVE_COLUMNS, POINT_COLUMNS
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
 from hpcai.metrics.roofline.links import link_rate
-from hpcai.metrics.roofline.moves import roofline_moves
-from hpcai.metrics.roofline.placing import FAR_BELOW_RATIO, OVERHEAD, place_points
+from hpcai.metrics.roofline.moves import NOT_STATED, SAME_SHARE, roofline_moves
+from hpcai.metrics.roofline.placing import FAR_BELOW_RATIO, NO_COMPUTE_ROOF, NO_LINK_ROOF, OVERHEAD, place_points
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 from hpcai.metrics.roofline.tables import roofline_points
 
@@ -134,7 +134,7 @@ def test_without_peak_and_ceilings_there_is_no_place():
         machine=make_cluster(peaks=False), views=make_views() | {"ceilings": make_ceilings().iloc[:0]}
     )
     row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
-    assert row["reason"] == "not placed: no peak of fp32 is declared, and neither GEMM nor convolution was measured"
+    assert row["reason"] == NO_COMPUTE_ROOF(precision="fp32")
 
 
 def test_a_measured_ceiling_above_its_peak_is_refused_and_not_used():
@@ -197,7 +197,7 @@ def test_ceilings_that_could_not_be_measured_are_rows_with_their_reason():
     assert {"gemm", "convolution", "memory"} == set(rows["kind"])
     row = only(points, variant="fp32", scale="n1x8", scope="intra_node")
     assert row["status"] == "not placed"
-    assert row["reason"].endswith("neither GEMM nor convolution was measured; not measured: too few cores")
+    assert row["reason"].endswith(f"{NO_COMPUTE_ROOF(precision=row['precision'])}; not measured: too few cores")
 
 
 def test_c3_printed_ceilings_of_64_devices():
@@ -258,7 +258,7 @@ def test_links_are_measured_or_declared(tables):
     assert (row["link_method"], row["link_bytes_per_s"]) == ("declared", 12.5e9)
     points, _, _ = make_tables(views=missing, machine=make_cluster(network=None))
     row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
-    assert row["reason"] == "not placed: the bandwidth of its network is neither measured nor declared"
+    assert row["reason"] == NO_LINK_ROOF(link="network")
 
 
 def test_a_measured_link_above_the_declared_one_is_refused():
@@ -408,7 +408,7 @@ def test_an_arrow_has_the_kind_of_its_results_and_says_what_is_not_stated():
     pair = declared(), declared(compression="fp16", variant="packed", rate_flop_per_s=400e12)
     (found,) = arrows(*pair).to_dict("records")
     assert (found["kind"], found["change"]) == ("declared", "compression fp16")
-    assert found["note"].startswith("declared: two results that differ in compression; other settings are not stated")
+    assert found["note"].startswith(f"declared: {NOT_STATED(setting='compression')}")
     measured = [one.assign(method="measured") for one in pair]
     scales = pd.DataFrame(
         {"benchmark": "image_classification", "variant": ["fp32", "packed"], "scale": "n8x8", "accumulation": 1}
@@ -454,7 +454,7 @@ def test_the_paper_shows_what_compression_and_mixed_precision_moved():
 def test_modelled_arrows_claim_no_bound(tables):
     """Measured gains of the paper, 2.08 and 2.72 times, are above the modelled 1.35 (performance_models.md, C.2)."""
     notes = set(tables[2].loc[tables[2]["kind"] == "modelled", "note"])
-    assert notes == {"modelled: keeps its share of the roof; the real gain may be larger or smaller"}
+    assert notes == {SAME_SHARE}
 
 
 POSITIVE = st.floats(1e3, 1e15)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.metrics.scaling.efficiency import NO_IDEAL, compute_scaling, tell_regime
+from hpcai.metrics.scaling.efficiency import NO_BASE_VALUE, NO_IDEAL, compute_scaling, tell_regime
 
 seconds = st.floats(min_value=0.1, max_value=1e5)
 
@@ -68,7 +68,7 @@ def test_base_without_a_time_gives_no_speedup() -> None:
     runs = pd.concat([make_runs({1: [10.0]}, outcome="not_converged"), make_runs({2: [6.0]})])
     points = compute_scaling(runs).query("ranks == 2").set_index("measure")
     assert math.isnan(points.loc["time_to_train", "speedup_ratio"])
-    assert points.loc["time_to_train", "note"] == "the base scale has no value"
+    assert points.loc["time_to_train", "note"] == NO_BASE_VALUE()
     assert points.loc["train_rate", "speedup_ratio"] == pytest.approx(10 / 6)
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.scaling.laws import (
+    TOO_FEW_COUNTS,
     LawName,
     fit_law,
     gustafson_fraction,
@@ -195,9 +196,9 @@ def test_criterion_prefers_the_law_of_the_data() -> None:
 
 
 def test_too_few_scales_are_refused() -> None:
-    with pytest.raises(ValueError, match="found 3 numbers of ranks, expected more than 3"):
+    with pytest.raises(ValueError, match=TOO_FEW_COUNTS(law=".*", found=3, free=3)):
         fit_law("universal", *make_rates((1, 2, 4), 0.1))
-    with pytest.raises(ValueError, match="found 2 numbers of ranks, expected more than 2"):
+    with pytest.raises(ValueError, match=TOO_FEW_COUNTS(law=".*", found=2, free=2)):
         fit_law("amdahl", *make_rates((1, 2), 0.1))
 
 

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.scaling.efficiency import compute_scaling
-from hpcai.metrics.scaling.trials import mark_extremes, name_statistics, score_basis, select_trials, training_times
+from hpcai.metrics.scaling.trials import (
+    SOME_REACHED,
+    mark_extremes,
+    name_statistics,
+    score_basis,
+    select_trials,
+    training_times,
+)
+from hpcai.metrics.scores.validity import TOO_FEW
 
 MINUTES = [float(minute) for minute in range(10, 20)]
 MISSED = math.nan
@@ -121,7 +129,7 @@ def test_fewer_runs_are_a_median_that_says_so(times: list[float], expected: floa
     found = training_times(make_timed(times))
     assert found.sample.value == expected
     assert found.sample.words == ("one run" if len(times) == 1 else f"median of {len(times)}")
-    assert f"too few runs ({len(times)} of 10 that the rules ask for)" in found.note
+    assert TOO_FEW(word="run", counted=len(times), by_rule=10) in found.note
     assert ("counts as the slowest" in found.note) == (MISSED in times)
 
 
@@ -133,7 +141,7 @@ def test_more_runs_than_a_window_are_said_to_be() -> None:
 def test_a_time_of_some_of_the_trials_says_so() -> None:
     found = training_times(make_images([100.0, 125.0, 160.0], [0.7, 0.5, 0.6]))
     assert found.sample.values.tolist() == [10.0, 6.25]
-    assert "2 of 3 trials reached the target" in found.note
+    assert SOME_REACHED(reached=2, n=3, word="trial") in found.note
 
 
 def test_a_number_that_one_trial_lacks_is_none_of_the_row() -> None:

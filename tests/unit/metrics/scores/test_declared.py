@@ -13,9 +13,10 @@ from hpcai.config.published import Published, load_published
 from hpcai.metrics.roofline.columns import CEILING_COLUMNS, POINT_COLUMNS
 from hpcai.metrics.roofline.declared import declared_ceilings, declared_roofline
 from hpcai.metrics.scores.columns import SCORE_COLUMNS
-from hpcai.metrics.scores.declared import declared_peak, declared_rate, declared_scores
+from hpcai.metrics.scores.declared import NO_PEAK, NO_QUALITY, declared_peak, declared_rate, declared_scores
 from hpcai.metrics.scores.declared_checks import (
     CHECK_COLUMNS,
+    SHARES_TOO_LARGE,
     check_declared,
     coefficient_gain,
     complete_shares,
@@ -97,7 +98,7 @@ def test_no_quality_is_ever_filled_in():
     assert math.isnan(row["vflops_capped_flop_per_s"])
     assert row["vflops_flop_per_s"] == 5e12
     assert "imply a quality of 0.6964" in row["reason"]
-    assert "no VFLOPS: the source states no quality" in score({"rate_flop_per_s": 10e12})["reason"]
+    assert NO_QUALITY() in score({"rate_flop_per_s": 10e12})["reason"]
 
 
 def test_without_an_exponent_there_is_no_vflops():
@@ -124,7 +125,7 @@ def test_peaks_are_declared_or_absent_never_inferred():
     published = make_published({"rate_flop_per_s": 1e12, "ranks": 2, "precision": "fp16"})
     peak, why = declared_peak(published.results[0], published)
     assert math.isnan(peak)
-    assert "no ratio to the peak: none is declared" in why
+    assert NO_PEAK() in why
     assert declared_peak(published.results[0], published, "fp32")[0] == 2e12
 
 
@@ -168,7 +169,7 @@ def test_shares_are_completed_to_one(shares):
 
 @pytest.mark.parametrize("shares", [{"a": 0.7, "b": 0.4}, {"a": -0.1}])
 def test_shares_that_are_no_parts_are_refused(shares):
-    with pytest.raises(ValueError, match="expected parts of at most 1"):
+    with pytest.raises(ValueError, match=SHARES_TOO_LARGE.pattern):
         complete_shares(shares)
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.config.published import load_published
-from hpcai.metrics.scores.best_results import TIME_TO_TRAIN
-from hpcai.metrics.scores.columns import SCORE_COLUMNS, TIMINGS, score_frame
+from hpcai.metrics.scores.best_results import BEST, PASSED_OVER, TIME_TO_TRAIN
+from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, TIMINGS, score_frame
 from hpcai.metrics.scores.declared import declared_scores
-from hpcai.metrics.scores.ranking import LIKE, RANKING_COLUMNS, rank_results
+from hpcai.metrics.scores.ranking import LIKE, NO_STAGING, OTHER_WORK, RANKING_COLUMNS, SAME_RUNS, rank_results
 from hpcai.metrics.scores.result_scores import score_machines
 from hpcai.metrics.scores.validity import label_result
 from hpcai.metrics.scores.vflops import compute_vflops
@@ -130,7 +130,7 @@ def test_own_work_and_exponent_are_replaced_together():
     mine = by(rank_results(both)).query("origin == 'study'").set_index("exponent")
     assert mine.loc[10.0, "score"] == pytest.approx(compute_vflops(1e15, 0.75, 0.763, 10))
     assert "n = 10" in mine.loc[10.0, "note"]
-    assert "23 GFLOP per sample as declared; counted here: 46 GFLOP per sample" in mine.loc[10.0, "note"]
+    assert OTHER_WORK(declared="23 GFLOP per sample", counted="46 GFLOP per sample") in mine.loc[10.0, "note"]
     assert mine.loc[5.0, ["score", "flop_per_sample", "note"]].tolist() == [1.8e15, 46e9, ""]
 
 
@@ -193,7 +193,7 @@ def test_a_machine_is_ranked_by_the_measure_of_its_list():
     assert ranking["place"].tolist() == [1]
     machine = score_machines(score_frame([late, busy, quick], SCORE_COLUMNS))
     assert machine["result"].tolist() == ["n1x1"]
-    assert machine["chosen_because"].tolist() == ["shortest time to train of 3 results (variants and scales)"]
+    assert machine["chosen_because"].tolist() == [BEST(word="shortest", measure="time to train", n=3)]
 
 
 @pytest.mark.parametrize("make", [make_row, make_timed])
@@ -206,7 +206,7 @@ def test_a_result_that_is_not_valid_hides_none_that_is(make):
     assert set(ranking["place"]) == {1}
     machine = score_machines(score_frame([bad, good], SCORE_COLUMNS))
     assert machine["result"].tolist() == ["good"]
-    assert machine["chosen_because"].str.endswith("; not valid and passed over: 1").all()
+    assert machine["chosen_because"].str.endswith(PASSED_OVER(results=1)).all()
     # Without a valid one, the best of the others stands there without a place.
     worse = make("worse", machine="box", ranks=64, label=BAD, vflops_flop_per_s=1.0, rate_flop_per_s=1.0,
                  time_to_train_s=1e6)  # fmt: skip
@@ -277,7 +277,7 @@ def test_times_with_and_without_staging_share_no_list():
     assert len(score_machines(one)) == len(rank_results(one)) == 3
     # Tables of earlier studies have no such columns.
     older = rank_results(one.drop(columns=["timing", "division", "runs_sha256"]))
-    assert older["list"].str.endswith("division not stated, staging not stated").all()
+    assert older["list"].str.endswith(f"division not stated, {NO_STAGING()}").all()
 
 
 def test_times_of_different_divisions_share_no_list():
@@ -315,7 +315,7 @@ def test_runs_that_were_published_again_have_one_place():
         assert listed["list"].str.endswith(ON_CLOCK).all()
         repeated = ranking.loc[["again", "twice"]]
         assert set(repeated["group"]) == {"not ranked"}
-        assert set(repeated["reason"]) == {"not ranked: the same runs as v1.0 once, ranked there"}
+        assert set(repeated["reason"]) == {SAME_RUNS(repeated=f"{REPEATED} v1.0 once")}
         assert repeated[["score", "score_unit", "measure"]].isna().all(axis=None)
 
 

@@ -1,5 +1,6 @@
 """Scores of results: the paper's procedure, the best result of a machine, and exponents that are never mixed."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from unit.score_factory import FLOP_PER_SAMPLE, QUALITIES, Tables, make_power, m
 from hpcai.catalogue.tables import kind_of
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 from hpcai.metrics.run_tables import write_table
+from hpcai.metrics.scores import best_results, result_scores, validity
 from hpcai.metrics.scores.columns import (
     MACHINE_COLUMNS,
     SCORE_COLUMNS,
@@ -28,9 +30,10 @@ from hpcai.metrics.scores.result_scores import (
     score_machines,
     score_scales,
 )
-from hpcai.metrics.scores.trial_scores import score_trials
+from hpcai.metrics.scores.trial_scores import EARNED_NONE, ERROR_METRIC, score_trials
 from hpcai.metrics.statistics.summaries import Sample, interval_of, variation_ratio
 from hpcai.rules.judge import judge
+from hpcai.rules.table import rules_of
 
 DATASETS = {"images_tiny": "images_tiny (generated)"}
 RATES = ("train_rate_samples_per_s", "rate_flop_per_s", "vflops_flop_per_s")
@@ -73,7 +76,10 @@ def test_the_score_leaves_out_the_extremes(trials: Tables) -> None:
     assert score["quality"] == pytest.approx(np.mean(sorted(2 * QUALITIES)[1:-1]))
     assert score["quality_coefficient_ratio"] == score["vflops_flop_per_s"] / score["rate_flop_per_s"]
     assert score["vflops_capped_flop_per_s"] < score["vflops_flop_per_s"]
-    assert "8 of 10 trials, highest and lowest VFLOPS dropped (HPC AI500 V2.0, 6.3.2" in score["score_method"]
+    which = "highest and lowest VFLOPS dropped"
+    section = rules_of("hpc_ai500").results.section
+    mean = result_scores.EXTREMES_DROPPED(kept=8, n=10, word="trial", which=which, section=section)
+    assert score["score_method"].startswith(mean)
 
 
 def test_intervals_are_of_the_same_trials_and_variation_over_all(trials: Tables) -> None:
@@ -95,8 +101,10 @@ def test_fewer_trials_than_the_rules_ask_for_are_a_median_that_says_so(trials: T
     score, own = at(trials["scores"], "n1x2").iloc[0], at(trials["run_scores"], "n1x2")
     assert (score["n"], score["n_scored"], score["statistic"]) == (2, 2, "median of 2")
     assert score["vflops_flop_per_s"] == pytest.approx(own["vflops_flop_per_s"].median())
-    assert score["score_method"].startswith("median of 2: extremes are dropped from the 10 trials")
-    assert "too few trials (2 of 10" in score["label"]
+    assert score["score_method"].startswith(
+        result_scores.TOO_FEW_TO_DROP(number="median of 2", by_rule=10, word="trial")
+    )
+    assert validity.TOO_FEW(word="trial", counted=2, by_rule=10) in score["label"]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9, 10, 11])
@@ -129,7 +137,9 @@ def test_runs_of_mlperf_lose_the_fastest_and_the_slowest(tmp_path: Path) -> None
     kept = own.iloc[1:-1]
     assert score["time_to_train_s"] == pytest.approx(kept["time_to_train_s"].mean())
     assert score["rate_flop_per_s"] == pytest.approx(kept["rate_flop_per_s"].mean())
-    assert "8 of 10 runs, fastest and slowest dropped (MLPerf HPC rules" in score["score_method"]
+    section = rules_of("mlperf_hpc").results.section
+    facts = {"kept": 8, "n": 10, "word": "run", "which": "fastest and slowest dropped", "section": section}
+    assert score["score_method"].startswith(result_scores.EXTREMES_DROPPED(**facts))
 
 
 def test_without_vflops_there_are_flops(tables: Tables) -> None:
@@ -137,17 +147,17 @@ def test_without_vflops_there_are_flops(tables: Tables) -> None:
     own = at(tables["run_scores"], "n1x1", "cosmoflow_tiny")
     assert score["rate_flop_per_s"] == pytest.approx(own["rate_flop_per_s"].median())
     assert score["statistic"] == "median of 4"
-    assert "MLPerf HPC itself defines no score of rates" in score["score_method"]
+    assert result_scores.NO_SUITE_SCORE(suite="MLPerf HPC") in score["score_method"]
     assert np.isnan(score["vflops_flop_per_s"])
     assert np.isnan(score["quality_coefficient_ratio"])
-    assert "no VFLOPS: HPC AI500 V2.0 defines none for an error metric" in score["reason"]
+    assert ERROR_METRIC(metric=score["quality_metric"]) in score["reason"]
 
 
 def test_runs_that_broke_down_are_counted_in_words(tables: Tables) -> None:
     score = at(tables["scores"], "n1x2", "cosmoflow_tiny").iloc[0]
     assert (score["n"], score["n_scored"]) == (2, 2)
     assert score["statistic"] == "median of 2"
-    assert "3 of 5 did not train to the end" in score["score_method"]
+    assert result_scores.BROKEN(broken=3, n=5) in score["score_method"]
     assert "no score" not in score["reason"]
 
 
@@ -157,10 +167,10 @@ def test_a_scale_without_a_score_says_why(tmp_path: Path) -> None:
     score = made["scores"].iloc[0]
     assert (score["n"], score["n_scored"]) == (0, 0)
     assert score[["rate_flop_per_s", "train_rate_samples_per_s", "quality", "rate_low_flop_per_s"]].isna().all()
-    assert score["score_method"] == "no score: none of 2 runs trained to its end"
-    assert "no score, failed: rank 1 ended with signal 9" in score["reason"]
+    assert score["score_method"] == result_scores.NO_SCORE(reason=validity.NONE_FINISHED(n=2, word="run"))
+    assert EARNED_NONE(outcome="failed", reason="rank 1 ended with signal 9") in score["reason"]
     machine = score_machines(made["scores"]).iloc[0]
-    assert machine["chosen_because"] == "the only result; it has no score"
+    assert machine["chosen_because"] == best_results.ONLY_WITHOUT_SCORE()
 
 
 def test_time_to_train_is_the_suites_own(tables: Tables) -> None:
@@ -210,10 +220,12 @@ def test_the_peak_is_that_of_the_precision_used(tmp_path: Path) -> None:
     made = make_scores(tmp_path, records, machine=make_machine(device=device))["scores"].set_index("variant")
     assert made.loc["fp32", "peak_flop_per_s"] == 2 * 15.7e12
     assert made.loc["fp32", "peak_ratio"] == made.loc["fp32", "rate_flop_per_s"] / (2 * 15.7e12)
-    assert made.loc["fp32", "peak_source"] == "machine file, fp32: data sheet, 2020-01-01"
+    assert made.loc["fp32", "peak_source"] == result_scores.PEAK_SOURCE(
+        precision="fp32", source="data sheet, 2020-01-01"
+    )
     assert np.isnan(made.loc["fp16", "peak_flop_per_s"])
     assert made.loc["fp16", "peak_source"] == ""
-    assert "the machine file declares none for fp16" in made.loc["fp16", "reason"]
+    assert result_scores.NO_PEAK(precision="fp16") in made.loc["fp16", "reason"]
 
 
 def test_per_watt_is_the_ratio_of_the_scores(tmp_path: Path) -> None:
@@ -249,7 +261,7 @@ def test_the_best_result_of_a_machine(trials: Tables) -> None:
     assert tuple(best.columns) == MACHINE_COLUMNS
     assert list(best["machine"]) == ["elsewhere", "testbox"]
     assert best["vflops_flop_per_s"].iloc[0] == scores["vflops_flop_per_s"].max()
-    assert set(best["chosen_because"]) == {"highest VFLOPS of 2 results (variants and scales)"}
+    assert set(best["chosen_because"]) == {best_results.BEST(word="highest", measure="VFLOPS", n=2)}
 
 
 def test_different_datasets_are_not_rivals(trials: Tables) -> None:
@@ -265,7 +277,7 @@ def test_the_time_to_train_chooses_where_no_vflops_are_defined(tables: Tables) -
     times["rate_flop_per_s"] = pd.Series({slow: 2e9, fast: 1e9})
     best = score_machines(times).set_index("benchmark").loc["cosmoflow_tiny"]
     assert best["time_to_train_s"] == 10.0
-    assert best["chosen_because"] == "shortest time to train of 2 results (variants and scales)"
+    assert best["chosen_because"] == best_results.BEST(word="shortest", measure="time to train", n=2)
     times.loc[fast, "time_to_train_s"] = np.nan
     assert score_machines(times).set_index("benchmark").loc["cosmoflow_tiny", "time_to_train_s"] == 20.0
 
@@ -274,7 +286,8 @@ def test_flops_choose_where_there_is_neither(tables: Tables) -> None:
     untimed = tables["scores"].assign(time_to_train_s=np.nan)
     best = score_machines(untimed).set_index("benchmark").loc["cosmoflow_tiny"]
     assert best["rate_flop_per_s"] == at_benchmark(tables, "cosmoflow_tiny")["rate_flop_per_s"].max()
-    assert best["chosen_because"] == "highest FLOPS of 2 results (variants and scales), as there is no time to train"
+    chosen = best_results.BEST(word="highest", measure="FLOPS", n=2)
+    assert best["chosen_because"] == chosen + best_results.NO_FIRST(measure="time to train")
     bare = score_machines(untimed.assign(rate_flop_per_s=np.nan)).set_index("benchmark").loc["cosmoflow_tiny"]
     rates = at_benchmark(tables, "cosmoflow_tiny")["train_rate_samples_per_s"]
     assert bare["train_rate_samples_per_s"] == rates.max()
@@ -322,7 +335,7 @@ def test_timing_says_what_the_clock_counts(trials: Tables, staged: bool) -> None
     runs.loc[runs.index[0], "time_staging"] = not staged
     mixed = score_scales(trials["run_scores"], runs, trials["scales"], DATASETS).set_index("scale")
     assert mixed["timing"].to_dict() == {"n1x1": "", "n1x2": TIMINGS[staged]}
-    assert "staging is on the clock in some runs and before it in others" in mixed.loc["n1x1", "reason"]
+    assert result_scores.MIXED_TIMING() in mixed.loc["n1x1", "reason"]
 
 
 def test_a_rate_above_the_peak_has_no_ratio_and_says_why(tmp_path: Path) -> None:
@@ -337,7 +350,8 @@ def test_a_rate_above_the_peak_has_no_ratio_and_says_why(tmp_path: Path) -> None
     above = score_with(float(rate) / 35.6)
     assert np.isnan(above["peak_ratio"])
     assert above["peak_flop_per_s"] == pytest.approx(rate / 35.6)
-    assert "no ratio to the peak: FLOPS are 35.6 times the declared fp32 peak" in above["reason"]
+    found = result_scores.ABOVE_PEAK.find_in(above["reason"])
+    assert (found["ratio"], found["precision"]) == ("35.6", "fp32")
     at_noise = score_with(float(rate) / (1 + TOLERANCE_RATIO / 2))
     assert at_noise["peak_ratio"] == pytest.approx(1 + TOLERANCE_RATIO / 2)
     assert "peak" not in at_noise["reason"]
@@ -357,9 +371,10 @@ def at_benchmark(tables: Tables, name: str) -> pd.DataFrame:
 
 def test_different_exponents_are_never_compared(trials: Tables) -> None:
     mixed = trials["scores"].assign(exponent=[5.0, 10.0])
-    with pytest.raises(ValueError, match=r"n = 5 \(images_tiny of default\) and n = 10 \(images_tiny of default\)"):
+    five, ten = (result_scores.OWNERS(n=n, names="images_tiny of default") for n in (5, 10))
+    with pytest.raises(ValueError, match=re.escape(f"{five} and {ten}")):
         refuse_mixed_exponents(mixed)
-    with pytest.raises(ValueError, match="different exponents are not compared"):
+    with pytest.raises(ValueError, match="different exponents"):
         score_machines(mixed)
     refuse_mixed_exponents(trials["scores"])
     refuse_mixed_exponents(trials["scores"].assign(exponent=[5.0, np.nan]))

@@ -8,7 +8,14 @@ from unit.record_factory import make_machine
 from unit.score_factory import make_power
 
 from hpcai.config.machine import Machine
-from hpcai.metrics.scores.trial_scores import Power, find_power
+from hpcai.metrics.scores.trial_scores import (
+    DOUBTFUL_POWER,
+    METER_STOOD_STILL,
+    NO_POWER,
+    NO_POWER_BUT,
+    Power,
+    find_power,
+)
 
 POINT = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
 DECLARED = {"node_power_w": "500 W", "source": "data sheet, 2024-05-01"}
@@ -55,7 +62,7 @@ def test_a_meter_that_misses_a_part_is_not_used(
     nothing = find_power(meters(**found), machine(accelerators=accelerators), nodes)
     assert math.isnan(nothing.mean_power_w)
     assert (nothing.method, nothing.source) == ("", "")
-    assert nothing.reason.startswith("no FLOPS per watt: power was neither measured nor declared")
+    assert nothing.reason.startswith(NO_POWER())
     assert doubt in nothing.reason
     declared = find_power(meters(**found), machine(accelerators=accelerators, declared=True), nodes)
     assert declared == Power(500.0 * nodes, "declared", "data sheet, 2024-05-01", "")
@@ -70,15 +77,15 @@ def test_repeats_are_averaged_and_doubts_are_kept() -> None:
     both = pd.concat([make_power(POINT, "rapl", 80.0), make_power(POINT, "rapl", 100.0)])
     power = find_power(both.assign(reasons=["", "longest gap 3 s; slow sensor"]), machine(), 1)
     assert power.mean_power_w == 90.0
-    assert power.reason == "power: longest gap 3 s, slow sensor"
+    assert power.reason == DOUBTFUL_POWER(doubts="longest gap 3 s, slow sensor")
 
 
 @pytest.mark.parametrize("watts", [0.0, -1.0])
 def test_a_meter_that_stands_still_is_left_out(watts: float) -> None:
-    words = f"rapl gave {watts:g} W and was left out"
+    words = METER_STOOD_STILL(meter="rapl", watts=watts)
     nothing = find_power(meters(rapl=watts), machine(), 1)
     assert math.isnan(nothing.mean_power_w)
-    assert nothing.reason == f"no FLOPS per watt: power was neither measured nor declared ({words})"
+    assert nothing.reason == NO_POWER_BUT(doubts=words)
     declared = find_power(meters(rapl=watts), machine(declared=True), 1)
     assert declared == Power(500.0, "declared", "data sheet, 2024-05-01", f"power: {words}")
     beside = find_power(meters(nvml=700.0, rapl=watts), machine(accelerators=4), 1)

@@ -9,9 +9,17 @@ from unit.record_factory import make_machine, make_mixed_study
 from unit.score_factory import FLOP_PER_SAMPLE, make_power, make_scores, make_trials, make_work
 
 from hpcai.config.workloads import BENCHMARKS
+from hpcai.machine.work.step import FILLED
 from hpcai.metrics.scaling.trials import mark_extremes
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
-from hpcai.metrics.scores.trial_scores import score_trials, why_no_vflops
+from hpcai.metrics.scores.trial_scores import (
+    ERROR_METRIC,
+    METER_STOOD_STILL,
+    NO_POWER,
+    OTHER_SUITE,
+    score_trials,
+    why_no_vflops,
+)
 from hpcai.profiles.views import VIEWS
 from hpcai.rules.table import rules_of
 
@@ -71,10 +79,10 @@ def test_vflops_are_only_for_the_suites_own_workloads(scored: pd.DataFrame) -> N
     other = scored[(scored["suite"] == "mlperf_hpc") & (scored["outcome"] == "converged")]
     assert other["vflops_flop_per_s"].isna().all()
     assert other["exponent"].isna().all()
-    assert other["reason"].str.startswith("no VFLOPS: HPC AI500 V2.0 defines none for an error metric").all()
+    assert other["reason"].map(ERROR_METRIC.find_in).all()
     assert why_no_vflops("hpc_ai500", "extreme_weather", "mean_average_precision") == ""
     words = why_no_vflops("mlperf_hpc", "deepcam", "intersection_over_union")
-    assert "own workloads alone, and MLPerf HPC has none" in words
+    assert words == OTHER_SUITE(suite="MLPerf HPC")
     assert "error metric" in why_no_vflops("mlperf_hpc", "opencatalyst", "force_mean_absolute_error")
 
 
@@ -133,10 +141,10 @@ def test_without_work_there_is_throughput_alone(tmp_path: Path, known: bool) -> 
 
 def test_work_that_was_counted_on_something_else_gives_no_rate(tmp_path: Path) -> None:
     runs = make_scores(tmp_path, make_trials(1))["runs"]
-    work = make_work(runs).assign(rate_flop_per_s=np.nan, reason="the batch was filled up")
+    work = make_work(runs).assign(rate_flop_per_s=np.nan, reason=FILLED)
     scored = score_trials(runs, work, pd.DataFrame(columns=list(VIEWS["power"])))
     assert scored["rate_flop_per_s"].isna().all()
-    assert scored["reason"].str.startswith("no FLOPS: the batch was filled up").all()
+    assert scored["reason"].str.startswith(f"no FLOPS: {FILLED}").all()
 
 
 def test_scores_per_watt(tmp_path: Path) -> None:
@@ -148,7 +156,7 @@ def test_scores_per_watt(tmp_path: Path) -> None:
     assert set(scored.loc[here, "power_method"]) == {"measured"}
     assert scored.loc[~here, ["mean_power_w", "flop_per_j"]].isna().all(axis=None)
     ended = scored["outcome"].isin(["converged", "not_converged"])
-    assert scored.loc[~here & ended, "reason"].str.contains("power was neither measured nor declared").all()
+    assert scored.loc[~here & ended, "reason"].str.contains(NO_POWER(), regex=False).all()
 
 
 def test_power_of_another_run_is_said_to_be(tmp_path: Path) -> None:
@@ -167,7 +175,7 @@ def test_a_counter_that_stands_still_gives_no_score_per_watt(tmp_path: Path) -> 
     scored = make_scores(tmp_path, make_trials(3), power=make_power(point, mean_power_w=0.0))["run_scores"]
     assert scored[["mean_power_w", "flop_per_j", "vflops_flop_per_j"]].isna().all(axis=None)
     assert (scored["power_method"] == "").all()
-    assert scored["reason"].str.contains("rapl gave 0 W and was left out", regex=False).all()
+    assert scored["reason"].str.contains(METER_STOOD_STILL(meter="rapl", watts=0), regex=False).all()
 
 
 def test_declared_power_belongs_to_its_own_machine(tmp_path: Path) -> None:

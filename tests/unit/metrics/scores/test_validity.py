@@ -5,6 +5,8 @@ from unit.record_factory import make_image_benchmark, make_provenance, make_reco
 from unit.rules.rule_plans import official_plan
 
 from hpcai.metrics.scores.validity import (
+    NOT_VALID,
+    VALID,
     RunCounts,
     common_levels,
     counted_runs,
@@ -35,12 +37,13 @@ def official_record(name, outcome="failed", **facts):
 
 def test_result_on_generated_data_is_labelled():
     label = label_result("mlperf_hpc", invalid_reasons(make_record()))
-    assert label.startswith("not a valid MLPerf HPC result: generated data, 256 training samples instead of 524,288")
+    assert label.startswith(NOT_VALID(suite="MLPerf HPC", reasons="generated data, 256"))
+    assert "524,288" in label
     assert "target 0.3 instead of 0.124" in label
     assert "123,456 instead of 8,907,556" in label
     other = make_record(benchmark=make_image_benchmark(), time_staging=False)
     label = label_result("hpc_ai500", invalid_reasons(other))
-    assert label.startswith("not a valid HPC AI500 V2.0 result: generated data")
+    assert label.startswith(NOT_VALID(suite="HPC AI500 V2.0", reasons="generated data"))
     assert "source code" not in label  # the free level does not ask for the committee's
 
 
@@ -51,15 +54,14 @@ def test_official_settings_leave_no_reason(name):
     # The run itself failed: that is no reason against the others, but it is no valid run.
     assert valid_for(record) == "none"
     suite = record.plan.benchmark.suite
-    assert label_result(suite, ()).startswith("nothing in the records speaks against a valid")
+    assert label_result(suite, ()) == VALID(suite=rules_of(suite).title)
 
 
 def test_data_found_on_the_machine_are_flagged():
     assert result_flags(official_record("cosmoflow")) == ()
-    assert (
-        "nothing shows that they are the official ones"
-        in result_flags(official_record("cosmoflow", data_source="existing"))[0]
-    )
+    found = official_record("cosmoflow", data_source="existing")
+    assert result_flags(found) == tuple(flag.sentence for flag in judged_verdict(found).flags)
+    assert judged_verdict(found).flags[0].rule == "unverified_data"
 
 
 def test_label_goes_by_the_declared_division_and_by_the_best_level():

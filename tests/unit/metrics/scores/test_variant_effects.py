@@ -9,8 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hpcai.metrics.scores.columns import TRIAL_COLUMNS
-from hpcai.metrics.scores.variant_effects import EFFECT_COLUMNS, SETTINGS, SURROUNDINGS, WORDS, compare_variants
-from hpcai.metrics.statistics.significance import compare_samples, correct_holm
+from hpcai.metrics.scores.variant_effects import (
+    EFFECT_COLUMNS,
+    OTHER_SETTING,
+    OTHER_SURROUNDINGS,
+    SETTINGS,
+    SURROUNDINGS,
+    WORDS,
+    compare_variants,
+)
+from hpcai.metrics.statistics.significance import SAME_VALUES, compare_samples, correct_holm
 
 PLAIN = {
     "precision": "fp32", "compression": "none", "accumulation": 1, "batchnorm_group": 1, "fusion_bytes": math.nan,
@@ -133,7 +141,7 @@ def test_runs_without_spread_have_no_interval_and_no_verdict(runs: int) -> None:
     assert equal["reading"] == "too few runs"
     same = effects_of(good.assign(last_quality=0.7), poor.assign(last_quality=0.7)).set_index("measure").loc["quality"]
     assert same["reading"] == "not distinguishable"
-    assert same["note"] == "the same values on both sides"
+    assert same["note"] == SAME_VALUES
 
 
 def test_same_values_have_no_effect() -> None:
@@ -141,7 +149,9 @@ def test_same_values_have_no_effect() -> None:
     ratios = table.dropna(subset=["effect_ratio"])
     assert ratios["effect_ratio"].tolist() == pytest.approx([1.0, 1.0])
     assert (ratios["reading"] == "not distinguishable").all()
-    assert table["changes"].iloc[0] == "fusion: up to 1 MiB instead of all gradients in one group"
+    assert table["changes"].iloc[0] == OTHER_SETTING(
+        what="fusion:", here="up to 1 MiB", there="all gradients in one group"
+    )
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -197,7 +207,7 @@ def test_runs_that_earned_nothing_do_not_count() -> None:
 
 def test_other_differences_are_named() -> None:
     row = effects_of(make_runs("a", [1, 2]), make_runs("b", [1, 2], precision="bf16", commit="other")).iloc[0]
-    assert row["note"] == "not only the settings differ between the two sides: commit"
+    assert row["note"] == OTHER_SURROUNDINGS(names="commit")
 
 
 def test_same_settings_under_two_names() -> None:

@@ -13,8 +13,8 @@ from unit.mlperf_hpc.log_factory import START_MS, log_events, text_of
 from unit.mlperf_hpc.submission.result_factory import make_own_record, timed_like, write_group, write_run
 from unit.record_factory import make_record
 
-from hpcai.core.stalls import Stalls
-from hpcai.mlperf_hpc.analysis.own_clock import ALLOWED_S, CLOCKS_DIFFER, timed_by_record
+from hpcai.core.stalls import STALLED, Stalls
+from hpcai.mlperf_hpc.analysis.own_clock import ALLOWED_S, CLOCKS_DIFFER, CLOCKS_DIFFERED, timed_by_record
 from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
 from hpcai.mlperf_hpc.analysis.run_quantities import quantities_of
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
@@ -127,14 +127,14 @@ def test_whatever_the_clock_did_times_that_stay_are_right(steps: list[tuple[int,
 def test_a_step_while_the_run_initialises_or_stages_before_its_clock() -> None:
     events = make_events()
     run = check(events, (place_of(events, "init_stop"), 5.0))
-    assert "init_start to init_stop: 25 s by the log, 20 s" in run.untimed
+    assert CLOCKS_DIFFERED(part="init_start to init_stop", logged="25 s", measured_s=20) in run.untimed
     moved = [place_of(events, key) for key in ("staging_start", "staging_stop", "run_start")]
     early = [*events[: moved[2]], *events[moved[0] : moved[1] + 1], dict(events[moved[2]]), *events[moved[1] + 1 :]]
     early[moved[2] + 2]["time_ms"] = events[moved[1]]["time_ms"]
     record = record_of(early, time_staging=False)
     assert timed_by_record(read(early), record).untimed == ""
     later = stepped(early, (moved[2] + 1, 60.0))
-    assert "staging: 64 s by the log, 4 s" in timed_by_record(read(later), record).untimed
+    assert CLOCKS_DIFFERED(part="staging", logged="64 s", measured_s=4) in timed_by_record(read(later), record).untimed
 
 
 def test_a_file_system_that_holds_up_a_line_is_no_step() -> None:
@@ -154,7 +154,7 @@ def test_epochs_of_a_run_that_broke_down_are_compared_as_well() -> None:
     record = make_record("failed", record={"partial_epochs": record_of(events).epochs[:2]})
     assert timed_by_record(read(cut), record) == read(cut)
     run = timed_by_record(read(stepped(cut, (place_of(events, "eval_start", 2), 30.0))), record)
-    assert "epoch 2: 33 s by the log, 3 s" in run.untimed
+    assert CLOCKS_DIFFERED(part="epoch 2", logged="33 s", measured_s=3) in run.untimed
     assert pd.isna(quantities_of(run).epochs_s)
 
 
@@ -183,7 +183,7 @@ def test_tables_have_no_time_of_such_a_run_and_say_why(tmp_path: Path) -> None:
     assert runs["complies"].to_dict() == {number: number != 2 for number in range(1, 6)}
     assert runs["run_s"].notna().to_dict() == {number: number != 2 for number in range(1, 6)}
     assert runs.loc[2, ["good_by_status", "good_by_target", "kept_by_status"]].tolist() == [False] * 3
-    assert "run_start to run_stop: 4031 s by the log, 431 s by the monotonic clock" in runs.loc[2, "reason"]
+    assert CLOCKS_DIFFERED(part="run_start to run_stop", logged="4031 s", measured_s=431) in runs.loc[2, "reason"]
     (repair,) = [repair for run in checked.round.submissions[0].runs for repair in run.repairs]
     assert (repair.kind, repair.source) == (CLOCKS_DIFFER, runs.loc[2, "source"])
     # One run of five may be dropped as the slowest; the mean is that of the others.
@@ -229,4 +229,4 @@ def test_a_pause_stands_beside_the_time_that_holds_it(tmp_path: Path) -> None:
     path = write_run(tmp_path / "r1", paused, text_of(log_events("oc20"))) / "record.json"
     (row,) = run_table([round_of([path])]).to_dict("records")
     assert row["run_s"] == 431.0
-    assert "stalled: 20.1 s for what takes 0.02 s beside it" in row["reason"]
+    assert f"stalled: {STALLED(longest_s=20.1, beside_s=0.02)}" in row["reason"]

@@ -24,7 +24,8 @@ from unit.record_factory import (
 
 from hpcai.config.study import Submission
 from hpcai.core.errors import ParseError, RecordError
-from hpcai.mlperf_hpc.analysis.own_runs import own_round, read_own_groups, read_own_runs
+from hpcai.mlperf_hpc.analysis.own_runs import NO_RUN, own_round, read_own_groups, read_own_runs
+from hpcai.mlperf_hpc.analysis.result_quantities import OTHER_SAMPLES
 from hpcai.mlperf_hpc.analysis.round_tables import efficiency_table
 from hpcai.mlperf_hpc.analysis.system_families import system_table
 from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
@@ -89,7 +90,7 @@ def test_small_data_make_no_official_score_even_at_the_official_target(tmp_path)
     row = result_table(run_table([own_round(read_own_runs(write_study(tmp_path, records, 0.12)))])).iloc[0]
     assert (row["quality_target"], row["good_by_target"]) == (0.124, 10)
     assert pd.isna(row["time_to_train_s"])
-    assert "evaluated on 64 samples, the rules ask for 65536" in row["reason"]
+    assert OTHER_SAMPLES(found=64, needed=65536) in row["reason"]
 
 
 def test_runs_without_a_log_are_listed_and_failures_count(tmp_path) -> None:
@@ -152,7 +153,7 @@ def test_runs_that_do_not_belong_together_are_refused(tmp_path, other, what) -> 
 
 
 def test_study_without_runs_of_the_suite_is_refused() -> None:
-    with pytest.raises(RecordError, match="found no run of MLPerf HPC"):
+    with pytest.raises(RecordError, match=NO_RUN.pattern):
         own_round([])
 
 

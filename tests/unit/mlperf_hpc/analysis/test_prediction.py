@@ -16,7 +16,16 @@ from unit.mlperf_hpc.analysis.prediction_points_factory import (
 from unit.mlperf_hpc.analysis.published import ARCHIVE, read_published
 
 from hpcai.mlperf_hpc.analysis.leave_one_out import LEAVE_ONE_OUT_COLUMNS, leave_one_out, summarise_errors
-from hpcai.mlperf_hpc.analysis.prediction import Configuration, join_curves
+from hpcai.mlperf_hpc.analysis.prediction import (
+    BATCH_OUTSIDE,
+    BEFORE_CLOCK,
+    NOT_LOGGED,
+    SOME_NOT_LOGGED,
+    STAGE_ON_CLOCK,
+    UNITS_OUTSIDE,
+    Configuration,
+    join_curves,
+)
 from hpcai.mlperf_hpc.analysis.prediction_points import point_sets, with_staging_in_run
 from hpcai.mlperf_hpc.analysis.prediction_tables import (
     CURVE_COLUMNS,
@@ -70,7 +79,7 @@ def test_staging_that_is_not_logged_is_not_zero() -> None:
     curves = join_curves(points_of(rows))
     unknown = curves.predict(AT_512)
     assert np.isnan([unknown.staging_s.low, unknown.staging_s.middle, unknown.staging_s.high]).all()
-    assert "staging not logged in OrgA1 A1: it is part of the extra time" in unknown.basis
+    assert NOT_LOGGED(group="OrgA1 A1") in unknown.basis
     assert unknown.extra_s.low > plain.extra_s.high
     assert unknown.run_s.middle == pytest.approx(plain.run_s.middle, rel=0.03)
     assert curves.predict(Configuration("OrgB2", "B2", 512, 512)).staging_s.middle == pytest.approx(40, rel=0.1)
@@ -85,7 +94,8 @@ def test_partly_logged_staging_is_that_of_the_submissions_that_log_it() -> None:
     rows[0] |= {"staging_s": np.nan}
     prediction = join_curves(points_of(rows)).predict(AT_512)
     assert prediction.staging_s.middle == pytest.approx(40, rel=0.1)
-    assert "100 % of the submissions that log it stage on the clock; 1 not logged" in prediction.basis
+    assert STAGE_ON_CLOCK(share="100 %", logged="that log it ") in prediction.basis
+    assert SOME_NOT_LOGGED(submissions=1) in prediction.basis
 
 
 def test_staging_before_the_clock_is_no_part_of_the_time() -> None:
@@ -94,7 +104,8 @@ def test_staging_before_the_clock_is_no_part_of_the_time() -> None:
     assert prediction.staging_s.high == 0
     assert prediction.extra_s.low > 0
     assert prediction.run_s.middle == pytest.approx(result("A1", 512)["run_s"] - 40, rel=0.06)
-    assert "0 % of the submissions stage on the clock; 3 before the clock, which is no part" in prediction.basis
+    assert STAGE_ON_CLOCK(share="0 %", logged="") in prediction.basis
+    assert BEFORE_CLOCK(submissions=3) in prediction.basis
 
 
 @given(
@@ -133,7 +144,7 @@ def test_meaningless_configurations_are_refused(units: int, batch: int, words: s
 def test_extrapolation_is_said() -> None:
     curves = join_curves(points_of(all_results()))
     beyond = curves.predict(Configuration("OrgA1", "A1", 2048, 2048))
-    assert beyond.extrapolated == "batch outside 64 to 1024; units outside the family's 64 to 1024"
+    assert beyond.extrapolated == f"{BATCH_OUTSIDE(least=64, most=1024)}; {UNITS_OUTSIDE(least=64, most=1024)}"
     unknown = curves.predict(Configuration("New", "Z9", 256, 256))
     assert "no submission of Z9" in unknown.extrapolated
     known = curves.predict(Configuration("New", "A1", 256, 256))

@@ -10,6 +10,7 @@ from unit.mlperf_hpc.log_factory import log_text, system_json, write_tree
 
 from hpcai.cli.main import call as call_hpcai
 from hpcai.core.errors import ConfigError
+from hpcai.mlperf_hpc.analysis.prediction import FEWEST_POINTS, TOO_FEW_POINTS, UNITS_OUTSIDE
 
 SCALES = {"machine_64": 8, "machine_128": 16, "machine_256": 32}
 """Nodes of each system, with 8 accelerators each."""
@@ -46,7 +47,7 @@ def test_one_configuration(tree: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert call(tree, *options, "--units", 512, "--json", file) == 0
     said = capsys.readouterr().out
     assert "cosmoflow (524288 samples) on ORG A100, 512 units, global batch 512" in said
-    assert "outside the published points: units outside the family's 64 to 256" in said
+    assert UNITS_OUTSIDE(least=64, most=256) in said
     assert "leave-one-out: 3 of 3 submissions" in said
     content = json.loads(file.read_text())
     (row,) = content["predictions"]
@@ -109,7 +110,7 @@ def test_a_table_without_any_prediction_is_an_error(tmp_path: Path, capsys: pyte
     write_systems(tmp_path, {"machine_64": 8})
     with pytest.raises(ConfigError, match="ORG/machine_64: none of its 3 configurations can be predicted"):
         call(tmp_path, "--benchmark", "cosmoflow", "--system", "ORG/machine_64")
-    assert capsys.readouterr().out.count("not predicted: submissions with a time: 1") == 3
+    assert capsys.readouterr().out.count(TOO_FEW_POINTS(points=1, needed=FEWEST_POINTS)) == 3
 
 
 def test_a_benchmark_without_times_is_said(tmp_path: Path) -> None:

@@ -9,13 +9,16 @@ import pandas as pd
 import pytest
 from unit.mlperf_hpc.analysis.import_trees import FIVE, deepcam_logs, run_time_s, tables_of, write_deepcam
 from unit.mlperf_hpc.log_factory import write_tree
+from unit.refusals import refused
 
 from hpcai.compare.comparison import compare_folders
 from hpcai.compare.history import history_of
 from hpcai.compare.study import NEEDED
 from hpcai.core.errors import ConfigError
 from hpcai.metrics.run_tables import collect_epochs, collect_runs, write_tables
+from hpcai.mlperf_hpc.analysis.result_quantities import UNKNOWN_BENCHMARK
 from hpcai.mlperf_hpc.analysis.results_folder import (
+    A_STUDY,
     digest_source,
     import_facts,
     import_tables,
@@ -146,7 +149,7 @@ def test_rounds_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_the_folder_of_a_study_is_refused(tmp_path: Path) -> None:
     write_deepcam(tmp_path / "tree", deepcam_logs())
     (tmp_path / "results" / "runs").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="holds the runs of a study"):
+    with refused(ConfigError, A_STUDY):
         write_import(read_rounds([tmp_path / "tree"]), tmp_path / "results", write_tables)
 
 
@@ -174,7 +177,7 @@ def test_a_benchmark_that_nobody_knows_keeps_its_name(tmp_path: Path) -> None:
     write_tree(tmp_path, benchmark="climate", logs=[log.replace("deepcam", "climate") for log in deepcam_logs()])
     score = tables_of(tmp_path)["scores"].iloc[0]
     assert (score["workload"], score["dataset"]) == ("climate", "climate (published)")
-    assert "the rules know no such benchmark" in score["reason"]
+    assert UNKNOWN_BENCHMARK() in score["reason"]
 
 
 def test_no_round_gives_tables_without_rows() -> None:

@@ -7,6 +7,7 @@ import pandas as pd
 from unit.mlperf_hpc.log_factory import log_text, write_tree
 
 from hpcai.metrics.run_tables import write_tables
+from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files, source_tables
 from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound, read_checked_round
 
@@ -62,6 +63,6 @@ def test_weak_results_published_again_are_marked_in_the_joined_tables(tmp_path: 
         tables.append(source_tables([read_checked_round(tmp_path / name, name=name)]))
     joined = {name: pd.concat([one[name] for one in tables], ignore_index=True) for name in tables[0]}
     weak = analyse_tables(joined)["mlperf_weak"].set_index("origin")
-    assert weak.loc["v2.0", "reason"].startswith("the same runs as v1.0 ORG/machine")
-    assert "the same runs" not in weak.loc["v1.0", "reason"]
+    assert weak.loc["v2.0", "reason"].startswith(f"{REPEATED} v1.0 ORG/machine")
+    assert REPEATED not in weak.loc["v1.0", "reason"]
     assert weak["same_runs_as"].to_dict() == {"v1.0": "", "v2.0": "v1.0 ORG/machine"}

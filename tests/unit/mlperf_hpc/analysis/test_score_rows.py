@@ -18,7 +18,7 @@ from unit.mlperf_hpc.analysis.import_trees import (
 )
 from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, start, stop, system_json, text_of, write_tree
 
-from hpcai.metrics.scores.columns import SCORE_COLUMNS, TRIAL_COLUMNS
+from hpcai.metrics.scores.columns import REPEATED, SCORE_COLUMNS, TRIAL_COLUMNS
 from hpcai.metrics.scores.ranking import rank_results
 from hpcai.mlperf_hpc.analysis.results_folder import import_tables, read_rounds
 from hpcai.mlperf_hpc.analysis.study_names import FIRST_ROUND_SAMPLES, TASKS
@@ -144,13 +144,13 @@ def test_runs_published_again_are_ranked_once(tmp_path: Path) -> None:
     together = import_tables([one for folder in folders for one in read_rounds([folder])])["scores"]
     apart = pd.concat([tables_of(folder, folder.name)["scores"] for folder in folders[::-1]])
     remarks = together.set_index(["origin", "machine"])["reason"]
-    assert remarks["v3.0", "Org/machine"] == "the same runs as v2.0 ORG/machine"
+    assert remarks["v3.0", "Org/machine"] == f"{REPEATED} v2.0 ORG/machine"
     assert remarks["v2.0", "ORG/machine"] == ""
     for scores in (together, apart):
         ranking = rank_results(scores).set_index("machine")
         assert ranking.loc["ORG/machine", "place"] == 2
         assert ranking.loc["Org/machine", "group"] == "not ranked"
-        assert ranking.loc["Org/machine", "reason"] == "not ranked: the same runs as v2.0 ORG/machine, ranked there"
+        assert ranking.loc["Org/machine", "reason"] == f"not ranked: {REPEATED} v2.0 ORG/machine, ranked there"
 
 
 def test_divisions_share_no_list(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ from unit.mlperf_hpc.analysis.made_runs import (
 )
 
 from hpcai.catalogue.tables import definitions
+from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.columns import RESULT_COLUMNS, RUN_COLUMNS
-from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
+from hpcai.mlperf_hpc.analysis.result_quantities import MEANS_APART, NO_TIME, UNKNOWN_BENCHMARK
+from hpcai.mlperf_hpc.analysis.tables import OTHER_NODES, result_table, run_table
 from hpcai.mlperf_hpc.analysis.targets import OWN_TARGET
 from hpcai.mlperf_hpc.rounds.model import Score, Span
 
@@ -65,7 +67,7 @@ def test_log_and_system_file_that_differ_are_named() -> None:
     run = made_run(settings={**OFFICIAL, "number_of_nodes": 9})
     row = run_table([made_round(made_submission([run]))]).iloc[0]
     assert row["nodes"] == 4
-    assert "the log tells 9 nodes, the system file 4" in row["reason"]
+    assert OTHER_NODES(logged_nodes=9, nodes=4) in row["reason"]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1, 0, 1e300, 0.5, True, "many"])
@@ -144,14 +146,14 @@ def test_one_log_that_does_not_comply_is_the_slowest() -> None:
 def test_score_that_the_rules_do_not_give_is_no_number_and_says_why(runs, reason) -> None:
     row = results_of(made_submission(runs)).iloc[0]
     assert math.isnan(row["time_to_train_s"])
-    assert f"no time to train by its logs: {reason}" in row["reason"]
+    assert NO_TIME(why=reason) in row["reason"]
 
 
 def test_unknown_benchmark_has_times_but_no_score() -> None:
     row = results_of(made_submission(official_runs(), benchmark="no_such")).iloc[0]
     assert row["run_s"] == 145
     assert math.isnan(row["time_to_train_s"])
-    assert "the rules know no such benchmark" in row["reason"]
+    assert UNKNOWN_BENCHMARK() in row["reason"]
 
 
 @pytest.mark.parametrize(
@@ -209,8 +211,8 @@ def test_own_target_is_a_column() -> None:
 def test_runs_submitted_again_are_named() -> None:
     again = made_submission(official_runs(), origin="v10")
     results = results_of(made_submission(official_runs()), again)
-    assert "the same runs as" not in results["reason"].iloc[0]
-    assert results["reason"].iloc[1].startswith("the same runs as v9.9 ORG/machine")
+    assert REPEATED not in results["reason"].iloc[0]
+    assert results["reason"].iloc[1].startswith(f"{REPEATED} v9.9 ORG/machine")
     assert results["label"].tolist() == ["v9.9 ORG machine", "v10 ORG machine"]
 
 
@@ -242,7 +244,7 @@ def test_what_was_published_before_names_the_first() -> None:
     again = [replace(run, source=f"again_{run.number}") for run in runs]
     results = results_of(made_submission(runs), made_submission(again, system_name="renamed"))
     assert results["same_runs_as"].tolist() == ["", "v9.9 ORG/machine"]
-    assert results["reason"].tolist()[1].startswith("the same runs as v9.9 ORG/machine")
+    assert results["reason"].tolist()[1].startswith(f"{REPEATED} v9.9 ORG/machine")
 
 
 KINDS = {
@@ -274,4 +276,5 @@ def test_each_mean_is_the_one_that_its_definition_names() -> None:
     for name in ("run_s", "epochs", "compute_s", "evaluations", "epoch_s", "staging_s"):
         entry = known.find("mlperf_results", name)[1]
         assert "rithmetic mean" in entry.definition
-    assert "runs differ in evaluation throughput: its arithmetic mean is" in row["reason"]
+    said = [MEANS_APART.find_in(one) for one in row["reason"].split("; ")]
+    assert {found["quantity"] for found in said if found} == {"train", "evaluation"}

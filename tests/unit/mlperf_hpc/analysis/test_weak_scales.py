@@ -10,8 +10,18 @@ import pytest
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, tables_of, write_deepcam
 from unit.mlperf_hpc.analysis.made_runs import made_round, made_run, made_submission, made_system, span
 
-from hpcai.mlperf_hpc.analysis.tables import run_table
-from hpcai.mlperf_hpc.analysis.weak_scales import DERIVED, LOGGED, RANKS, WeakScales, read_scales
+from hpcai.mlperf_hpc.analysis.tables import TOO_MANY_NODES, run_table
+from hpcai.mlperf_hpc.analysis.weak_scales import (
+    DERIVED,
+    IMPOSSIBLE,
+    LARGER_THAN_WHOLE,
+    LOGGED,
+    NO_FIT,
+    OTHER_SCALE,
+    RANKS,
+    WeakScales,
+    read_scales,
+)
 from hpcai.mlperf_hpc.rounds.model import LoggedRun
 
 TOGETHER = ((0, 50), (5, 48), (2, 61), (1, 40))
@@ -60,15 +70,11 @@ def test_ranks_come_first_then_nodes_then_what_all_leave_each_other(settings, ow
 
 def test_what_cannot_be_is_named_with_the_reason() -> None:
     ranks = say(scales_of(instances(number_of_ranks=8, number_of_nodes=4, accelerators_per_node=8)))
-    assert ranks == (
-        "S = 8 is number_of_ranks, number_of_nodes x accelerators_per_node is 32, which cannot be: 4 instances ran at "
-        "the same time, 4 x 32 do not fit into T = 32"
-    )
+    why = IMPOSSIBLE(why=NO_FIT(instances=4, value=32, whole=32))
+    assert ranks == OTHER_SCALE(own=8, source=RANKS, names=LOGGED, value=32, why=why)
     both = say(scales_of(instances(number_of_ranks=64, number_of_nodes=8, accelerators_per_node=8)))
-    assert both == (
-        "S = 8 is T / M', number_of_ranks as well as number_of_nodes x accelerators_per_node is 64, which cannot be: "
-        "T is 32"
-    )
+    why = IMPOSSIBLE(why=LARGER_THAN_WHOLE(whole=32))
+    assert both == OTHER_SCALE(own=8, source=DERIVED, names=f"{RANKS} as well as {LOGGED}", value=64, why=why)
 
 
 def test_instances_in_turn_may_each_have_the_whole_system() -> None:
@@ -124,7 +130,7 @@ def test_instances_have_the_same_scale_in_the_table_of_runs() -> None:
     assert runs["units"].tolist() == [16, 16]
     assert runs["nodes"].tolist() == [2, 2]
     assert runs["logged_nodes"].tolist() == [4, 4]
-    assert runs["reason"].str.contains("the log tells 4 nodes, which cannot be one instance's: S is number_of_").all()
+    assert runs["reason"].str.contains(f"{TOO_MANY_NODES(logged_nodes=4)}: S is {RANKS}", regex=False).all()
 
 
 def test_a_scale_that_cannot_be_is_none_in_the_table_of_runs() -> None:

@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.mlperf_hpc.analysis.import_trees import deepcam_logs, write_deepcam
 
+from hpcai.metrics.scores.columns import REPEATED
 from hpcai.mlperf_hpc.analysis.repeats import mark_repeats
 from hpcai.mlperf_hpc.analysis.round_tables import source_tables
 from hpcai.mlperf_hpc.analysis.weak_pruning import best_pruning, time_to_train_all
-from hpcai.mlperf_hpc.analysis.weak_scores import score_weak
+from hpcai.mlperf_hpc.analysis.weak_scales import SHARED_NODES
+from hpcai.mlperf_hpc.analysis.weak_scores import BETTER_PRUNED, NOT_CONVERGED, NOT_COUNTED, TOO_FEW, score_weak
 from hpcai.mlperf_hpc.compliance.checked_round import read_checked_round
 from hpcai.mlperf_hpc.rounds.model import LoggedRun, Span, Submission, System
 
@@ -93,7 +95,7 @@ def test_an_instance_that_does_not_comply_is_left_out_and_named() -> None:
     score = score_weak(weak, complying(weak) - {"weak/result_3.txt"}, "2.0.0", 2)
     assert score.time_to_train_all_s == 50 * 60
     assert score.counted == 2
-    assert "not counted, because the log does not comply: result_3.txt" in score.reason
+    assert NOT_COUNTED(files="result_3.txt") in score.reason
 
 
 def test_too_few_instances_leave_no_score() -> None:
@@ -101,7 +103,7 @@ def test_too_few_instances_leave_no_score() -> None:
     score = score_weak(weak, complying(weak), "2.0.0", 10)
     assert math.isnan(score.time_to_train_all_s)
     assert math.isnan(score.models_per_min)
-    assert "3 instances count, the rules ask for 10" in score.reason
+    assert TOO_FEW(counted=3, needed=10) in score.reason
 
 
 def test_no_instance_at_all_leaves_no_score() -> None:
@@ -152,7 +154,7 @@ def test_instances_that_share_nodes_are_not_called_impossible() -> None:
     runs = [instance(n, span, number_of_nodes=1, accelerators_per_node=0) for n, span in enumerate(GOLDEN, start=1)]
     weak = submission(runs, nodes=1, accelerators=0)
     reason = score_weak(weak, complying(weak), "2.0.0", 3).reason
-    assert "3 instances ran at the same time on T = 1 nodes, S = 1 each: they shared nodes" in reason
+    assert SHARED_NODES(instances=3, whole=1, own=1) in reason
     assert "not possible" not in reason
 
 
@@ -161,7 +163,7 @@ def test_an_instance_that_says_it_was_aborted_counts_and_is_named() -> None:
     weak = submission([*golden(2), replace(instance(3, GOLDEN[2]), claim="aborted")])
     score = score_weak(weak, complying(weak), "2.0.0", 3)
     assert (score.counted, score.time_to_train_all_s) == (3, 61 * 60)
-    assert "at run_stop that they did not converge: result_3.txt (aborted)" in score.reason
+    assert NOT_CONVERGED(files="result_3.txt (aborted)") in score.reason
     assert "run_stop" not in score_weak(submission(golden()), complying(weak), "2.0.0", 3).reason
 
 
@@ -177,8 +179,8 @@ def test_instances_published_again_are_marked(tmp_path: Path) -> None:
         runs.append(tables["mlperf_runs"])
         weak.append(tables["mlperf_weak"])
     marked = mark_repeats(pd.concat(weak), pd.concat(runs)).set_index("origin")["reason"]
-    assert marked["v2.0"].startswith("the same runs as v1.0 LBNL/machine")
-    assert "the same runs" not in marked["v1.0"] + marked["v3.0"]
+    assert marked["v2.0"].startswith(f"{REPEATED} v1.0 LBNL/machine")
+    assert REPEATED not in marked["v1.0"] + marked["v3.0"]
 
 
 def test_missing_scale_is_said() -> None:
@@ -198,7 +200,7 @@ def test_equal_seeds_have_to_be_pruned_from_rule_set_2_on() -> None:
 def test_it_is_said_when_pruning_would_raise_the_throughput() -> None:
     weak = submission([*golden(2), instance(3, (2, 200))])
     score = score_weak(weak, complying(weak), "2.0.0", 2)
-    assert "pruned to 2 instances the time for all would be 3000 s, 0.04 models/min" in score.reason
+    assert BETTER_PRUNED(count=2, time_s=3000, models_per_min=0.04) in score.reason
 
 
 @given(

@@ -5,7 +5,7 @@ from mlperf_logging.package_checker.seed_checker import SeedChecker
 from unit.mlperf_hpc.compliance.authority import quiet
 from unit.mlperf_hpc.log_factory import START_MS, log_events, log_text, point, text_of
 
-from hpcai.mlperf_hpc.compliance.seeds import check_seeds, read_seeds
+from hpcai.mlperf_hpc.compliance.seeds import USED_BEFORE, check_seeds, read_seeds
 from hpcai.parsers.mllog import parse_mllog
 
 LATER = [point(START_MS, "seed", 7)]
@@ -49,7 +49,7 @@ def test_equal_seeds_name_both_files_and_lines():
     (finding,) = check_seeds(logs_of(texts))
     line = next(number for number, words in enumerate(texts[0].split("\n"), start=1) if '"seed"' in words)
     assert (finding.source, finding.line) == ("result_2.txt", line + 1)
-    assert finding.message == f"seed 333 from train.py:1 was used before, in result_1.txt:{line}"
+    assert finding.message == USED_BEFORE(seed=333, file="train.py", code_line=1, other="result_1.txt", line=line)
 
 
 def test_more_than_one_seed_is_warned_of():

@@ -8,12 +8,14 @@ import time
 import psutil
 import pytest
 from unit.mlperf_hpc.log_factory import log_text, write_tree
+from unit.refusals import refused
 
 from hpcai.core.errors import ParseError
 from hpcai.mlperf_hpc.compliance.checked_round import check_round
 from hpcai.mlperf_hpc.compliance.submission_check import read_remains
 from hpcai.mlperf_hpc.compliance.verdict import judge
 from hpcai.mlperf_hpc.rounds import sharing
+from hpcai.mlperf_hpc.rounds.archives import CUT
 from hpcai.mlperf_hpc.rounds.index import SourceIndex
 from hpcai.mlperf_hpc.rounds.reading import read_round, visit_round
 from hpcai.parsers import workers
@@ -108,7 +110,7 @@ def test_an_archive_that_was_cut_is_an_error_all_the_same(tree, share, monkeypat
     assert len(read_round(whole).submissions) == 2
     whole.write_bytes(whole.read_bytes()[:-200])
     before = psutil.Process().children()
-    with pytest.raises(ParseError, match="cannot be read to its end"):
+    with refused(ParseError, CUT):
         read_round(whole)
     assert psutil.Process().children() == before
 

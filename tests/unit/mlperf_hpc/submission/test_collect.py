@@ -8,14 +8,16 @@ from unit.mlperf_hpc.submission.result_factory import (
     write_run,
     write_runs,
 )
-from unit.record_factory import make_image_benchmark, make_provenance, make_record, write_records
+from unit.record_factory import REASONS, make_image_benchmark, make_provenance, make_record, write_records
+from unit.refusals import refused, told
 
 from hpcai.config.study import Submission as Declared
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.core.stalls import Stalls
-from hpcai.mlperf_hpc.submission.checks import check_runs
-from hpcai.mlperf_hpc.submission.collect import collect
+from hpcai.mlperf_hpc.submission.checks import NO_LOG, OTHER_IN_LOGS, check_runs
+from hpcai.mlperf_hpc.submission.collect import NO_RUN, collect
 from hpcai.mlperf_hpc.submission.model import Request, safe_name
+from hpcai.mlperf_hpc.submission.run_files import SEVERAL_FILES
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_runs_are_chosen_by_benchmark_file_or_folder_and_by_scale(request_of, tm
     for asked in ({"benchmarks": ("opencatalyst",)}, {"benchmarks": ("oc20",)}, {"scales": ("n1x1",)}):
         found = collect(request_of(system="My System", **asked))
         assert [system.name for system in found.systems] == ["My_System_n1x1_fp32"]
-    with pytest.raises(ConfigError, match="found no run of MLPerf HPC that was asked for"):
+    with refused(ConfigError, NO_RUN):
         collect(request_of(scales=("n9x9",)))
 
 
@@ -110,9 +112,7 @@ def test_a_run_without_a_log_is_a_failure_with_its_outcome(request_of, tmp_path)
     write_records([broken], tmp_path / "results/runs")
     submission = collect(request_of())
     lost = [problem.message for problem in check_runs(submission) if problem.check == "logs"]
-    assert lost == [
-        "runs/opencatalyst/fp32/n1x1/r5 left no log (failed: rank 1 ended with signal 9 (killed); see stderr.log)"
-    ]
+    assert lost == [NO_LOG(run="runs/opencatalyst/fp32/n1x1/r5", outcome="failed", reason=REASONS["failed"])]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_runs_that_contradict_each_other_are_refused(request_of, tmp_path, chang
 def test_two_benchmark_files_for_one_result_are_refused(request_of, tmp_path):
     write_runs(tmp_path / "results", "oc20")
     write_runs(tmp_path / "results", "oc20", name="oc20_small")
-    with pytest.raises(ConfigError, match="found runs of oc20_small and opencatalyst for testbox_n1x1_fp32/oc20"):
+    with refused(ConfigError, SEVERAL_FILES, files="oc20_small and opencatalyst", result="testbox_n1x1_fp32/oc20"):
         collect(request_of())
     assert len(collect(request_of(benchmarks=("oc20_small",))).systems) == 1
 
@@ -160,7 +160,7 @@ def test_words_of_the_logs_that_differ_from_the_tree_are_warnings(request_of, tm
     problems = list(check_runs(collect(request_of(org="Renamed"))))
     (problem,) = [problem for problem in problems if "organisation" in problem.message]
     assert problem.severity == "warning"
-    assert f"the logs say {ORG}, the tree Renamed" in problem.message
+    assert told(problem.message, OTHER_IN_LOGS) == {"logged": ORG, "said": "Renamed"}
 
 
 def test_runs_with_different_software_are_no_result(request_of, tmp_path):

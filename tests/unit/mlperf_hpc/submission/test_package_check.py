@@ -1,6 +1,6 @@
 """What is read out of the package checker's text."""
 
-from hpcai.mlperf_hpc.submission.package_check import read_verdict
+from hpcai.mlperf_hpc.submission.package_check import BROKE_DOWN, read_verdict
 
 HEAD = """INFO -  Checking System Description Files
 INFO -   System description checker passed for machine
@@ -54,6 +54,6 @@ def test_errors_are_those_of_a_folder_and_warnings_those_of_a_log():
 def test_a_checker_that_breaks_down_has_not_passed():
     verdict = read_verdict(HEAD + BAD + 'Traceback (most recent call last):\n  File "/home/x/y.py"\nKeyError: 3\n')
     assert not verdict.passes
-    assert verdict.conclusion == "the package checker broke down: KeyError: 3"
+    assert verdict.conclusion == BROKE_DOWN(words="KeyError: 3")
     assert not any("/home/x" in remark.text for remark in verdict.remarks)
     assert not read_verdict("").passes

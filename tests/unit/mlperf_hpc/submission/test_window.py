@@ -5,12 +5,12 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hpcai.mlperf_hpc.submission.collect import choose_window
+from hpcai.mlperf_hpc.submission.collect import TOO_FEW, choose_window
 
 
 def test_all_runs_where_there_are_not_more_than_the_rules_count():
     assert (choose_window([], 5, 5).first, choose_window([], 5, 5).length, choose_window([], 5, 5).note) == (0, 5, "")
-    assert choose_window([], 3, 5).note == "3 of the 5 runs that the rules ask for"
+    assert choose_window([], 3, 5).note == TOO_FEW(runs=3, needed=5)
 
 
 def test_the_window_with_the_median_score_and_neither_the_fastest_nor_the_last():

@@ -12,6 +12,7 @@ from unit.record_factory import make_official_plan
 from hpcai.core.errors import ConfigError, RecordError
 from hpcai.mlperf_hpc.compliance.systems_check import REQUIRED_FIELDS
 from hpcai.mlperf_hpc.submission import checks
+from hpcai.mlperf_hpc.submission.checks import TOO_FEW
 from hpcai.mlperf_hpc.submission.model import Request
 from hpcai.mlperf_hpc.submission.package_check import NO_ERRORS, CheckerText
 from hpcai.mlperf_hpc.submission.write import write_submission
@@ -142,7 +143,7 @@ def test_too_few_runs_on_generated_data_are_written_and_listed_with_their_reason
         by_check.setdefault(problem.check, []).append(problem)
     assert {"package_checker", "compliance", "code"} <= set(by_check)
     assert {problem.reason for problem in by_check["package_checker"]} == {
-        "too few runs: 3 of 5 were measured",
+        TOO_FEW(runs=3, needed=5),
         "generated data",
     }
     messages = " ".join(problem.message for problem in by_check["compliance"])

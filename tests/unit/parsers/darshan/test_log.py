@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from unit.parsers.artefacts import foreign, sample
 from unit.parsers.darshan.darshan_writer import Log, Record, read
+from unit.refusals import told
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.darshan import log as darshan_log
 from hpcai.parsers.darshan.child import answer_log
 from hpcai.parsers.darshan.log import read_darshan_files, read_darshan_logs, read_darshan_segments
+from hpcai.parsers.darshan.reasons import NEGATIVE, NONE_BELOW, RECORDS_LOST, UNREAD
 
 DATA = "/data/train"
 NAME = "user_python_id{job}-{process}_11-21-36303-1234567890_1.darshan"
@@ -123,14 +125,14 @@ def test_what_is_not_monitored_is_missing(tmp_path):
     assert row["read_bytes"] == 2048
     assert np.isnan(row["read_time_s"])
     assert np.isnan(row["reads"])
-    assert sum("is negative" in reason for reason in reading.reasons) == 2
+    assert sum(NEGATIVE.find_in(reason) is not None for reason in reading.reasons) == 2
 
 
 def test_files_that_are_only_mapped(tmp_path):
     mapped = [Record(f"{DATA}/{number}", values={"opens": 1}) for number in range(3)]
     reading = read_darshan_logs([write(tmp_path, Log([*mapped, read(f"{DATA}/header", 4096)]))], DATA)
     assert reading.table["unread_files"].item() == 3
-    assert "3 of 4 files were opened, but no byte of them was read" in reading.reasons[0]
+    assert told(reading.reasons[0], UNREAD) == {"unread": "3", "opened": "4"}
 
 
 def test_the_limit_of_records(tmp_path):
@@ -139,7 +141,7 @@ def test_the_limit_of_records(tmp_path):
     row = reading.table.iloc[0]
     assert np.isnan(row["read_bytes"])  # the data may be behind the limit
     assert row["all_read_bytes"] == 10240
-    assert "kept 1024 records" in reading.reasons[0]
+    assert told(reading.reasons[0], RECORDS_LOST)["records"] == "1024"
     unflagged = read_darshan_logs([write(tmp_path, Log(records))], None)
     assert "as many records as fit" in unflagged.reasons[0]
 
@@ -153,7 +155,7 @@ def test_data_can_be_a_folder_or_a_pattern(tmp_path):
     }
     assert list(read_bytes.values()) == [300, 200, 200, 100]
     absent = read_darshan_logs([path], "/elsewhere")
-    assert "no log has a file below /elsewhere" in absent.reasons[0]
+    assert told(absent.reasons[0], NONE_BELOW) == {"folder": "/elsewhere"}
     assert not absent.table["is_worker"].item()
 
 
@@ -272,7 +274,7 @@ def test_published_own_runs():
     assert forked["parent_process_id"].tolist()[1:] == [21441, 21441]
     mapped = read_darshan_logs([sample("darshan/own_mmap_invisible.darshan")], "/scratch/train")
     assert mapped.table.loc[0, ["files", "read_bytes"]].tolist() == [9, 4096]
-    assert "8 of 9 files were opened, but no byte" in mapped.reasons[0]
+    assert told(mapped.reasons[0], UNREAD) == {"unread": "8", "opened": "9"}
     stray = read_darshan_logs([sample("darshan/own_stray_uname.darshan")], None).table
     assert stray[["read_bytes", "role"]].to_numpy().tolist() == [[0, "other"]]
     path = sample("darshan/own_stdio_only.darshan")
@@ -325,12 +327,14 @@ def test_published_incomplete_and_damaged_logs():
     assert empty["module"].isna().all()
     full = read_darshan_logs([folder / "own_tf_import_incomplete_obfuscated.darshan"], None)
     assert full.table["files"].tolist() == [1024, 7]
-    assert "POSIX is incomplete: it kept 1024 records" in full.reasons[0]
+    assert told(full.reasons[0], RECORDS_LOST)["records"] == "1024"
+    assert ": POSIX " in full.reasons[0]
     partial = read_darshan_logs([folder / "partial_data_stdio.darshan"], None)
     assert partial.coverage_ratio == 0
-    assert "STDIO is incomplete: it kept 1022 records" in partial.reasons[0]
+    assert told(partial.reasons[0], RECORDS_LOST)["records"] == "1022"
+    assert ": STDIO " in partial.reasons[0]
     times = read_darshan_logs([folder / "sample_mpiio_2048ranks.darshan"], None)
-    assert "write_time_s of 1 STDIO records is negative" in times.reasons[0]
+    assert NEGATIVE(column="write_time_s", records=1, module="STDIO") in times.reasons[0]
     corrupt = read_darshan_logs([folder / "derived_corrupt_module.darshan"], None)
     assert "POSIX" not in set(corrupt.table["module"])
     assert "incorrect data check" in corrupt.reasons[0]

@@ -11,7 +11,7 @@ from unit.parsers.artefacts import cuts, flips
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.hlo.instruction import HloError, size_bytes
-from hpcai.parsers.hlo.traffic import Traffic, read_traffic
+from hpcai.parsers.hlo.traffic import UNKNOWN_TIMES, UNKNOWN_TRIPS, Traffic, read_traffic
 
 STEP = Path(__file__).parents[3] / "data/hlo/2.18/conv_dense_step.txt"
 XLA_BYTES = 177_012
@@ -172,7 +172,7 @@ def test_a_loop_counts_as_often_as_it_runs_and_its_condition_once_more(tmp_path:
     assert known.accessed_bytes == 7 * 2 * 100 * FLOAT + 8 * (FLOAT + 1)
     assert known.reason == ""
     assert unknown.accessed_bytes == 2 * 100 * FLOAT + 2 * (FLOAT + 1)
-    assert unknown.reason == "1 loops without a known number of trips are counted once"
+    assert unknown.reason == UNKNOWN_TRIPS(loops=1)
 
 
 TRIPS = ', backend_config={"known_trip_count":{"n":"7"}}'
@@ -189,7 +189,7 @@ def test_what_a_branch_moves_is_unknown_and_not_0(tmp_path: Path) -> None:
     line = "%y = f32[9] conditional(%which, %x, %x), branch_computations={%one, %one}"
     found = read(tmp_path, HEAD + branch + entry(parameter("x", "9"), "%which = s32[] parameter(1)", line))
     assert math.isnan(found.accessed_bytes)
-    assert found.reason == "how often y or what it calls is done is unknown"
+    assert found.reason == UNKNOWN_TIMES(name="y")
 
 
 def test_a_step_before_optimisation_has_no_traffic(tmp_path: Path) -> None:

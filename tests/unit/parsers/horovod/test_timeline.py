@@ -15,7 +15,7 @@ from hpcai.core.errors import ParseError
 from hpcai.parsers import workers as parser_workers
 from hpcai.parsers.horovod import blocks as horovod_blocks
 from hpcai.parsers.horovod.spill import spill_timeline
-from hpcai.parsers.horovod.stream import Account
+from hpcai.parsers.horovod.stream import UNKNOWN_ACTIVITY, Account
 from hpcai.parsers.horovod.timeline import (
     iterate_tables,
     read_timeline,
@@ -493,7 +493,7 @@ def test_a_lost_pair_does_not_join_its_neighbours(tmp_path):
 def test_rare_names_and_shapes_are_told(tmp_path):
     text = timeline()
     read = read_timeline(write(tmp_path, text.replace("GLOO_ALLREDUCE", "GLOP_ALLREDUCE", 1)))
-    assert read.reasons == ("1 spans of the unknown activity GLOP_ALLREDUCE",)
+    assert read.reasons == (UNKNOWN_ACTIVITY(count=1, activity="GLOP_ALLREDUCE"),)
     read = read_timeline(write(tmp_path, text.replace("[2, 4]", "[2, 5]", 1)))
     assert any("changed byte" in reason for reason in read.reasons)
     read = read_timeline(write(tmp_path, text.replace('"name": "1", "ts"', '"name": "7", "ts"')))

@@ -1,10 +1,12 @@
 import math
+import re
 
 import pytest
 from unit.parsers.artefacts import cuts, flips, foreign, sample
 
 from hpcai.core.errors import ParseError
 from hpcai.parsers.nsight.compute import read_ncu
+from hpcai.parsers.nsight.compute_pages import TOOL
 
 KEY = ["process", "launch", "name", "block_size", "grid_size", "metric", "unit"]
 SAMPLES = {
@@ -224,7 +226,7 @@ def test_a_mean_outside_minimum_and_maximum_is_refused(tmp_path):
     "kind", ["empty", "blanks", "prose", "html", "binary", "gzip", "elf", "latin1", "one huge line", "nul"]
 )
 def test_foreign_files_are_refused(tmp_path, kind):
-    with pytest.raises(ParseError, match="expected a table of Nsight Compute"):
+    with pytest.raises(ParseError, match=re.escape(f"expected {TOOL}")):
         read_ncu(foreign(tmp_path)[kind])
 
 

@@ -6,9 +6,19 @@ import pandas as pd
 import pytest
 from unit.parsers.artefacts import foreign, sample
 from unit.parsers.nvprof.totals import add_up_counter
+from unit.refusals import refused
 
 from hpcai.core.errors import ParseError
-from hpcai.parsers.nvprof.reader import read_nvprof_counters, read_nvprof_summary, read_nvprof_trace
+from hpcai.parsers.nvprof.reader import (
+    OTHER_TABLES,
+    OVERFLOWED,
+    SUMMARY,
+    TOO_NEW,
+    read_nvprof_counters,
+    read_nvprof_summary,
+    read_nvprof_trace,
+)
+from hpcai.parsers.reading import NOTHING_READ
 
 READERS = (read_nvprof_summary, read_nvprof_trace, read_nvprof_counters)
 
@@ -362,15 +372,17 @@ class TestLayouts:
         assert math.isnan(add_up_counter(table, "inst_executed"))
         assert math.isnan(add_up_counter(table, "not_collected"))
         assert table["unit"].tolist() == ["", "", "level", "", "byte"]
-        assert reading.reasons == ("1 counters overflowed or are no number: their values are missing",)
+        assert reading.reasons == (OVERFLOWED(counters=1),)
 
     def test_wrong_table(self, tmp_path):
-        with pytest.raises(ParseError, match=r"a table of events and a table of metrics.*expected nvprof summary"):
+        with refused(
+            ParseError, NOTHING_READ, found=OTHER_TABLES(kinds="a table of events and a table of metrics"), tool=SUMMARY
+        ):
             read_nvprof_summary(write(tmp_path, TEXT_COUNTERS))
 
     def test_device_too_new(self, tmp_path):
         text = "======== Warning: nvprof is not supported on devices with compute capability 8.0 and higher.\n"
-        with pytest.raises(ParseError, match=r"not supported on devices.*run it again"):
+        with refused(ParseError, NOTHING_READ, advice=TOO_NEW()):
             read_nvprof_summary(write(tmp_path, text))
 
     @pytest.mark.parametrize("read", READERS)

@@ -16,7 +16,7 @@ from hpcai.metrics.roofline.geometry import cut_lines, frame_of, moves_of_one, p
 from hpcai.metrics.roofline.moves import roofline_moves
 from hpcai.metrics.roofline.tables import roofline_points
 from hpcai.plots.interactive import spec_to_svg, to_spec
-from hpcai.plots.roofline.chart import draw_memory_roofline, draw_roofline
+from hpcai.plots.roofline.chart import ARROWS, draw_memory_roofline, draw_roofline
 from hpcai.plots.roofline.words import LABEL_PIXELS, spread_labels
 
 WIDEST_PIXELS = 860
@@ -117,7 +117,7 @@ def test_without_roofs_the_chart_says_what_is_missing(tables):
     points, ceilings, moves = tables
     bare = points.assign(status="not placed", reason="not placed: no peak of fp32 is declared")
     svg = spec_to_svg(to_spec(draw_roofline(bare, ceilings.iloc[:0], moves.iloc[:0])))
-    assert "no peak of fp32 is declared" in svg
+    assert "no peak of fp32" in svg
 
 
 @pytest.mark.parametrize("scope", ["intra_node", "network", "memory"])
@@ -179,7 +179,7 @@ def test_the_legend_claims_no_bound_and_declared_arrows_are_solid(tables):
     spec = to_spec(draw_roofline(points, ceilings, moves.assign(kind=moves["kind"].replace("measured", "declared"))))
     svg = spec_to_svg(spec)
     assert "upper bound" not in svg
-    assert "the real gain may be larger or smaller" in svg
+    assert ARROWS[1] in svg
     kinds = {row["kind"] for row in rows_of(spec, "gain")}
     assert kinds == {"modelled", "declared"}
     scales = [json.loads(text) for text in re.findall(r'"scale": (\{"domain": \["roof".*?\})', json.dumps(spec))]

@@ -9,7 +9,7 @@ import pytest
 from unit.record_factory import make_machine, make_mixed_study, make_record, make_study, write_records
 
 from hpcai.metrics.run_tables import collect_runs, compute_scaling, summarise_scales
-from hpcai.metrics.scaling.details import detail_scales
+from hpcai.metrics.scaling.details import ONE_RANK, detail_scales
 from hpcai.metrics.scaling.fits import trace_scaling
 from hpcai.plots.interactive import spec_to_svg, to_spec
 from hpcai.plots.scaling.chart import NO_BASE, NO_SCALES, ONE_SCALE, draw_scaling
@@ -74,7 +74,7 @@ def test_ideal_lines_start_at_their_bases(tmp_path: Path) -> None:
 def test_what_is_missing_is_said(tmp_path: Path) -> None:
     points = draw(STUDIES["two_scales"](), tmp_path)["datasets"]["points"]
     assert {row["flop_words"] for row in points} == {"not measured"}
-    assert points[0]["share_words"] == "not measured: one rank: nothing is exchanged"
+    assert points[0]["share_words"] == f"not measured: {ONE_RANK}"
     assert points[0]["speedup_words"] == "1 (no interval)"
     assert " to " in points[1]["speedup_words"]
 

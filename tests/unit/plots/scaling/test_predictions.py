@@ -6,14 +6,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from unit.plots.prediction_factory import make_predictions
+from unit.plots.prediction_factory import NO_ERROR_KNOWN, make_predictions
 from unit.plots.scaling.test_chart import NOTHING, make_tables
 from unit.record_factory import make_record, make_study, write_records
 
 from hpcai.metrics.run_tables import collect_runs, summarise_scales
 from hpcai.plots.interactive import spec_to_svg, to_spec
 from hpcai.plots.scaling.chart import NO_BASE, ONE_SCALE, draw_scaling
-from hpcai.plots.scaling.predictions import PREDICTED, choose_predictions
+from hpcai.plots.scaling.predictions import INTERVAL, NO_INTERVAL, PREDICTED, choose_predictions
 
 
 def make_all(records: list[Any], folder: Path, **options: Any) -> tuple[Any, pd.DataFrame]:
@@ -36,7 +36,7 @@ def test_predictions_have_marks_of_their_own(tmp_path: Path) -> None:
     spec = to_spec(draw_scaling(*tables, predictions))
     shown = spec["datasets"]["predictions"]
     assert [row["ranks"] for row in shown] == [1, 2, 4, 8]
-    assert all(row["kind_words"] == "predicted, modelled; interval from 4 held-out errors" for row in shown)
+    assert all(row["kind_words"] == INTERVAL(errors="4 held-out errors") for row in shown)
     marks = [layer["mark"] for layer in layers(spec, "predictions")]
     assert sorted(mark["type"] for mark in marks) == ["point", "point", "rule", "rule"]
     assert all(mark["filled"] is False for mark in marks if mark["type"] == "point")
@@ -99,6 +99,6 @@ def test_without_a_base_nothing_is_drawn(tmp_path: Path) -> None:
 def test_prediction_without_an_interval_says_so(tmp_path: Path) -> None:
     tables, predictions = make_all(two_scales(), tmp_path, interval=False)
     shown = to_spec(draw_scaling(*tables, predictions))["datasets"]["predictions"]
-    assert {row["kind_words"] for row in shown} == {"predicted, modelled; no interval: one scale: no error is known"}
+    assert {row["kind_words"] for row in shown} == {NO_INTERVAL(why=NO_ERROR_KNOWN)}
     assert {row["speedup_low_ratio"] for row in shown} == {None}
     assert all("(no interval)" in row["speedup_words"] for row in shown)

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+from hpcai.predict.hpl import findings as said
 from hpcai.predict.hpl.figures_data import single_node_scenario, sweep_figures, two_node_scenario
 from hpcai.predict.hpl.findings import list_findings
 from hpcai.predict.hpl.simulate import simulate
@@ -120,15 +121,15 @@ def test_findings_say_what_is_reproduced_and_what_is_not(sweeps):
     findings = list_findings(sweeps).set_index("finding")
     assert set(findings["part"]) == {"HPL"}
     verdicts = findings["reproduced"]
-    assert verdicts["The model estimates the rates of Table 2"] == "partly"
-    assert verdicts["The printed equations (4 to 8, section 4.2) give the printed results"] == "no"
-    assert verdicts["The rate falls with the block"] == "yes"
-    assert verdicts["A network beyond 100 Gbit/s gains little"] == "yes"
-    assert "4 of 8 rows" in findings.loc["The model estimates the rates of Table 2", "computed"]
+    assert verdicts[said.ESTIMATES_TABLE_2] == "partly"
+    assert verdicts[said.EQUATIONS_HOLD] == "no"
+    assert verdicts[said.BLOCK_LOWERS] == "yes"
+    assert verdicts[said.NETWORK_GAINS_LITTLE] == "yes"
+    assert "4 of 8 rows" in findings.loc[said.ESTIMATES_TABLE_2, "computed"]
     fit = findings.loc["A fit of three parameters describes Table 2", "computed"]
-    assert re.search(
-        r"0\.39% of the estimates \(S5\); .* left out of the fit 1\.\d\d% of the estimates, 1\.\d\d% of", fit
-    )
+    errors = said.FIT_ERRORS.find_in(fit)
+    assert errors["whole"] == "0.39%"
+    assert all(re.fullmatch(r"1\.\d\d%", errors[name]) for name in ("estimated", "real"))
     assert findings["source"].str.startswith("Hu and Lu 2021").all()
 
 
@@ -137,5 +138,5 @@ def test_a_finding_that_does_not_come_out_is_a_no(sweeps):
     fifth = (turned["figure"] == "5") & (turned["variant"] == "device")
     turned.loc[fifth, "efficiency_ratio"] = 1 - turned.loc[fifth, "efficiency_ratio"]
     verdicts = list_findings(turned).set_index("finding")["reproduced"]
-    assert verdicts["The rate falls with the block"] == "no"
-    assert verdicts["A faster host link raises the rate"] == "no"
+    assert verdicts[said.BLOCK_LOWERS] == "no"
+    assert verdicts[said.LINK_RAISES] == "no"

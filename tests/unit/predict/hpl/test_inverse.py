@@ -7,7 +7,7 @@ import pytest
 
 from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.figures_data import single_node_scenario, two_node_scenario
-from hpcai.predict.hpl.inverse import find_block, find_host_link, find_network, find_order
+from hpcai.predict.hpl.inverse import NOT_REACHABLE, find_block, find_host_link, find_network, find_order
 from hpcai.predict.hpl.scenario import NodeRates
 from hpcai.predict.hpl.simulate import simulate
 from hpcai.predict.links import ethernet_network
@@ -36,7 +36,7 @@ def test_a_found_network_gives_the_target(framed):
 def test_what_is_out_of_reach():
     answer = find_host_link(single_node_scenario(), 0.9)
     assert np.isnan(answer.value)
-    assert answer.reason.startswith("not reachable: an endless rate gives an efficiency of 0.8015, below 0.9")
+    assert answer.reason.startswith(NOT_REACHABLE(best=0.8015, target=0.9))
     low = find_host_link(single_node_scenario(), 1e-9)
     assert np.isnan(low.value)
     assert low.reason.startswith("no bound")

@@ -6,6 +6,7 @@ import pytest
 
 from hpcai.core.errors import ConfigError
 from hpcai.predict.hpl.assumptions import (
+    ONE_NODE_ONLY,
     compare_table_2,
     fit_calibration,
     leave_one_out,
@@ -128,7 +129,7 @@ def test_what_a_fit_cannot_know_is_blank_with_a_reason():
     table = read_table_2().query("gpus_per_node == 2 or nodes == 1")
     errors = leave_one_out(table, table["real_rate_flop_per_s"].to_numpy())
     assert errors[errors["nodes"] == 2]["error_ratio"].isna().all()
-    assert set(errors[errors["nodes"] == 2]["reason"]) == {"no row has more than one node"}
+    assert set(errors[errors["nodes"] == 2]["reason"]) == {ONE_NODE_ONLY()}
     single = read_table_2().query("nodes == 1")
     assert np.isnan(fit_calibration(single, single["real_rate_flop_per_s"]).network_bytes_per_s)
 

@@ -7,6 +7,7 @@ from unit.predict.kernels.kernel_time_tables import make_times, true_time_s
 
 from hpcai.core.errors import ConfigError
 from hpcai.predict.kernels import fit
+from hpcai.predict.kernels.accuracy import TOO_FEW_CASES
 from hpcai.predict.kernels.cases import sample_cases
 from hpcai.predict.kernels.fit import fit_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, estimate_time_s
@@ -74,7 +75,7 @@ def test_a_kernel_with_too_few_cases_has_a_reason_and_no_regressor(fitted):
     regressors, accuracy, errors = fitted
     assert set(regressors) == {"gemm_forward", "sgd"}
     row = accuracy.set_index("kernel").loc["copy"]
-    assert row["reason"] == "12 cases have a time, 25 are needed"
+    assert row["reason"] == TOO_FEW_CASES(cases=12, needed=25)
     assert pd.isna(row["mape_ratio"])
     assert pd.isna(row["within_goal"])
     assert "copy" not in set(errors["kernel"])

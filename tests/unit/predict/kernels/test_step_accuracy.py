@@ -9,7 +9,14 @@ from unit.predict.kernels.made_regressors import make_constant_regressor
 from hpcai.metrics.quietness import Quiet
 from hpcai.predict.kernels.cases import KERNELS
 from hpcai.predict.kernels.layer_kernels import STAGES
-from hpcai.predict.kernels.step_accuracy import MeasuredStep, collect_steps, judge_steps, summarise_stages
+from hpcai.predict.kernels.step_accuracy import (
+    FITTED_ON,
+    NO_OTHER_STEP,
+    MeasuredStep,
+    collect_steps,
+    judge_steps,
+    summarise_stages,
+)
 from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.training.layers import Layer, LayerList
 
@@ -50,8 +57,8 @@ def test_sums_are_judged_with_sign_and_goal(table):
 
 def test_the_overhead_of_each_step_comes_from_the_others(table):
     fitted = wholes(table[table["overhead"] != "none"])
-    assert fitted.loc[("small", 8), "overhead"] == "fitted on large batch 8; odd batch 16"
-    assert fitted.loc[("odd", 16), "overhead"] == "fitted on small batch 8; large batch 8"
+    assert fitted.loc[("small", 8), "overhead"] == FITTED_ON(steps="large batch 8; odd batch 16")
+    assert fitted.loc[("odd", 16), "overhead"] == FITTED_ON(steps="small batch 8; large batch 8")
     assert fitted.loc[("odd", 16), "overhead_per_parameter_s"] == pytest.approx(1e-6)
     assert fitted.loc[("odd", 16), "estimated_s"] == pytest.approx(13e-3)
     assert fitted.loc[("large", 8), "overhead_per_parameter_s"] > 1.2e-6
@@ -84,7 +91,7 @@ def test_a_single_step_has_no_overhead_and_a_reason():
     row = table.iloc[-1]
     assert math.isnan(row["estimated_s"])
     assert pd.isna(row["within_goal"])
-    assert row["reason"] == "no other step was measured that the overhead could be fitted on"
+    assert row["reason"] == NO_OTHER_STEP()
 
 
 def test_a_step_without_a_measurement_is_estimated_and_not_judged():

@@ -4,8 +4,9 @@ import pytest
 from unit.predict.kernels.made_regressors import make_constant_regressor
 
 from hpcai.core.errors import ConfigError
+from hpcai.metrics.scaling.model_limits import NOT_COVERED
 from hpcai.predict.kernels.cases import KERNELS
-from hpcai.predict.kernels.step_estimate import add_overhead, estimate_step, fit_overhead
+from hpcai.predict.kernels.step_estimate import NO_STEP_WITH_PARAMETERS, add_overhead, estimate_step, fit_overhead
 from hpcai.predict.training.layers import Layer, LayerList
 
 CONVOLUTION = Layer(
@@ -88,7 +89,7 @@ def test_a_network_without_any_regressor_is_zero_and_covers_nothing():
     assert estimate.step_s == 0
     assert estimate.covered_ratio == 0
     assert estimate.extrapolated_ratio != estimate.extrapolated_ratio
-    assert "0.000% of the work is covered" in estimate.reason
+    assert NOT_COVERED.find_in(estimate.reason)["share"] == "0.000%"
 
 
 def test_a_batch_of_nothing_is_refused(regressors):
@@ -106,5 +107,5 @@ def test_the_overhead_is_recovered_and_names_its_steps(regressors):
 
 
 def test_an_overhead_needs_parameters(regressors):
-    with pytest.raises(ConfigError, match="at least one measured step of a network with parameters"):
+    with pytest.raises(ConfigError, match=NO_STEP_WITH_PARAMETERS.pattern):
         fit_overhead([estimate_step(network(RELU), 4, regressors)], [1.0])

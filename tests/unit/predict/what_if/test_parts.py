@@ -8,8 +8,9 @@ import pytest
 from unit.predict.what_if import studies
 
 from hpcai.predict.what_if import PublishedEpochs, fit_published_epochs
-from hpcai.predict.what_if.hardware import exchange_s, measured_exchange, rank_rates
-from hpcai.predict.what_if.intervals import interval_from
+from hpcai.predict.what_if.hardware import NO_ROOFS, exchange_s, measured_exchange, rank_rates
+from hpcai.predict.what_if.intervals import TOO_FEW_ERRORS, interval_from
+from hpcai.predict.what_if.published_epochs import ROUNDS
 from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel
 from hpcai.predict.what_if.training_time import TrainingParts, epochs_at
 
@@ -32,7 +33,7 @@ def test_interval_holds_the_prediction_even_if_all_errors_have_one_sign() -> Non
 def test_interval_of_two_errors_is_none() -> None:
     interval = interval_from([2.0, 1.0], [1.0, 1.0], "a test")
     assert math.isnan(interval.low_ratio)
-    assert interval.basis == "no interval: 2 held-out points of a test, expected 3"
+    assert interval.basis == TOO_FEW_ERRORS(n=2, kind="a test", needed=3)
 
 
 def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
@@ -53,7 +54,7 @@ def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
     one = rank_rates(studies.ceilings(), 1, "fp32", studies.LAYERS)
     assert (one.peak_flop_per_s, one.memory_bytes_per_s, one.reason) == (studies.PEAK, studies.MEMORY, "")
     none = rank_rates(studies.ceilings(), 4, "fp32", studies.LAYERS)
-    assert none.reason == "no measured peak in fp32 and no memory bandwidth of a rank with 4 threads"
+    assert none.reason == NO_ROOFS(roofs=" and no ".join(("peak in fp32", "memory bandwidth")), threads=4)
     assert math.isnan(none.peak_flop_per_s)
 
 
@@ -111,7 +112,7 @@ def test_epochs_change_as_those_of_published_rounds() -> None:
     assert same.number == 10
     other = epochs_at(PARTS, (256, 1024), "small", {"small": curve})
     assert 13 < other.number < 22
-    assert "published rounds of cosmoflow (524288 samples, 3 submissions)" in other.basis
+    assert ROUNDS(benchmark="cosmoflow", edition="524288 samples", submissions=3) in other.basis
     assert "extrapolated" not in other.basis
     assert "extrapolated" in epochs_at(PARTS, (16, 64), "small", {"small": curve}).basis
     unknown = epochs_at(PARTS, (16, 64), "small", {})

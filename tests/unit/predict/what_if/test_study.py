@@ -12,10 +12,15 @@ from unit.predict.kernels.made_regressors import make_constant_regressor
 from unit.predict.what_if import studies
 
 from hpcai.config.prediction import Prediction
-from hpcai.metrics.scaling.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO
+from hpcai.metrics.scaling.model_limits import CALIBRATION_RATIOS, LEAST_COVERED_RATIO, NOT_COVERED, TOO_EFFICIENT
 from hpcai.predict.kernels.step_estimate import estimate_step
-from hpcai.predict.what_if import StudyModels, predict_study
-from hpcai.predict.what_if.hardware import rank_rates
+from hpcai.predict.what_if import StudyModels, outcome, predict_study
+from hpcai.predict.what_if.accuracy import COMPRESSION, KINDS, MORE, PRECISION
+from hpcai.predict.what_if.answers import NO_LINK_COMPARED
+from hpcai.predict.what_if.hardware import ASSUMED_LINKS, NO_ROOFS, rank_rates
+from hpcai.predict.what_if.intervals import FEWEST_ERRORS, TOO_FEW_ERRORS
+from hpcai.predict.what_if.step_model import NO_MODEL, SLOW_EXCHANGE, UNEVEN_BATCH
+from hpcai.predict.what_if.study import ONE_PRECISION
 
 CLOSE = 2e-3
 """Element-wise layers and the update have a small part, which scales differently."""
@@ -51,9 +56,9 @@ def test_other_scale_by_hand() -> None:
     assert row["time_to_train_s"] == pytest.approx(1 + 4 * (4 * expected + 0.5) + 0.25, rel=CLOSE)
     assert row["epochs"] == 4
     assert row["method"] == "modelled"
-    assert "links between nodes were not measured" in row["assumed"]
-    assert "4 ranks are 2 times the largest measured scale (2)" in row["extrapolated"]
-    assert "2 nodes are more than the machine has (1)" in row["extrapolated"]
+    assert ASSUMED_LINKS() in row["assumed"]
+    assert outcome.MORE_RANKS(ranks=4, times=2, largest=2) in row["extrapolated"]
+    assert outcome.MORE_NODES(nodes=2, most=1) in row["extrapolated"]
     assert {"memory.json", "gemm.json", "links.json"} <= set(row["source"].split(", "))
 
 
@@ -78,8 +83,8 @@ def test_weak_regime_keeps_the_batch_of_a_rank_and_needs_epochs() -> None:
 def test_what_cannot_run_is_a_row_with_a_reason() -> None:
     found = predict(studies.tables(*studies.exact(1, 2)), ranks=[32, 3])["predictions"]
     many, odd = only(found, ranks=32), only(found, ranks=3)
-    assert many["reason"] == "a global batch of 16 samples cannot be divided evenly among 32 ranks"
-    assert odd["reason"] == "3 ranks cannot be divided evenly among 2 nodes with at most 2 each"
+    assert many["reason"] == UNEVEN_BATCH(samples=16, parts="32 ranks")
+    assert odd["reason"] == outcome.UNEVEN_RANKS(ranks=3, nodes=2, most=2)
     numbers = [name for name in found if name.endswith(("_s", "_ratio"))]
     assert found[numbers].isna().all(axis=None)
 
@@ -92,7 +97,7 @@ def test_other_link_changes_the_exchange_alone() -> None:
     assert row["communication_s"] == pytest.approx(exchange)
     assert row["compute_s"] == pytest.approx(studies.compute_s(8), rel=CLOSE)
     assert math.isnan(row["step_low_s"])
-    assert row["interval_basis"] == "no interval: no point was measured over another link"
+    assert row["interval_basis"] == NO_LINK_COMPARED
     assert "coordination of 1 ms" in row["assumed"]
 
 
@@ -102,9 +107,8 @@ def test_other_precision_and_compression() -> None:
     half = only(rows, question="precision", precision="bf16", from_scale="n1x1")
     assert half["compute_s"] == pytest.approx(studies.compute_s(16) / 4, rel=5e-3)
     missing = only(rows, question="precision", precision="fp16", from_scale="n1x1")
-    assert missing["reason"] == (
-        "no model of computing in fp16 (roofline full): no measured peak in fp16 of a rank with 1 threads"
-    )
+    model, roofs = NO_MODEL(precision="fp16", model="roofline full"), NO_ROOFS(roofs="peak in fp16", threads=1)
+    assert missing["reason"] == f"{model}: {roofs}"
     assert not (rows["precision"] == "fp32").loc[rows["question"] == "precision"].any()
     small = only(rows, question="compression")
     assert small["from_scale"] == "n1x2"
@@ -137,7 +141,7 @@ def test_accuracy_of_held_out_points_and_the_interval_they_make() -> None:
 def test_two_points_make_no_interval() -> None:
     row = predict(studies.tables(*studies.exact(1, 2)), ranks=[4])["predictions"].iloc[0]
     assert math.isnan(row["step_low_s"])
-    assert "1 held-out points of the step at more ranks" in row["interval_basis"]
+    assert TOO_FEW_ERRORS(n=1, kind=KINDS[MORE], needed=FEWEST_ERRORS) in row["interval_basis"]
     assert row["interval_n"] == 1
 
 
@@ -148,8 +152,8 @@ def test_variants_are_predicted_from_plainer_ones_that_differ_in_one_thing() -> 
     accuracy = predict(studies.tables(plain, packed, both))["prediction_accuracy"]
     pairs = accuracy[["variant", "basis", "question"]].to_records(index=False).tolist()
     assert pairs == [
-        ("packed", "n1x2 of variant fp32: the step with another compression", "compression"),
-        ("both", "n1x2 of variant packed: the step in another precision", "precision"),
+        ("packed", f"n1x2 of variant fp32: {KINDS[COMPRESSION]}", "compression"),
+        ("both", f"n1x2 of variant packed: {KINDS[PRECISION]}", "precision"),
     ]
     packed_row = only(accuracy, variant="packed")
     assert packed_row["predicted_step_s"] == pytest.approx(studies.compute_s(8) + studies.exchange_s(2, 0.5), rel=CLOSE)
@@ -173,7 +177,7 @@ def test_own_steps_against_the_roofline_without_a_factor() -> None:
 def test_step_shorter_than_its_modelled_exchange_has_a_reason() -> None:
     rows = [studies.scale(2, 16, 0.5 * studies.exchange_s(2), baseline="n1x2")]
     row = predict(studies.tables(*rows), ranks=[4])["predictions"].iloc[0]
-    assert "not less than the measured step" in row["reason"]
+    assert SLOW_EXCHANGE.find_in(row["reason"])
     assert math.isnan(row["step_s"])
 
 
@@ -190,7 +194,7 @@ def test_no_training_that_converged_has_a_step_but_no_time_to_train() -> None:
     ]
     assert row["step_s"] > 0
     assert math.isnan(row["time_to_train_s"])
-    assert row["time_to_train_reason"] == "no run of the scale that one starts from reached its target"
+    assert row["time_to_train_reason"] == outcome.NO_TRAINING
     assert math.isnan(row["vflops_flop_per_s"])
     assert "no quality coefficient" in row["vflops_reason"]
     assert row["rate_flop_per_s"] > 0
@@ -230,7 +234,7 @@ def test_regressors_that_are_further_off_make_no_interval() -> None:
     assert 0 < row["covered_ratio"] <= 1
     other = only(steps, cost_model="regressors", variant="bf16", stage="step")
     assert math.isnan(other["estimated_s"])
-    assert "kernels were measured in fp32 only" in other["reason"]
+    assert ONE_PRECISION in other["reason"]
     accuracy = found["prediction_accuracy"]
     summed = accuracy[accuracy["cost_model"] == "regressors"]
     assert len(summed) == 2
@@ -318,7 +322,7 @@ def test_kernels_that_cover_too_little_estimate_no_step() -> None:
     assert math.isnan(row["relative_error_ratio"])
     assert pd.isna(row["within_goal"])
     assert 0 < row["covered_ratio"] < LEAST_COVERED_RATIO
-    assert "of the work is covered, expected at least 90%" in row["reason"]
+    assert NOT_COVERED.find_in(row["reason"])["least"] == "90%"
     assert only(found["predictions"], question="scale")["cost_model"] == "roofline full"
 
 
@@ -329,16 +333,14 @@ def test_an_efficiency_above_one_is_no_prediction() -> None:
     rows = predict(studies.tables(base, two), ranks=[4], links=[FAST])["predictions"]
     row = only(rows, question="scale")
     assert "its efficiency would be" in row["reason"]
-    assert "against n1x1, expected at most 1" in row["reason"]
+    found = TOO_EFFICIENT.find_in(row["reason"])
+    assert (found["base"], found["most"]) == ("n1x1", "1")
     assert math.isnan(row["efficiency_ratio"])
     assert math.isnan(row["step_s"])
     other = only(rows, question="link")
     assert other["speedup_ratio"] > 2
     assert math.isnan(other["efficiency_ratio"])
-    assert (
-        other["efficiency_reason"]
-        == "no parallel efficiency: the base, n1x1, has another link, and the ratio would be above 1"
-    )
+    assert other["efficiency_reason"] == outcome.OTHER_BASE(base="n1x1", what="link")
 
 
 def test_another_precision_has_a_speed_up_and_no_efficiency_above_one() -> None:
@@ -366,7 +368,10 @@ def test_a_ceiling_that_was_not_measured_is_the_reason() -> None:
     tables = studies.tables(*studies.exact(1, 2))
     lost = tables.ceilings.assign(value=math.nan, status="not measured", reason="too few cores")
     row = predict(replace(tables, ceilings=lost), ranks=[4])["predictions"].iloc[0]
-    assert row["reason"].endswith("no memory bandwidth of a rank with 1 threads: too few cores")
+    found = NO_ROOFS.find_in(row["reason"])
+    assert found["roofs"].endswith("memory bandwidth")
+    assert found["threads"] == "1"
+    assert row["reason"].endswith(": too few cores")
     assert math.isnan(row["step_s"])
 
 

@@ -17,11 +17,18 @@ from scipy.stats import qmc
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.processes import in_processes
 from hpcai.data.tfrecord import write_records
 from hpcai.workloads.cosmoflow.data.cosmology import Universe, age_gyr, growth, power_spectrum, scale_factor_at_lookback
 from hpcai.workloads.cosmoflow.data.sample import encode_sample
 from hpcai.workloads.cosmoflow.settings import CosmoFlowData, Priors
+
+TOO_YOUNG = Message(
+    "generator.too_young",
+    "found a universe of {age_gyr:.2f} Gyr (omega_m {omega_m}, h_0 {h_0}), expected more than the oldest "
+    "snapshot's {oldest_gyr} Gyr; lower one of them",
+)
 
 GENERATOR_VERSION = 1
 LOOKBACK_GYR = (0.0, 2.0, 4.0, 6.0)
@@ -106,8 +113,10 @@ def _require_old_universes(priors: Priors) -> None:
     youngest = Universe(omega_m, 1.0, 1.0, h_0)
     if age_gyr(1.0, youngest) <= LOOKBACK_GYR[-1]:
         raise DatasetError(
-            f"priors: found a universe of {age_gyr(1.0, youngest):.2f} Gyr (omega_m {omega_m}, h_0 {h_0}), "
-            f"expected more than the oldest snapshot's {LOOKBACK_GYR[-1]} Gyr; lower one of them"
+            at(
+                "priors",
+                TOO_YOUNG(age_gyr=age_gyr(1.0, youngest), omega_m=omega_m, h_0=h_0, oldest_gyr=LOOKBACK_GYR[-1]),
+            )
         )
 
 

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.example import decode_example, encode_example
+
+OTHER_SIZE = Message(
+    "sample.other_size", "found {found_bytes} bytes, expected {expected_bytes} for int16 of shape {shape}; {remedy}"
+)
+NO_FEATURES = Message(
+    "sample.no_features", "found only {found}, expected x (bytes) and y (4 floats) of the official schema; {remedy}"
+)
 
 TARGETS = 4
 AXES = 4
@@ -60,17 +68,16 @@ def decode_sample(payload: bytes | memoryview, shape: Sequence[int]) -> tuple[Co
     features = decode_example(payload)
     missing = sorted({"x", "y"} - features.keys())
     if missing:
-        raise DatasetError(
-            f"feature {' and '.join(missing)}: found only {sorted(features)}, "
-            f"expected x (bytes) and y (4 floats) of the official schema; {REPAIR}"
-        )
+        raise DatasetError(at(f"feature {' and '.join(missing)}", NO_FEATURES(found=sorted(features), remedy=REPAIR)))
     cubes, y, expected_bytes = features["x"], features["y"], 2 * int(np.prod(shape))
     if isinstance(cubes, np.ndarray) or len(cubes) != 1:
         raise DatasetError(f"feature x: found {len(cubes)} values, expected 1 byte string; {REPAIR}")
     if len(cubes[0]) != expected_bytes:
         raise DatasetError(
-            f"feature x: found {len(cubes[0])} bytes, expected {expected_bytes} for int16 of shape {tuple(shape)}; "
-            f"{REPAIR}"
+            at(
+                "feature x",
+                OTHER_SIZE(found_bytes=len(cubes[0]), expected_bytes=expected_bytes, shape=tuple(shape), remedy=REPAIR),
+            )
         )
     if not isinstance(y, np.ndarray) or y.dtype != np.float32 or y.shape != (TARGETS,):
         raise DatasetError(f"feature y: found {len(y)} numbers, expected {TARGETS}; {REPAIR}")

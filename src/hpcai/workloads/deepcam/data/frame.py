@@ -13,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.hdf5 import stored_dataset
 from hpcai.workloads.deepcam.settings import CLASSES
+
+NO_HDF5 = Message(
+    "frame.no_hdf5", "found {found_bytes} bytes that are no whole HDF5 file ({reason}), expected one; {remedy}"
+)
+NO_DATASET = Message(
+    "frame.no_dataset", "found no dataset {missing}, expected {expected} of the official layout; {remedy}"
+)
 
 CHANNELS = (
     "TMQ", "U850", "V850", "UBOT", "VBOT", "QREFHT", "PS", "PSL",
@@ -87,15 +95,12 @@ def read_arrays(content: bytes, file: Path, names: Sequence[str]) -> list[NDArra
             missing = [name for name in names if stored_dataset(opened, name, file) is None]
             if missing:
                 raise DatasetError(
-                    f"{file}: found no dataset {' and '.join(missing)}, expected {', '.join(names)} of the official "
-                    f"layout; {REPAIR}"
+                    at(str(file), NO_DATASET(missing=" and ".join(missing), expected=", ".join(names), remedy=REPAIR))
                 )
             return [np.asarray(opened[name][()]) for name in names]
     # h5py turns errors of the library into any of these.
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise DatasetError(
-            f"{file}: found {len(content)} bytes that are no whole HDF5 file ({error}), expected one; {REPAIR}"
-        ) from error
+        raise DatasetError(at(str(file), NO_HDF5(found_bytes=len(content), reason=error, remedy=REPAIR))) from error
 
 
 def _check_shape(data: NDArray[np.generic], file: Path, expected: tuple[int, ...]) -> None:

@@ -9,8 +9,9 @@ from crc32c import crc32c
 
 from hpcai.core.errors import DatasetError
 from hpcai.core.files import read_regular
+from hpcai.core.messages import at
 from hpcai.data.example import encode_example
-from hpcai.data.module import DataModule, FileFacts, Found, Member, SampleSizes, files_in_folders
+from hpcai.data.module import CHANGED_FILE, DataModule, FileFacts, Found, Member, SampleSizes, files_in_folders
 from hpcai.data.tfrecord import FRAME_BYTES, encode_records
 from hpcai.workloads.deepcam.data.frame import decode_frame, encode_frame
 from hpcai.workloads.deepcam.data.generator import generate_dataset
@@ -56,8 +57,15 @@ class DeepCamDataModule(DataModule[DeepCamData]):
         found = len(content), f"{crc32c(content):08x}"
         if found != (facts.bytes, facts.crc32c):
             raise DatasetError(
-                f"{file}: found {found[0]} bytes with checksum {found[1]}, expected {facts.bytes} with {facts.crc32c}: "
-                "not the file of the manifest; make or copy the dataset again"
+                at(
+                    str(file),
+                    CHANGED_FILE(
+                        found_bytes=found[0],
+                        found_crc32c=found[1],
+                        expected_bytes=facts.bytes,
+                        expected_crc32c=facts.crc32c,
+                    ),
+                )
             )
         data, labels = decode_frame(content, file, self.sample_shape)
         payload = encode_example({"data": data.tobytes(), "labels": labels.tobytes()})

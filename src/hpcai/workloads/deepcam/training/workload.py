@@ -9,6 +9,7 @@ from keras import layers
 from numpy.typing import NDArray
 
 from hpcai.core.errors import TrainingError
+from hpcai.core.messages import Message, at
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.deepcam.mlperf import MLPERF
@@ -21,6 +22,10 @@ from hpcai.workloads.deepcam.training.parts import MinMaxScaling, Parts
 from hpcai.workloads.deepcam.training.schedules import WarmUp, cosine_rate, multistep_rate
 from hpcai.workloads.deepcam.training.scores import intersections_over_unions, weighted_cross_entropy
 from hpcai.workloads.deepcam.training.work import network_layers
+
+NO_STATISTICS = Message(
+    "deepcam.no_statistics", "found {found} values of {name}, expected {expected}; prepare the dataset again"
+)
 
 OPTIMIZERS = {"Adam": Adam, "AdamW": AdamW, "LAMB": Lamb}
 
@@ -65,8 +70,7 @@ class DeepCam(Workload[DeepCamBenchmark]):
         found, channels = self.statistics.get(name, ()), self.benchmark.data.channels
         if len(found) != channels:
             raise TrainingError(
-                f"statistics of the training data: found {len(found)} values of {name}, expected {channels}; "
-                "prepare the dataset again"
+                at("statistics of the training data", NO_STATISTICS(found=len(found), name=name, expected=channels))
             )
         return found
 

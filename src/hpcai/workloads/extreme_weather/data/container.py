@@ -14,7 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.hdf5 import stored_dataset
+
+NO_DATASETS = Message("container.no_datasets", "found {found}, expected the datasets /images and /boxes; {remedy}")
+NOT_FINITE = Message("container.not_finite", "found {values} values that are not finite, expected none; {remedy}")
+NO_HDF5 = Message(
+    "container.no_hdf5",
+    "found {found_bytes} bytes that HDF5 cannot read ({reason}), expected a whole HDF5 file: a flipped bit, or "
+    "its tail is cut; {remedy}",
+)
+CHANNELS_LAST = Message(
+    "container.channels_last",
+    "found the layout NHWC, {found}, expected NCHW, {expected}: channels before rows; transpose the images",
+)
+OTHER_SHAPE = Message(
+    "container.other_shape",
+    "found {found_type} of shape {found_shape}, expected {expected_type} of shape {expected_shape}; correct the "
+    "benchmark's data section, or convert the file",
+)
 
 CHANNELS = (
     "PRECT", "PS", "PSL", "QREFHT", "T200", "T500", "TMQ", "TREFHT",
@@ -114,8 +132,7 @@ def _opened(path: Path) -> Iterator[h5py.File]:
     except (OSError, RuntimeError, KeyError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise DatasetError(
-            f"{path}: found {path.stat().st_size} bytes that HDF5 cannot read ({reason}), expected a whole HDF5 file: "
-            f"a flipped bit, or its tail is cut; {_REPAIR}"
+            at(str(path), NO_HDF5(found_bytes=path.stat().st_size, reason=reason, remedy=_REPAIR))
         ) from error
 
 
@@ -123,25 +140,24 @@ def _dataset(path: Path, file: h5py.File, name: str) -> h5py.Dataset:
     found = stored_dataset(file, name, path)
     if found is None:
         names = ", ".join(f"/{key}" for key in file) or "nothing"
-        raise DatasetError(f"{path}: found {names}, expected the datasets /images and /boxes; {_REPAIR}")
+        raise DatasetError(at(str(path), NO_DATASETS(found=names, remedy=_REPAIR)))
     return found
 
 
 def _check_layout(path: Path, fields: h5py.Dataset, shape: YearShape) -> None:
     frames, channels, height, width = shape.images
     if fields.shape == (frames, height, width, channels):
-        raise DatasetError(
-            f"{path}: /images: found the layout NHWC, {fields.shape}, expected NCHW, {shape.images}: channels before "
-            "rows; transpose the images"
-        )
+        raise DatasetError(at(f"{path}: /images", CHANNELS_LAST(found=fields.shape, expected=shape.images)))
     _check(path, fields, shape.images, np.dtype("float32"))
 
 
 def _check(path: Path, found: h5py.Dataset, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> None:
     if found.shape != shape or found.dtype != dtype:
         raise DatasetError(
-            f"{path}: {found.name}: found {found.dtype} of shape {found.shape}, expected {dtype} of shape {shape}; "
-            "correct the benchmark's data section, or convert the file"
+            at(
+                f"{path}: {found.name}",
+                OTHER_SHAPE(found_type=found.dtype, found_shape=found.shape, expected_type=dtype, expected_shape=shape),
+            )
         )
 
 
@@ -157,8 +173,10 @@ def _check_field(path: Path, number: int, image: Images) -> None:
         # A sum over finite float64 numbers is finite, and cheaper than a mask.
         if not np.isfinite(field.sum(dtype=np.float64)):
             raise DatasetError(
-                f"{path}: /images: frame {number}: channel {name}: found {int((~np.isfinite(field)).sum())} values "
-                f"that are not finite, expected none; {_REPAIR}"
+                at(
+                    f"{path}: /images: frame {number}: channel {name}",
+                    NOT_FINITE(values=int((~np.isfinite(field)).sum()), remedy=_REPAIR),
+                )
             )
 
 

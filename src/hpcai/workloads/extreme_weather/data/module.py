@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcai.config.benchmark import SPLITS, Split
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.catalogue import Archive
 from hpcai.data.module import (
     DataModule,
@@ -25,6 +26,17 @@ from hpcai.workloads.extreme_weather.data.generator import generate_dataset
 from hpcai.workloads.extreme_weather.data.sample import encode_frame, frame_identity
 from hpcai.workloads.extreme_weather.data.statistics import channel_statistics
 from hpcai.workloads.extreme_weather.settings import ExtremeWeatherData
+
+NO_ROOM = Message(
+    "module.no_room",
+    "found {free_bytes} bytes free for a copy of {file}, expected {needed_bytes}; free some space, or use a file "
+    "system with hard links",
+)
+YEARS_MISSING = Message(
+    "module.years_missing",
+    "found {found} of {years} years, expected also {missing}; get the missing files, or correct train_years and "
+    "validation_years",
+)
 
 
 class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
@@ -61,8 +73,10 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
             return None
         if missing:
             raise DatasetError(
-                f"{root}: found {len(names) - len(missing)} of {len(names)} years, expected also "
-                f"{', '.join(missing)}; get the missing files, or correct train_years and validation_years"
+                at(
+                    str(root),
+                    YEARS_MISSING(found=len(names) - len(missing), years=len(names), missing=", ".join(missing)),
+                )
             )
         return wanted
 
@@ -106,8 +120,7 @@ class ExtremeWeatherDataModule(DataModule[ExtremeWeatherData]):
                 size = path.stat().st_size
                 if size > content_bytes:
                     raise DatasetError(
-                        f"{folder}: found {content_bytes} bytes free for a copy of {path.name}, expected {size}; free "
-                        "some space, or use a file system with hard links"
+                        at(str(folder), NO_ROOM(free_bytes=content_bytes, file=path.name, needed_bytes=size))
                     ) from None
                 shutil.copyfile(path, folder / archive.file)
                 content_bytes -= size

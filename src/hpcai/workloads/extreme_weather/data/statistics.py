@@ -6,7 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.workloads.extreme_weather.data.container import CHANNELS
+
+CONSTANT = Message(
+    "statistics.constant",
+    "found the standard deviation {value} over the training years, expected a positive one; a constant channel "
+    "cannot be normalised: get the dataset again",
+)
 
 
 def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple[float, ...]]:
@@ -41,8 +48,5 @@ def channel_statistics(images: Iterable[NDArray[np.float32]]) -> dict[str, tuple
     deviation = np.sqrt(squares / count)
     for name, value in zip(CHANNELS, deviation, strict=True):
         if not value > 0:
-            raise DatasetError(
-                f"statistics: channel {name}: found the standard deviation {value} over the training years, expected "
-                "a positive one; a constant channel cannot be normalised: get the dataset again"
-            )
+            raise DatasetError(at(f"statistics: channel {name}", CONSTANT(value=value)))
     return {"mean": tuple(mean.tolist()), "standard_deviation": tuple(deviation.tolist())}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import TrainingError
+from hpcai.core.messages import Message, at
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
@@ -33,6 +34,12 @@ from hpcai.workloads.extreme_weather.training.losses import proposal_losses, reg
 from hpcai.workloads.extreme_weather.training.model import HEAD, OUTPUTS, PYRAMID, build_detector, kernels
 from hpcai.workloads.extreme_weather.training.roi_align import roi_align
 from hpcai.workloads.extreme_weather.training.schedule import learning_rate, peak_rate
+
+NO_STATISTICS = Message(
+    "extreme_weather.no_statistics",
+    "found {means} means and {deviations} standard deviations, expected {expected} of each in the manifest; "
+    "prepare the dataset again",
+)
 
 DETECTION, TRUTH = 1.0, 2.0
 """Kinds of rows for the metric; 0 is an unused row."""
@@ -161,8 +168,10 @@ class ExtremeWeather(Workload[ExtremeWeatherBenchmark]):
         lengths = [len(values) for values in found]
         if lengths != [len(CHANNELS)] * 2:
             raise TrainingError(
-                f"statistics of {self.benchmark.data.dataset}: found {lengths[0]} means and {lengths[1]} standard "
-                f"deviations, expected {len(CHANNELS)} of each in the manifest; prepare the dataset again"
+                at(
+                    f"statistics of {self.benchmark.data.dataset}",
+                    NO_STATISTICS(means=lengths[0], deviations=lengths[1], expected=len(CHANNELS)),
+                )
             )
         mean, deviation = (tf.constant(values, tf.float32, [len(CHANNELS), 1, 1]) for values in found)
         return mean, deviation

@@ -20,6 +20,7 @@ from PIL import Image, UnidentifiedImageError
 
 from hpcai.config.benchmark import Split
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.archives import UnpackLimits, unpack_archive
 from hpcai.data.catalogue import Archive
 from hpcai.data.tfrecord import write_records
@@ -29,6 +30,10 @@ from hpcai.workloads.image_classification.data.shards import shard_name
 from hpcai.workloads.image_classification.settings import ImageClassificationData
 
 logger = logging.getLogger(__name__)
+NO_ROOM = Message(
+    "conversion.no_room",
+    "found space for {found_bytes} bytes, expected {needed_bytes} for the converted images; make room",
+)
 
 SHUFFLE_SEED = 12345
 """build_imagenet_data.py, _find_image_files."""
@@ -107,9 +112,7 @@ def _role(archives: Sequence[tuple[Archive, Path]], name: str) -> tuple[Archive,
 def _require_space(sources: Sequence[_Source], folder: Path, content_bytes: int) -> None:
     needed = sum(int(source.images["size"].sum()) + _RECORD_BYTES * len(source.images) for source in sources)
     if needed > content_bytes:
-        raise DatasetError(
-            f"{folder}: found space for {content_bytes} bytes, expected {needed} for the converted images; make room"
-        )
+        raise DatasetError(at(str(folder), NO_ROOM(found_bytes=content_bytes, needed_bytes=needed)))
 
 
 def _write_split(source: _Source, classes: Classes, folder: Path) -> None:

@@ -20,9 +20,12 @@ from ase import Atoms
 from ase.constraints import FixAtoms
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.workloads.opencatalyst.data.container import file_name, write_graphs
 from hpcai.workloads.opencatalyst.data.graph import Graph, GraphLimits
 from hpcai.workloads.opencatalyst.data.neighbours import find_edges
+
+NO_SPLIT = Message("extxyz.no_split", "found no split in the names, expected 'train' or 'val'; correct datasets.tsv")
 
 STRUCTURES, LINES = ".extxyz.xz", ".txt.xz"
 MOST_WORKERS = 64
@@ -152,7 +155,5 @@ def split_of(names: Sequence[str]) -> str:
     marks = {"train": "train", "validation": "val"}
     found = [split for split, mark in marks.items() if any(re.search(rf"(^|[_.]){mark}", name) for name in names)]
     if len(found) != 1:
-        raise DatasetError(
-            f"{' and '.join(names)}: found no split in the names, expected 'train' or 'val'; correct datasets.tsv"
-        )
+        raise DatasetError(at(str(" and ".join(names)), NO_SPLIT()))
     return found[0]

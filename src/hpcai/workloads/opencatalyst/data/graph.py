@@ -12,7 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.data.example import encode_example
+
+CROWDED_ATOM = Message("graph.crowded_atom", "found an atom with {neighbours} neighbours")
+WRONG_FIELD = Message("graph.wrong_field", "{found}, expected {expected}; {remedy}")
 
 HIGHEST_NUMBER = 94
 """The model's table has 95 rows (torch_geometric 1.7.2, nn/models/dimenet.py, EmbeddingBlock)."""
@@ -166,7 +170,7 @@ def graph_from_fields(fields: Mapping[str, object], limits: GraphLimits) -> Grap
 
 
 def _problem(field: str, found: str, expected: str) -> DatasetError:
-    return DatasetError(f"field {field}: {found}, expected {expected}; {REPAIR}")
+    return DatasetError(at(f"field {field}", WRONG_FIELD(found=found, expected=expected, remedy=REPAIR)))
 
 
 def _value(fields: Mapping[str, object], name: str) -> object:
@@ -235,4 +239,4 @@ def _check_edges(graph: Graph, limits: GraphLimits) -> None:
         raise _problem("edge_index", f"found an edge of {longest:.3f} A", f"{limits.cutoff_angstrom} A at most")
     most = int(np.bincount(edges[1]).max())
     if most > limits.max_neighbours:
-        raise _problem("edge_index", f"found an atom with {most} neighbours", f"{limits.max_neighbours} at most")
+        raise _problem("edge_index", CROWDED_ATOM(neighbours=most), f"{limits.max_neighbours} at most")

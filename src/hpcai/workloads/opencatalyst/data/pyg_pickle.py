@@ -20,6 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message
+
+WRONG_PICKLE = Message("pyg_pickle.wrong_pickle", "{found}, expected {expected}; {remedy}")
+FOREIGN_NAME = Message("pyg_pickle.foreign_name", "found the name {module}.{name} in a pickle")
 
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 TORCH_PROTOCOL = 1001
@@ -87,7 +91,7 @@ def _load_data(payload: bytes) -> object:
 
 
 def _problem(found: str, expected: str) -> DatasetError:
-    return DatasetError(f"{found}, expected {expected}; {REPAIR}")
+    return DatasetError(WRONG_PICKLE(found=found, expected=expected, remedy=REPAIR))
 
 
 class _Sealed(type):
@@ -189,7 +193,7 @@ class _Unpickler(pickle.Unpickler):
             return self._names[module_name, global_name]
         except KeyError:
             raise _problem(
-                f"found the name {module_name}.{global_name} in a pickle", "a Data object of tensors and numbers"
+                FOREIGN_NAME(module=module_name, name=global_name), "a Data object of tensors and numbers"
             ) from None
 
 

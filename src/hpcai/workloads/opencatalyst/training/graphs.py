@@ -7,8 +7,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from hpcai.core.errors import TrainingError
+from hpcai.core.messages import Message
 from hpcai.workloads.opencatalyst.settings import GraphCapacity
 from hpcai.workloads.opencatalyst.training.model import Structure
+
+NO_SIZES = Message(
+    "graphs.no_sizes", "statistics: found {found}, expected {expected}; prepare the dataset again or set data.capacity"
+)
 
 _RAW = {"pos": tf.float32, "cell": tf.float32, "atomic_numbers": tf.int32, "edge_index": tf.int32,
         "cell_offsets": tf.int8, "force": tf.float32, "fixed": tf.float32}  # fmt: skip
@@ -66,10 +71,7 @@ class Room(NamedTuple):
         for what in ("atoms", "edges"):
             names = [f"{kind}_{what}" for kind in ("mean", "standard_deviation", "max")]
             if not all(name in statistics for name in names):
-                raise TrainingError(
-                    f"statistics: found {sorted(statistics)}, expected {names}; prepare the dataset again or set "
-                    f"data.capacity"
-                )
+                raise TrainingError(NO_SIZES(found=sorted(statistics), expected=names))
             mean, deviation, largest = (statistics[name][0] for name in names)
             likely = samples * mean + STANDARD_DEVIATIONS * math.sqrt(samples) * deviation
             rooms.append(math.ceil(min(max(likely, largest), samples * largest)))

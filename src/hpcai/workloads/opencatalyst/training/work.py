@@ -4,11 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hpcai.core.errors import TrainingError
+from hpcai.core.messages import Message
 from hpcai.training.work import LayerWork
 from hpcai.workloads.opencatalyst.settings import OpenCatalystData, OpenCatalystModel
 
 ELEMENTS, BASIS, BILINEAR, LAST = "elements", "spherical 1", "spherical 2", "last"
 """Layers that do not stand twice, once for the energy and once for the force."""
+NO_MEAN_SIZES = Message(
+    "work.no_mean_sizes",
+    "statistics of {dataset}: found {found}, expected the mean sizes of its graphs; prepare the dataset again or set "
+    "data.capacity",
+)
 
 
 @dataclass(frozen=True)
@@ -32,10 +38,7 @@ class GraphSize:
         if all(f"mean_{name}" in statistics for name in names):
             return cls(**{name: statistics[f"mean_{name}"][0] for name in names})
         if data.capacity is None:
-            raise TrainingError(
-                f"statistics of {data.dataset}: found {sorted(statistics)}, expected the mean sizes of its graphs; "
-                "prepare the dataset again or set data.capacity"
-            )
+            raise TrainingError(NO_MEAN_SIZES(dataset=data.dataset, found=sorted(statistics)))
         return cls(data.capacity.atoms, data.capacity.edges, data.capacity.edges * data.max_neighbours)
 
 

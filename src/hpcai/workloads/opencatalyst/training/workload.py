@@ -10,6 +10,7 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Message, at
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.opencatalyst.mlperf import MLPERF
@@ -18,6 +19,12 @@ from hpcai.workloads.opencatalyst.training.graphs import Graphs, Room, join_grap
 from hpcai.workloads.opencatalyst.training.model import DimeNetPlusPlus
 from hpcai.workloads.opencatalyst.training.optimizer import TorchAdamW
 from hpcai.workloads.opencatalyst.training.work import GraphSize, dimenet_layers
+
+NO_FORCE_UNIT = Message(
+    "workload.no_force_unit",
+    "found no statistics 'force_standard_deviation' in the manifest, expected it, because "
+    "recipe.force_standard_deviation is 'training'; prepare the dataset again",
+)
 
 COMPONENTS = 3
 BETAS = (0.9, 0.999)
@@ -50,10 +57,7 @@ class OpenCatalyst(Workload[OpenCatalystBenchmark]):
         try:
             return self.statistics["force_standard_deviation"][0]
         except (KeyError, IndexError):
-            raise DatasetError(
-                f"{self.benchmark.data.dataset}: found no statistics 'force_standard_deviation' in the manifest, "
-                "expected it, because recipe.force_standard_deviation is 'training'; prepare the dataset again"
-            ) from None
+            raise DatasetError(at(str(self.benchmark.data.dataset), NO_FORCE_UNIT())) from None
 
     def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
         """Return the shapes of `Graphs`: room for the samples of a micro-batch."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+from unit.refusals import refused
 from unit.workloads.deepcam.data.deepcam_frames import (
     HEIGHT,
     SHAPE,
@@ -18,9 +19,10 @@ from unit.workloads.deepcam.data.deepcam_frames import (
 )
 
 from hpcai.core.errors import DatasetError
-from hpcai.data.module import FileFacts
+from hpcai.data.module import CHANGED_FILE, FileFacts
 from hpcai.data.prepare import prepare_dataset
 from hpcai.data.tfrecord import Content, split_records
+from hpcai.workloads.deepcam.data.frame import NO_HDF5
 
 
 def test_files_are_found_without_the_statistics_of_the_old_layout(tmp_path: Path) -> None:
@@ -103,7 +105,7 @@ def test_a_cut_tail_an_empty_and_a_foreign_file_are_refused(tmp_path: Path) -> N
     whole = file.read_bytes()
     for content in (whole[:-1000], whole[:600], b"", b"no HDF5 at all" * 100):
         file.write_bytes(content)
-        with pytest.raises(DatasetError, match=f"found {len(content)} bytes that are no whole HDF5 file"):
+        with refused(DatasetError, NO_HDF5, found_bytes=len(content)):
             module().examine(file)
 
 
@@ -118,7 +120,7 @@ def test_a_flipped_bit_after_the_examination_is_found(tmp_path: Path) -> None:
     content = bytearray(file.read_bytes())
     content[-500] ^= 4
     file.write_bytes(content)
-    with pytest.raises(DatasetError, match=rf"{facts.crc32c}: not the file of the manifest"):
+    with refused(DatasetError, CHANGED_FILE, expected_crc32c=facts.crc32c):
         list(module().members(file, facts))
 
 

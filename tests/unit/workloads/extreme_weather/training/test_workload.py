@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow as tf
+from unit.refusals import refused
 from unit.workloads.extreme_weather.training.detector_plans import STATISTICS, detector, detector_batch, detector_plan
 
 from hpcai.core.errors import TrainingError
 from hpcai.training.workload import Streams
 from hpcai.workloads.extreme_weather.data.sample import encode_frame
 from hpcai.workloads.extreme_weather.training.model import kernels
-from hpcai.workloads.extreme_weather.training.workload import ExtremeWeather
+from hpcai.workloads.extreme_weather.training.workload import NO_STATISTICS, ExtremeWeather
 
 SEEDS = Streams(weights=3, order=1, dropout=2)
 
@@ -54,7 +55,7 @@ def test_images_are_normalised_with_channels_last() -> None:
 @pytest.mark.parametrize("statistics", [None, {"mean": (0.0,) * 16}, {"mean": (0.0,), "standard_deviation": (1.0,)}])
 def test_missing_statistics(statistics: dict[str, tuple[float, ...]] | None) -> None:
     workload = ExtremeWeather(detector_plan(), statistics)
-    with pytest.raises(TrainingError, match=r"statistics of extreme_weather_mini: found .* expected 16 of each"):
+    with refused(TrainingError, NO_STATISTICS, place="statistics of extreme_weather_mini", expected=16):
         workload.build_model(SEEDS)
 
 

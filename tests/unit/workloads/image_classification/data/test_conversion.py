@@ -11,10 +11,12 @@ import pytest
 from PIL import Image
 from scipy.io import savemat
 from unit.data.record_files import read_records
+from unit.refusals import refused
 from unit.workloads.image_classification.data.image_files import module, picture
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.catalogue import Archive
+from hpcai.workloads.image_classification.data.conversion import NO_ROOM
 from hpcai.workloads.image_classification.data.record import ImageRecord, decode_record
 from hpcai.workloads.image_classification.data.tar_window import Window
 
@@ -204,7 +206,7 @@ def test_what_is_no_such_archive_is_refused(
 
 
 def test_too_little_space(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"found space for 1000 bytes, expected \d+ for the converted images"):
+    with refused(DatasetError, NO_ROOM, found_bytes=1000):
         convert(tmp_path, space=1000)
 
 

@@ -5,11 +5,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from unit.refusals import refused
 from unit.workloads.opencatalyst.data.graph_samples import LIMITS, make_graph
 
 from hpcai.core.errors import DatasetError
 from hpcai.data.example import decode_example
-from hpcai.workloads.opencatalyst.data.graph import count_triplets, edge_vectors, graph_from_fields
+from hpcai.workloads.opencatalyst.data.graph import (
+    CROWDED_ATOM,
+    WRONG_FIELD,
+    count_triplets,
+    edge_vectors,
+    graph_from_fields,
+)
 
 
 def changed(**changes: Any) -> dict[str, Any]:
@@ -72,7 +79,7 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 
 def test_too_many_neighbours() -> None:
-    with pytest.raises(DatasetError, match="found an atom with 12 neighbours, expected 11 at most"):
+    with refused(DatasetError, WRONG_FIELD, found=CROWDED_ATOM(neighbours=12), expected="11 at most"):
         graph_from_fields(changed(), replace(LIMITS, max_neighbours=11))
 
 

@@ -10,9 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unit.refusals import refused, told
 
 from hpcai.core.errors import DatasetError
-from hpcai.workloads.opencatalyst.data.pyg_pickle import _NAMES, STORAGES, read_count, read_data
+from hpcai.workloads.opencatalyst.data.pyg_pickle import (
+    _NAMES,
+    FOREIGN_NAME,
+    STORAGES,
+    WRONG_PICKLE,
+    read_count,
+    read_data,
+)
 from hpcai.workloads.opencatalyst.data.pyg_writer import write_count, write_data
 
 FOLDER = Path(__file__).parents[4] / "data" / "opencatalyst"
@@ -68,7 +76,7 @@ def test_counts() -> None:
 
 
 def test_a_type_without_storage_is_refused_when_writing() -> None:
-    with pytest.raises(DatasetError, match="pos: found an array of complex64"):
+    with pytest.raises(DatasetError, match=r"pos: .*complex64"):
         write_data({"pos": np.zeros(2, np.complex64)})
 
 
@@ -90,8 +98,9 @@ def test_nothing_foreign_is_run(tmp_path: Path, protocol: int) -> None:
         Evil(eval, f"__import__('os').mkdir({str(made)!r})"),
         Evil(open, str(made), "w"),
     ):
-        with pytest.raises(DatasetError, match=r"found the name .* in a pickle"):
+        with pytest.raises(DatasetError) as error:
             read_data(pickle.dumps(evil, protocol=protocol))
+        told(str(error.value), FOREIGN_NAME)
     assert not made.exists()
 
 
@@ -216,7 +225,7 @@ def test_a_storage_holds_no_other_storage() -> None:
     """Storages within storages took time that grows exponentially with the pickle's size."""
     inner = write_data({"pos": np.zeros(2, np.float32)})
     nested = b"ctorch.storage\n_load_from_bytes\nB" + struct.pack("<I", len(inner)) + inner + b"\x85R"
-    with pytest.raises(DatasetError, match=r"found the name torch_geometric\.data\.data\.Data in a pickle"):
+    with refused(DatasetError, WRONG_PICKLE, found=FOREIGN_NAME(module="torch_geometric.data.data", name="Data")):
         read_data(opcodes(nested))
 
 

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tensorflow as tf
+from unit.refusals import refused
 from unit.workloads.opencatalyst.training.opencatalyst_plans import make_graph, make_plan
 
 from hpcai.core.errors import TrainingError
 from hpcai.workloads.opencatalyst.data.graph import Graph
-from hpcai.workloads.opencatalyst.training.graphs import Graphs, Room
+from hpcai.workloads.opencatalyst.training.graphs import NO_SIZES, Graphs, Room
 from hpcai.workloads.opencatalyst.training.grid import add_rows, make_grid, take_rows
 from hpcai.workloads.opencatalyst.training.workload import OpenCatalyst
 
@@ -32,10 +33,9 @@ def test_room_follows_from_the_sizes_of_the_graphs(samples: int, edges: int) -> 
 
 
 def test_room_of_unknown_graphs() -> None:
-    with pytest.raises(
-        TrainingError, match=r"expected .*'max_atoms'.*; prepare the dataset again or set data.capacity"
-    ):
+    with refused(TrainingError, NO_SIZES) as error:
         OpenCatalyst(make_plan(data={"capacity": None})).batch_spec()
+    assert "max_atoms" in error.value.facts["expected"]
 
 
 def batches_of(workload: OpenCatalyst, *graphs: Graph) -> list[tuple[Graphs, np.ndarray]]:
