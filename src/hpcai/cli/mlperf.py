@@ -41,6 +41,17 @@ def import_rounds(
 
 
 @app.command(cls=Command)
+def page(
+    rounds: Annotated[list[Path], argument("FOLDER", "what `hpcai mlperf import` wrote")],
+    output: Annotated[Path, option("DIR", "gets rounds.html and rounds_page/")],
+) -> None:
+    """Write the page on imported rounds: all of them compared."""
+    from hpcai.report.rounds_folder import write_page_of
+
+    print(write_page_of(rounds, output).resolve().as_uri())
+
+
+@app.command(cls=Command)
 def check(
     source: Annotated[Path, argument("SOURCE", "what to judge; it is only read")],
     rule_set: Annotated[str | None, option("VERSION", "1.0.0, 2.0.0 or 3.0.0; found by itself if not given")] = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from hpcai.cli.options import Command, argument, count, option
+from hpcai.cli.options import Command, argument, count, flag, option
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 STUDY = Path("config/study.yaml")
@@ -29,13 +29,33 @@ def check(
 ) -> None:
     """Check a study and all files that it names."""
     from hpcai.config.load import load_study_file
+    from hpcai.setup.files import machine_file, open_gaps
 
     campaign = load_study_file(study)
     print(f"{study}: valid; {len(campaign.plans())} runs of {len(campaign.benchmarks)} benchmarks")
+    files = [machine_file(campaign, study)]
     if profile:
-        from hpcai.campaign.sbatch_trial import try_profile
+        from hpcai.campaign.sbatch_trial import find_profile, try_profile
 
+        files.append(find_profile(profile))
+    for gap in open_gaps(files):
+        print(gap)
+    if profile:
         print(try_profile(campaign, study, profile))
+
+
+@app.command("init", cls=Command)
+def write_study(
+    folder: Annotated[Path, argument("FOLDER", "a new or empty folder")],
+    here: Annotated[bool, flag("--here", "look around first: Slurm, nodes, accelerators, disks, MPI")] = False,
+    partition: Annotated[str, option("NAME", "of Slurm, with --here; default: Slurm's")] = "",
+    account: Annotated[str, option("NAME", "of Slurm, with --here; default: yours there")] = "",
+    machine: Annotated[str, option("NAME", "name of the machine file")] = "",
+) -> None:
+    """Write a study with its machine, run table and profile into a new folder."""
+    from hpcai.setup.command import init
+
+    print(init(folder, here=here, partition=partition, account=account, machine=machine))
 
 
 @app.command(cls=Command)

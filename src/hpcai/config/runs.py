@@ -50,6 +50,14 @@ class Point(Settings):
         default=None, description="Horovod looks for new gradients this often; blank: Horovod's own choice."
     )
 
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave the usual engine out: plans stay as they were before there was a choice."""
+        fields: dict[str, object] = write(self)
+        if self.engine == "horovod":
+            fields.pop("engine", None)
+        return fields
+
     @property
     def scale(self) -> str:
         """Nodes x ranks per node, as it stands in paths."""

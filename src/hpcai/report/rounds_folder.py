@@ -1,6 +1,6 @@
-"""The command ``hpcai mlperf page``: the page on imported rounds, as the workflow writes it, without the workflow."""
+"""The page on imported rounds, as the workflow writes it, without the workflow."""
 
-import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 PLACE = "rounds_page"
@@ -8,14 +8,15 @@ PLACE = "rounds_page"
 PAGE = "rounds.html"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("rounds", type=Path, nargs="+", metavar="FOLDER", help="what `hpcai mlperf import` wrote")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help=f"gets {PAGE} and {PLACE}/")
+def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
+    """Analyse rounds together, draw them, and write the page; return where it is.
 
-
-def run(arguments: argparse.Namespace) -> int:
-    """Analyse rounds together, draw them, and write the page; print where it is.
+    Parameters
+    ----------
+    rounds
+        Folders that `hpcai mlperf import` wrote.
+    output
+        Folder that gets :data:`PAGE`, and :data:`PLACE` with its tables and figures.
 
     Raises
     ------
@@ -30,16 +31,15 @@ def run(arguments: argparse.Namespace) -> int:
     from hpcai.plots import draw_figure, to_svg
     from hpcai.report.page import write_rounds_page
 
-    sources = [folder / "tables" / f"{name}.parquet" for folder in arguments.rounds for name in SOURCE_TABLES]
+    sources = [folder / "tables" / f"{name}.parquet" for folder in rounds for name in SOURCE_TABLES]
     tables = analyse_tables(join_files(sources))
-    place, page = arguments.output / PLACE, arguments.output / PAGE
+    place, page = output / PLACE, output / PAGE
     (place / "figures").mkdir(parents=True, exist_ok=True)
     write_tables(tables, place / "tables")
     for name in figures_of("rounds"):
         (place / "figures" / f"{name}.svg").write_bytes(seal_drawing(to_svg(draw_figure(name, tables))))
-    write_rounds_page(arguments.output, f"{PLACE}/", find_sources(), page)
-    print(page.resolve().as_uri())
-    return 0
+    write_rounds_page(output, f"{PLACE}/", find_sources(), page)
+    return page
 
 
 def find_sources() -> Path:
