@@ -87,9 +87,7 @@ def run_ranks(program: Sequence[str], variables: Sequence[dict[str, str]]) -> in
     if failed is None:
         return 0
     status = _status(processes[failed])
-    print(
-        f"spawn: rank {failed} was the first to end with a failure, exit status {status}", file=sys.stderr, flush=True
-    )
+    print(f"spawn: rank {failed} was the first to fail, exit status {status}", file=sys.stderr, flush=True)
     return status
 
 

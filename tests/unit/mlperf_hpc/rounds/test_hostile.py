@@ -18,8 +18,8 @@ from unit.refusals import refused
 from hpcai.core.errors import ParseError
 from hpcai.metrics.run_tables import write_tables
 from hpcai.mlperf_hpc.analysis.results_folder import read_rounds, write_import
-from hpcai.mlperf_hpc.compliance.verdict_text import describe_verdict
 from hpcai.mlperf_hpc.compliance.verdict import judge
+from hpcai.mlperf_hpc.compliance.verdict_text import describe_verdict
 from hpcai.mlperf_hpc.rounds import limits
 from hpcai.mlperf_hpc.rounds.archives import LONG_HEAD
 from hpcai.mlperf_hpc.rounds.reading import BAD_NAME, read_round
