@@ -90,7 +90,7 @@ def test_a_table_is_added_by_one_declaration(library: Path, example: str) -> Non
     ("old", "new", "words"),
     [
         ("  own:", "  own: {}\n  own:", "'own' twice"),
-        ("      title: hidden", "      titel: hidden", "staging_shares: hidden_ratio"),
+        ("      title: hidden", "      heading_of: hidden", "staging_shares: hidden_ratio"),
         ("  rows:", "  colour: red\n  rows:", "colour"),
         ("unit: share", "unit: share\n      type: colour", "expected one of number"),
         ("staging_shares:", "scores:", "another file"),
