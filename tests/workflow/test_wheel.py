@@ -166,7 +166,7 @@ def test_comparison(installed, tmp_path):
 
 @pytest.mark.parametrize("words", [HPL, TRAINING], ids=lambda words: words[0])
 def test_predictors(installed, words):
-    assert "modelled" in installed.same_as_here("python", "-m", "hpcai.predict", *words)
+    assert "modelled" in installed.same_as_here("hpcai", "predict", *words)
 
 
 def test_a_missing_extra_is_one_sentence(installed, tmp_path):
