@@ -6,7 +6,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PARTS = ("captions", "page", "definitions.yaml")
+PARTS = ("captions", "page")
 
 
 class BuildWithPages(build_py):
@@ -20,9 +20,7 @@ class BuildWithPages(build_py):
         target = Path(self.build_lib, "hpcai", "report", "sources")
         shutil.rmtree(target, ignore_errors=True)
         for source in map(Path("reports").joinpath, PARTS):
-            copy = shutil.copytree if source.is_dir() else shutil.copy2
-            target.mkdir(parents=True, exist_ok=True)
-            copy(source, target / source.name)
+            shutil.copytree(source, target / source.name)
 
 
 setup(cmdclass={"build_py": BuildWithPages})

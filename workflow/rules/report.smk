@@ -49,7 +49,7 @@ rule report:
         "../../envs/hpcai.yaml"
     params:
         library=library_of("workflow/scripts/write_report.py"),
-        sources=str(ROOT / "reports"),
+        sources=lambda _: str(ROOT / "reports"),  # no prefix of an input
     script:
         "../scripts/write_report.py"
 

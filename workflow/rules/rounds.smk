@@ -98,6 +98,6 @@ rule write_rounds_page:
     params:
         place="rounds_page/",
         library=library_of("workflow/scripts/write_rounds_page.py"),
-        sources=str(ROOT / "reports"),
+        sources=lambda _: str(ROOT / "reports"),  # no prefix of an input
     script:
         "../scripts/write_rounds_page.py"
