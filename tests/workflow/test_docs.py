@@ -5,6 +5,7 @@ import json
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,9 @@ PAGES = [
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)|<img src=\"([^\"]+)\"")
 ROOTS = ("src/", "config/", "tests/", "workflow/", "profiles/", "envs/", "reports/", "bench/", "docs/")
 """Code spans that begin so are files of the project."""
+
+READ_ONLY = ("rules", "schema", "check", "estimate", "predict")
+"""Commands whose examples are run: they write nothing."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -102,6 +106,29 @@ def test_hpcai_commands_and_their_options_exist(page: Path, helps: dict[str, str
         if name != "run":  # its options are Snakemake's
             options = set(re.findall(r"--[a-z-]+", line)) - {"--help"}
             assert options <= set(re.findall(r"--[a-z-]+", helps[name])), f"{page.relative_to(ROOT)}: {line}"
+
+
+def lines_to_try() -> list[str]:
+    """Shell lines of all pages that change nothing and name only files that the checkout has."""
+    lines = sorted({line.strip() for page in PAGES for line in shell_lines(page)})
+    asked = [line for line in lines if line.startswith(tuple(f"hpcai {name}" for name in READ_ONLY))]
+    # A profile asks Slurm; an ellipsis stands for words of the reader.
+    whole = [line for line in asked if "…" not in line and "--profile" not in line]
+    files = {line: [word for word in shlex.split(line) if "/" in word and " " not in word] for line in whole}
+    return [line for line, named in files.items() if all((ROOT / word).exists() for word in named)]
+
+
+@pytest.mark.parametrize("line", lines_to_try())
+def test_examples_that_change_nothing_run(line: str):
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(line)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_enough_examples_are_tried():
+    assert {line.split()[1] for line in lines_to_try()} >= {"rules", "predict"}
 
 
 @pages
