@@ -172,10 +172,10 @@ def test_second_call_does_nothing(study):
 
 
 RERUN = {
-    "plots/curves.py": {"show_runs", "show_views", "show_scores", "report"},
+    "plots/scores/curves.py": {"show_runs", "show_views", "show_scores", "report"},
     "parsers/horovod/timeline.py": {"read_timeline", "collect_views", "show_views", "report"},
-    "metrics/statistics.py": {"collect_runs", "score_study", "show_runs", "report"},
-    "metrics/vflops.py": {"collect_runs", "score_study", "show_scores", "report"},
+    "metrics/statistics/summaries.py": {"collect_runs", "score_study", "show_runs", "report"},
+    "metrics/scores/vflops.py": {"collect_runs", "score_study", "show_scores", "report"},
     "compare/changes.py": {"score_study", "show_scores", "report"},
     "report/page.py": {"report"},
     "training/loop.py": set(),
