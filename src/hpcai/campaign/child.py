@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from hpcai.core.extras import missing_extra
+from hpcai.core.programs import shell_status
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HURRY_S = 2.0
@@ -86,7 +87,7 @@ class Child:
         finally:
             os.close(ended)
             self._process = None
-        return 128 - status if status < 0 else status
+        return shell_status(status)
 
     @property
     def is_hurried(self) -> bool:

@@ -1,4 +1,4 @@
-"""Programs on the PATH."""
+"""Programs: where they are on the PATH, and how they ended."""
 
 import shutil
 
@@ -17,3 +17,8 @@ def find_program(name: str) -> str:
     if found is None:
         raise LaunchError(f"{name}: no such program on the PATH; install it or choose another launcher in the profile")
     return found
+
+
+def shell_status(return_code: int) -> int:
+    """Return how a process ended as a shell has it: 128 + signal for one that a signal ended."""
+    return return_code if return_code >= 0 else 128 - return_code

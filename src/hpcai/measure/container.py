@@ -103,14 +103,9 @@ def require_training(plan: RunPlan, launcher: str) -> None:
         If a package of the extra `train` is missing.
     """
     software = plan.machine.software
-    is_here = software is None or software.container is None
-    if is_here:
-        require("tensorflow", "keras")
-    packages = set(find_launcher(launcher).packages)
-    if is_here and plan.point.engine == "horovod":
-        packages.add("horovod")
-    if packages:
-        require(*sorted(packages))
+    require(*find_launcher(launcher).packages)
+    if software is None or software.container is None:
+        require("tensorflow", "keras", *(["horovod"] if plan.point.engine == "horovod" else []))
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ import psutil
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
 from hpcai.training.ending import run_and_leave
-from hpcai.training.rendezvous import ADDRESS
+from hpcai.training.rendezvous import ADDRESS, place_variables
 
 NO_TASK = Message("join_step.no_task", "found no {variable}, expected a task of a step of Slurm")
 OTHER_LAYOUT = Message(
@@ -48,15 +48,7 @@ def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
         raise LaunchError(
             at("join_step", OTHER_LAYOUT(rank=rank, size=size, local_rank=local_rank, node=node, nodes=nodes))
         )
-    return {
-        "HOROVOD_HOSTNAME": host,
-        "HOROVOD_RANK": str(rank),
-        "HOROVOD_SIZE": str(size),
-        "HOROVOD_LOCAL_RANK": str(local_rank),
-        "HOROVOD_LOCAL_SIZE": str(local_size),
-        "HOROVOD_CROSS_RANK": str(node),
-        "HOROVOD_CROSS_SIZE": str(nodes),
-    }
+    return place_variables(host, (rank, size, local_rank, local_size, node, nodes))
 
 
 def local_address_towards(address: str) -> str:

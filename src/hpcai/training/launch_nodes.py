@@ -19,6 +19,7 @@ import psutil
 
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
+from hpcai.core.programs import shell_status
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.join_step import INTERFACE, local_address_towards
 from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_secret
@@ -130,7 +131,7 @@ def run_step(command: Sequence[str], environment: dict[str, str]) -> int:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=LOOK_S)
     if not told:
-        return process.returncode if process.returncode >= 0 else 128 - process.returncode
+        return shell_status(process.returncode)
     try:
         process.wait(timeout=END_LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -17,6 +17,8 @@ ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 SECRET = "HPCAI_RENDEZVOUS_SECRET"  # noqa: S105  a name
 LOOPBACK = "127.0.0.1"
+PLACES = tuple(f"HOROVOD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"))
+"""Variables of a rank's place: among all, on its node, and its node among all nodes."""
 BODY_LIMIT_BYTES = 16 << 20
 """A rank sends its address once for each other rank: enough for 100,000 ranks."""
 VALUES_PER_RANK = 1000
@@ -24,6 +26,19 @@ VALUES_PER_RANK = 1000
 REQUEST_LIMIT_S = 30
 _PARTS = 4
 """Of a path: nothing, the secret, the scope and the key."""
+
+
+def place_variables(host: str, places: Sequence[int]) -> dict[str, str]:
+    """Return the variables by which a rank is told its place, as horovodrun names them.
+
+    Parameters
+    ----------
+    host
+        Name of its node.
+    places
+        A number for each of `PLACES`.
+    """
+    return {"HOROVOD_HOSTNAME": host, **{name: str(place) for name, place in zip(PLACES, places, strict=True)}}
 
 
 def new_secret() -> str:

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import IO
 
+from hpcai.core.programs import shell_status
 from hpcai.training.ending import leave, run_and_leave
-from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret
+from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret, place_variables
 
 END_LIMIT_S = 8.0
 """For ranks to end when they are told to; the supervisor allows this program a little more."""
@@ -48,13 +49,7 @@ def main() -> None:
 def place_of(rank: int, ranks: int, host: str) -> dict[str, str]:
     """Return what a rank is told of its place, all ranks being on one node."""
     return {
-        "HOROVOD_HOSTNAME": host,
-        "HOROVOD_RANK": str(rank),
-        "HOROVOD_SIZE": str(ranks),
-        "HOROVOD_LOCAL_RANK": str(rank),
-        "HOROVOD_LOCAL_SIZE": str(ranks),
-        "HOROVOD_CROSS_RANK": "0",
-        "HOROVOD_CROSS_SIZE": "1",
+        **place_variables(host, (rank, ranks, rank, ranks, 0, 1)),
         "HOROVOD_CONTROLLER": "gloo",
         "HOROVOD_CPU_OPERATIONS": "gloo",
         "HOROVOD_GLOO_IFACE": "lo",
@@ -86,7 +81,7 @@ def run_ranks(program: Sequence[str], variables: Sequence[dict[str, str]]) -> in
         return 128 + told[0]
     if failed is None:
         return 0
-    status = _status(processes[failed])
+    status = shell_status(processes[failed].returncode)
     print(f"spawn: rank {failed} was the first to fail, exit status {status}", file=sys.stderr, flush=True)
     return status
 
@@ -114,10 +109,6 @@ def _end(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def _status(process: "subprocess.Popen[bytes]") -> int:
-    return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def _start_pumps(rank: int, process: "subprocess.Popen[bytes]") -> list[threading.Thread]:

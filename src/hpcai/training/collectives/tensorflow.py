@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from hpcai.config.runs import Point
 from hpcai.core.errors import LaunchError
 from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
-from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET
+from hpcai.training.join_step import local_address_towards
+from hpcai.training.rendezvous import ADDRESS, PLACES, PORT, SECRET
 
 MEETING_LIMIT_S = 120.0
 LOOK_S = 0.02
@@ -42,9 +43,8 @@ def places_of(environment: MutableMapping[str, str]) -> Ranks:
     LaunchError
         If the launcher tells none, as mpirun.
     """
-    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
     try:
-        return Ranks(*(int(environment[f"HOROVOD_{name}"]) for name in names))
+        return Ranks(*(int(environment[name]) for name in PLACES))
     except KeyError as error:
         raise LaunchError(
             f"engine tensorflow: found no {error.args[0]}, expected a launcher with a rendezvous; "
@@ -88,10 +88,7 @@ class Meeting:
 
 def free_address(environment: MutableMapping[str, str]) -> str:
     """Return an address of this node, on the way to the rendezvous, with a port that nobody uses now."""
-    there = environment[ADDRESS]
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((there, 9))
-        host = LOOPBACK if there == LOOPBACK else probe.getsockname()[0]
+    host = local_address_towards(environment[ADDRESS])
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
         server.bind((host, 0))
         return f"{host}:{server.getsockname()[1]}"
