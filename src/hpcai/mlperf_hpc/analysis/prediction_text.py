@@ -147,7 +147,7 @@ def _configurations(points: "PointSet", question: Question) -> list[Any]:
     organisation, family = str(row["org"]), str(row["family"])
     if question.units is None:
         return powers_of_two(points, organisation, family)
-    batch = question.batch or round(question.units * samples_per_unit(points, organisation, family))
+    batch = question.batch or max(round(question.units * samples_per_unit(points, organisation, family)), 1)
     return [Configuration(organisation, family, question.units, batch)]
 
 
