@@ -31,6 +31,10 @@ SCATTERS: Mapping[str, tuple[tuple[str, ...], float]] = {
     "submission": (("row",), 0.3),
 }
 """Groups whose members share an effect, and the scale of the half-normal prior of its deviation [log units]."""
+LEAST_WEIGHT = 0.01
+"""Priors with less are left out, which costs less than the draws' own error."""
+TINY = 1e-300
+"""Weight of a draw that the points exclude."""
 LEVEL_DEVIATION = 10.0
 EDITION_DEVIATION = 0.3
 BENCHMARK_EXPONENT_DEVIATION = 0.1
@@ -64,9 +68,9 @@ class AgeingPrior:
 
 CANDIDATES = tuple(
     AgeingPrior(law, rate, deviation)
-    for law, rate, deviation in product(("fading", "linear"), (-0.35, 0.0, -0.7), (0.5, 0.2))
+    for law, rate, deviation in product(("fading", "linear"), (-0.35, 0.0, -0.7, -1.05), (0.5, 0.2))
 )
-"""Priors among which the earlier rounds choose (:func:`choose_prior`). -0.35 and -0.7: a factor of 1.4 or 2."""
+"""Priors among which the earlier rounds choose (:func:`weigh_priors`). The rates are factors of 1.4, 1, 2 and 2.9."""
 
 
 @dataclass(frozen=True)
@@ -95,24 +99,65 @@ class History:
         cross = _covariances(new, self.rows, self.prior, self.variances)
         own = np.stack([_covariances(new.iloc[[i]], new.iloc[[i]], self.prior, self.variances)[:, 0, 0]
                         for i in range(len(new))], axis=1)  # fmt: skip
-        means = _means(new, self.prior)[None, :] + np.einsum("smn,sn->sm", cross, self.residuals)
-        explained = np.einsum("smn,snk,smk->sm", cross, self.inverses, cross)
+        means = _means(new, self.prior)[None, :] + (cross @ self.residuals[:, :, None])[:, :, 0]
+        explained = ((cross @ self.inverses) * cross).sum(axis=2)
         typical = float(np.median(self.rows["error"])) ** 2
         return means, np.sqrt(np.maximum(own - explained, 0.0) + typical)
-
-    def predict(self, new: pd.DataFrame) -> Mixture:
-        """Return the distribution of the logarithm of one further submission's time of a sample [s]."""
-        means, deviations = self.moments(new)
-        edges = np.cumsum(self.weights)
-        cells = np.minimum(np.searchsorted(edges, STEPS * edges[-1]), SETS - 1)
-        return Mixture(means[cells, 0], deviations[cells, 0])
 
     def score(self, new: pd.DataFrame) -> Floats:
         """Return the logarithm of the density that this gave to each submission's time."""
         means, deviations = self.moments(new)
         logs = stats.norm.logpdf(new["log_s"].to_numpy(float)[None, :], means, deviations)
-        scores: Floats = special.logsumexp(logs, axis=0, b=self.weights[:, None])
+        scores: Floats = special.logsumexp(logs + np.log(self.weights + TINY)[:, None], axis=0)
         return scores
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Priors of ageing and what the left-out rounds make of them.
+
+    Attributes
+    ----------
+    candidates
+        Of :data:`CANDIDATES`.
+    scores
+        Mean logarithm of the density of the left-out times; empty where no round could be left out.
+    weights
+        Of each candidate, adding up to 1.
+    """
+
+    candidates: Sequence[AgeingPrior]
+    scores: Sequence[float]
+    weights: Sequence[float]
+
+    @property
+    def best(self) -> AgeingPrior:
+        """The candidate of the largest weight."""
+        return self.candidates[int(np.argmax(self.weights))]
+
+
+@dataclass(frozen=True)
+class Histories:
+    """The same points seen with several priors of ageing, each by its weight."""
+
+    members: Sequence[History]
+    shares: Sequence[float]
+
+    def predict(self, new: pd.DataFrame) -> Mixture:
+        """Return the distribution of the logarithm of one further submission's time of a sample [s]."""
+        moments = [member.moments(new) for member in self.members]
+        means, deviations = (np.concatenate([one[place][:, 0] for one in moments]) for place in (0, 1))
+        weights = [share * member.weights for share, member in zip(self.shares, self.members, strict=True)]
+        edges = np.cumsum(np.concatenate(weights))
+        cells = np.minimum(np.searchsorted(edges, STEPS * edges[-1]), len(edges) - 1)
+        return Mixture(means[cells], deviations[cells])
+
+
+def fit_histories(rows: pd.DataFrame, choice: Choice) -> Histories:
+    """Fit the points with all priors that have more than :data:`LEAST_WEIGHT`."""
+    kept = [(prior, weight) for prior, weight in zip(choice.candidates, choice.weights, strict=True)
+            if weight >= LEAST_WEIGHT]  # fmt: skip
+    return Histories([fit_history(rows, prior) for prior, _ in kept], [weight for _, weight in kept])
 
 
 def fit_history(rows: pd.DataFrame, prior: AgeingPrior) -> History:
@@ -138,23 +183,21 @@ def fit_history(rows: pd.DataFrame, prior: AgeingPrior) -> History:
     return History(rows, prior, variances, inverses, residuals, weights / weights.sum())
 
 
-def choose_prior(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDATES) -> tuple[AgeingPrior, list[float]]:
-    """Choose the prior of ageing that predicts each round best from the others: leave-one-round-out.
+def weigh_priors(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDATES) -> Choice:
+    """Weigh priors of ageing by how well each predicts every round from the others: leave-one-round-out.
 
-    Returns
-    -------
-    tuple
-        The prior with the highest mean logarithm of the density of the left-out times, and the mean of each candidate;
-        the first candidate and no means where there is a single round, or none whose benchmarks others have.
+    The weights are those of pseudo-Bayesian model averaging (Yao et al. 2018, doi 10.1214/17-BA1091): proportional to
+    the density of all left-out times. All are equal where there is a single round, or none whose benchmarks others have.
     """
     folds = list(_folds(rows))
     if not folds:
-        return candidates[0], []
-    means = [
-        float(np.mean(np.concatenate([fit_history(rest, prior).score(left) for left, rest in folds])))
-        for prior in candidates
-    ]
-    return candidates[int(np.argmax(means))], means
+        return Choice(candidates, (), [1 / len(candidates)] * len(candidates))
+    scores = np.array(
+        [np.concatenate([fit_history(rest, prior).score(left) for left, rest in folds]) for prior in candidates]
+    )
+    sums = scores.sum(axis=1)
+    weights = np.exp(sums - sums.max())
+    return Choice(candidates, scores.mean(axis=1).tolist(), (weights / weights.sum()).tolist())
 
 
 def _folds(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
