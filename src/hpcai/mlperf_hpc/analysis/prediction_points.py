@@ -130,7 +130,9 @@ def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]")
         touched = [one for one in joined if one[0] == family and not members.isdisjoint(one[1])]
         joined = [one for one in joined if one not in touched]
         joined.append((family, members.union(*(one[1] for one in touched))))
-    names = {(family, member): name_machine("+".join(sorted(all_)), family) for family, all_ in joined for member in all_}
+    names = {
+        (family, member): name_machine("+".join(sorted(all_)), family) for family, all_ in joined for member in all_
+    }
     return [names[family, min(_members(org))] for family, org in zip(families, organisations, strict=True)]
 
 

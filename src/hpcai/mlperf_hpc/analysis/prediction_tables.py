@@ -85,8 +85,13 @@ def prediction_row(points: PointSet, prediction: Prediction) -> dict[str, Any]:
 
 
 def samples_per_unit(points: PointSet, organisation: str, family: str) -> float:
-    """Return the median samples of a global batch per unit of a machine; below one where units share samples."""
-    own = _own(points, organisation, family)
+    """Return the median samples of a global batch per unit of a machine; below one where units share samples.
+
+    A machine without a submission has those of its family, and a family without one those of all.
+    """
+    usable = points.usable
+    choices = (_own(points, organisation, family), usable[usable["family"] == family], usable)
+    own = next(choice for choice in choices if len(choice))
     return float((own["global_batch_samples"].astype(float) / own["units"].astype(float)).median())
 
 
@@ -95,12 +100,18 @@ def powers_of_two(points: PointSet, organisation: str, family: str) -> list[Conf
 
     The batch grows with the units (:func:`samples_per_unit`).
     """
-    samples = samples_per_unit(points, organisation, family)
     units = _own(points, organisation, family)["units"].astype(float)
     first = math.ceil(math.log2(float(units.min()) / BEYOND_RATIO))
     last = math.floor(math.log2(float(units.max()) * BEYOND_RATIO))
     counts = [2**power for power in range(max(first, 0), last + 1)]
-    return [Configuration(organisation, family, count, max(round(count * samples), 1)) for count in counts]
+    return [configure(points, organisation, family, count) for count in counts]
+
+
+def configure(points: PointSet, organisation: str, family: str, units: int) -> Configuration:
+    """Return a configuration with the samples per unit that are usual there (:func:`samples_per_unit`)."""
+    return Configuration(
+        organisation, family, units, max(round(units * samples_per_unit(points, organisation, family)), 1)
+    )
 
 
 def _own(points: PointSet, organisation: str, family: str) -> pd.DataFrame:

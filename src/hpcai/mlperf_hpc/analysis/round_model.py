@@ -187,7 +187,7 @@ def weigh_priors(rows: pd.DataFrame, candidates: Sequence[AgeingPrior] = CANDIDA
     """Weigh priors of ageing by how well each predicts every round from the others: leave-one-round-out.
 
     The weights are those of pseudo-Bayesian model averaging (Yao et al. 2018, doi 10.1214/17-BA1091): proportional to
-    the density of all left-out times. All are equal where there is a single round, or none whose benchmarks others have.
+    the density of all left-out times. All are equal where no round can be left out: the others lack its benchmarks.
     """
     folds = list(_folds(rows))
     if not folds:
