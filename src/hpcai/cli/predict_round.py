@@ -1,4 +1,4 @@
-"""The command ``hpcai predict round``, which is ``hpcai mlperf predict`` as well: times in published and later rounds."""
+"""The command ``hpcai predict round``, also called ``hpcai mlperf predict``: times in published and later rounds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -106,8 +106,12 @@ app.command("round", cls=Command, short_help="Time to solution in rounds of MLPe
 
 def _check(asked: Asked) -> None:
     """Refuse options that are missing, or of which another one makes no sense."""
-    later = {"--accelerator": asked.accelerator, "--within": asked.within, "--unit-power": asked.unit_power}
-    asking = {"--round": asked.round, "--benchmark": asked.benchmark, "--system": asked.system,
+    later: dict[str, object] = {
+        "--accelerator": asked.accelerator,
+        "--within": asked.within,
+        "--unit-power": asked.unit_power,
+    }
+    asking: dict[str, object] = {"--round": asked.round, "--benchmark": asked.benchmark, "--system": asked.system,
               "--units": asked.units, "--batch": asked.batch}  # fmt: skip
     if asked.backtest:
         if given := _given(later | asking):

@@ -52,10 +52,11 @@ def read_accelerators() -> Mapping[str, Accelerator]:
     """Return the declared accelerators by the name of their family."""
     text = resources.files(__package__).joinpath(TABLE).read_text(encoding="utf-8")
     units = dict(zip(RATES, ("FLOP/s", "byte/s", "byte/s"), strict=True))
-    return {
-        name: Accelerator(*(to_si(entry[rate], unit) for rate, unit in units.items()), source=entry["source"])
-        for name, entry in yaml.safe_load(text).items()
-    }
+    found = {}
+    for name, entry in yaml.safe_load(text).items():
+        peak, memory, link = (to_si(entry[rate], unit) for rate, unit in units.items())
+        found[name] = Accelerator(peak, memory, link, entry["source"])
+    return found
 
 
 def find_accelerator(model: str) -> str:

@@ -1,7 +1,7 @@
 """The honest test of forecasts: each new submission of a round from the rounds before it, case by case."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,13 +48,13 @@ def backtest(results: pd.DataFrame, systems: pd.DataFrame, names: Sequence[str])
     for name in names:
         target = read_target(name)
         sets = list(point_sets(results, systems, references_before(target)))
-        new = [(points, row) for points in sets for row in _new_rows(points, target)]
+        new = [(points, found) for points in sets if (found := _new_rows(points, target))]
         if not new:
-            found = ", ".join(sorted(set(results["origin"].astype(str)))) or "none"
-            raise ConfigError(NOTHING_PUBLISHED(target=name, found=found))
+            origins = ", ".join(sorted(set(results["origin"].astype(str)))) or "none"
+            raise ConfigError(NOTHING_PUBLISHED(target=name, found=origins))
         past = look_back(sets, target)
         pasts.append(past)
-        rows += [_compare(past, points, row) for points, row in new]
+        rows += [row for points, submissions in new for row in _compare_all(past, points, submissions)]
     return pd.DataFrame(rows), pasts
 
 
@@ -89,25 +89,36 @@ def _new_rows(points: PointSet, target: Target) -> list[dict[str, Any]]:
     ]
 
 
-def _compare(past: Past, points: PointSet, row: dict[str, Any]) -> dict[str, Any]:
-    wanted = Configuration(str(row["org"]), str(row["family"]), int(row["units"]), int(row["global_batch_samples"]))
-    found = _predict(past, points, wanted)
+def _compare_all(past: Past, points: PointSet, submissions: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Predict the new submissions of one edition; the reason stands where nothing earlier tells of it."""
+    try:
+        forecast = past.forecast(points.benchmark, points.edition)
+    except ConfigError as error:
+        forecast, reason = None, str(error)
+    for row in submissions:
+        wanted = Configuration(str(row["org"]), str(row["family"]), int(row["units"]), int(row["global_batch_samples"]))
+        found = forecast.predict(wanted) if forecast else refuse(wanted, reason)
+        yield {"round": past.target.name, "benchmark": points.benchmark} | _compare(row, found)
+
+
+def _compare(row: dict[str, Any], found: Prediction) -> dict[str, Any]:
     published_s, known = float(row["run_s"]), not found.reason
     return {
-        "round": past.target.name, "benchmark": points.benchmark, "submission": row["submission"],
-        "family": wanted.family, "units": wanted.units, "global_batch_samples": wanted.batch_samples,
-        "run_s": published_s, "run_predicted_s": found.run_s.middle, "run_low_s": found.run_s.low,
-        "run_high_s": found.run_s.high, "width_ratio": found.run_s.high / found.run_s.low if known else math.nan,
+        "submission": row["submission"],
+        "family": found.configuration.family,
+        "units": found.configuration.units,
+        "global_batch_samples": found.configuration.batch_samples,
+        "run_s": published_s,
+        "run_predicted_s": found.run_s.middle,
+        "run_low_s": found.run_s.low,
+        "run_high_s": found.run_s.high,
+        "width_ratio": found.run_s.high / found.run_s.low if known else math.nan,
         "error_ratio": found.run_s.middle / published_s if known else math.nan,
         "inside": found.run_s.low <= published_s <= found.run_s.high if known else None,
-        "epochs": row["epochs"], "epochs_predicted": found.epochs.middle,
-        "epoch_s": row["epoch_s"], "epoch_predicted_s": found.epoch_s.middle,
-        "method": "modelled", "reason": found.reason,
-    }  # fmt: skip
-
-
-def _predict(past: Past, points: PointSet, wanted: Configuration) -> Prediction:
-    try:
-        return past.forecast(points.benchmark, points.edition).predict(wanted)
-    except ConfigError as error:
-        return refuse(wanted, str(error))
+        "epochs": row["epochs"],
+        "epochs_predicted": found.epochs.middle,
+        "epoch_s": row["epoch_s"],
+        "epoch_predicted_s": found.epoch_s.middle,
+        "method": "modelled",
+        "reason": found.reason,
+    }

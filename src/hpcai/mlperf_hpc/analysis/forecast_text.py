@@ -104,7 +104,7 @@ def answer_question(question: ForecastQuestion) -> Answer:
     else:
         said = _say_reached(rows, question, question.within_s)
     cases = _cases_before(tables, past)
-    lines = [*said, *_say_energy(rows, question), *say_choice(past), _say_error(cases, past)]
+    lines = [*said, *_say_energy(rows, question), *say_choice(past), *_say_errors(cases, past)]
     found = {
         "question": {"round": target.name, "within_s": question.within_s, "unit_power_w": question.unit_power_w},
         "predictions": rows,
@@ -159,8 +159,8 @@ def say_choice(past: Past) -> Iterator[str]:
     said = [f"{prior.law} {prior.rate:g} ± {prior.deviation:g} ({say_share(weight)})"
             for weight, prior, _ in weighed if weight >= 0.05]  # fmt: skip
     yield (
-        f"ageing of software: law and log rate a year (weight), as leave-one-round-out on {', '.join(rounds)} weighs "
-        f"them: {', '.join(said)}"
+        f"ageing of software, law and log rate a year or doubling of age (weight), as leave-one-round-out on "
+        f"{', '.join(rounds)} weighs them: {', '.join(said)}"
     )
 
 
@@ -238,7 +238,7 @@ def _say_reached(rows: Sequence[dict[str, Any]], question: ForecastQuestion, wit
     lines = [
         f"{question.benchmark} in round {rows[0]['round']} within {say_duration(within_s)}: fewest units by the "
         f"median, and by the upper bound of the interval of {level}; powers of two:",
-        f"{'machine':32}{'units':>8}{'surely':>8}{'time [s]':>10}{'interval [s]':>20}",
+        f"{'machine':32}{'units':>8}{'upper':>8}{'time [s]':>10}{'interval [s]':>20}",
     ]
     found = _reached(rows, within_s)
     for row in sorted(found, key=lambda row: row["units"] or math.inf):
@@ -273,12 +273,17 @@ def _cases_before(tables: Tables, past: Past) -> pd.DataFrame:
     return backtest(*tables, known[1:])[0] if len(known) > 1 else pd.DataFrame()
 
 
-def _say_error(cases: pd.DataFrame, past: Past) -> str:
-    if cases.empty or not (cases["reason"] == "").any():
-        return ERROR_NOT_KNOWN(target=past.target.name)
-    rounds = ", ".join(dict.fromkeys(cases["round"]))
-    said = _say_summary(summarise_backtest(cases))
-    return f"error of such forecasts of {rounds}, each from the rounds before it: {said}"
+def _say_errors(cases: pd.DataFrame, past: Past) -> list[str]:
+    """Say how far the forecasts of earlier rounds are off, round by round, as far as any of one could be predicted."""
+    parts = (
+        [] if cases.empty else [(name, part) for name, part in cases.groupby("round") if (part["reason"] == "").any()]
+    )
+    if not parts:
+        return [ERROR_NOT_KNOWN(target=past.target.name)]
+    return [
+        f"error of such forecasts of {name} from the rounds before it: {_say_summary(summarise_backtest(part))}"
+        for name, part in parts
+    ]
 
 
 def _say_summary(summary: Mapping[str, Any]) -> str:

@@ -45,6 +45,7 @@ RATE_SHARE = 1 / len(RATES)
 UNKNOWN_DEVIATION = 2.0
 """Of a family whose rates are not declared."""
 Law = Literal["linear", "fading"]
+LAWS: tuple[Law, ...] = ("fading", "linear")
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,7 @@ class AgeingPrior:
 
 
 CANDIDATES = tuple(
-    AgeingPrior(law, rate, deviation)
-    for law, rate, deviation in product(("fading", "linear"), (-0.35, 0.0, -0.7, -1.05), (0.5, 0.2))
+    AgeingPrior(law, rate, deviation) for law, rate, deviation in product(LAWS, (-0.35, 0.0, -0.7, -1.05), (0.5, 0.2))
 )
 """Priors among which the earlier rounds choose (:func:`weigh_priors`). The rates are factors of 1.4, 1, 2 and 2.9."""
 
@@ -97,8 +97,8 @@ class History:
     def moments(self, new: pd.DataFrame) -> tuple[Floats, Floats]:
         """Return mean and deviation of further submissions' log time of a sample, of each draw; shape (SETS, rows)."""
         cross = _covariances(new, self.rows, self.prior, self.variances)
-        own = np.stack([_covariances(new.iloc[[i]], new.iloc[[i]], self.prior, self.variances)[:, 0, 0]
-                        for i in range(len(new))], axis=1)  # fmt: skip
+        # A submission shares every group with itself.
+        own = self.variances.sum(axis=1)[:, None] + np.diag(_declared(new, new, self.prior))
         means = _means(new, self.prior)[None, :] + (cross @ self.residuals[:, :, None])[:, :, 0]
         explained = ((cross @ self.inverses) * cross).sum(axis=2)
         typical = float(np.median(self.rows["error"])) ** 2
@@ -212,19 +212,20 @@ def _folds(rows: pd.DataFrame) -> list[tuple[pd.DataFrame, pd.DataFrame]]:
 
 
 def _means(rows: pd.DataFrame, prior: AgeingPrior) -> Floats:
-    means: Floats = (
-        prior.rate * rows[prior.law]
-        - EXPONENT_CENTRE * rows["log_workers"]
-        - SHARING_CENTRE * rows["log_sharing"]
-        - RATE_SHARE * rows[list(RATES)].sum(axis=1)
-    ).to_numpy(float)
+    slopes = {
+        prior.law: prior.rate,
+        "log_workers": -EXPONENT_CENTRE,
+        "log_sharing": -SHARING_CENTRE,
+        **dict.fromkeys(RATES, -RATE_SHARE),
+    }
+    means: Floats = np.sum([slope * rows[name].to_numpy(float) for name, slope in slopes.items()], axis=0)
     return means
 
 
 def _covariances(one: pd.DataFrame, two: pd.DataFrame, prior: AgeingPrior, variances: Floats) -> Floats:
     """Return the covariance of the submissions of two tables for each set of variances."""
     shared = np.array([_same(one, two, groups) for groups, _ in SCATTERS.values()], dtype=float)
-    scattered: Floats = np.einsum("sk,kmn->smn", variances, shared)
+    scattered: Floats = np.tensordot(variances, shared, axes=1)
     return scattered + _declared(one, two, prior)[None, :, :]
 
 
@@ -248,8 +249,10 @@ def _declared(one: pd.DataFrame, two: pd.DataFrame, prior: AgeingPrior) -> Float
 
 def _same(one: pd.DataFrame, two: pd.DataFrame, names: Sequence[str]) -> Floats:
     equal = [np.equal.outer(one[name].to_numpy(str), two[name].to_numpy(str)) for name in names]
-    return np.logical_and.reduce(equal).astype(float)
+    same: Floats = np.logical_and.reduce(equal).astype(float)
+    return same
 
 
 def _products(one: pd.DataFrame, two: pd.DataFrame, name: str) -> Floats:
-    return np.outer(one[name].to_numpy(float), two[name].to_numpy(float))
+    products: Floats = np.outer(one[name].to_numpy(float), two[name].to_numpy(float))
+    return products
