@@ -209,7 +209,10 @@ def _say_machine(rows: Sequence[dict[str, Any]], question: ForecastQuestion) -> 
 
 
 def _reached(rows: Sequence[dict[str, Any]], within_s: float) -> list[dict[str, Any]]:
-    """Return for each machine the fewest units whose median, and whose upper bound, is within a time."""
+    """Return for each machine the fewest units whose median, and whose upper bound, is within a time.
+
+    ``fewer_may_do`` says that these are the fewest that can be predicted at all.
+    """
     found = []
     for machine in dict.fromkeys(row["machine"] for row in rows):
         own = [row for row in rows if row["machine"] == machine and not row["reason"]]
@@ -221,6 +224,7 @@ def _reached(rows: Sequence[dict[str, Any]], within_s: float) -> list[dict[str, 
             {
                 "machine": machine,
                 "units": likely and likely["units"],
+                "fewer_may_do": likely is not None and likely is own[0],
                 "units_for_upper_bound": surely and surely["units"],
                 "run_s": likely and likely["run_s"],
                 "run_low_s": likely and likely["run_low_s"],
@@ -248,7 +252,8 @@ def _say_reached(rows: Sequence[dict[str, Any]], question: ForecastQuestion, wit
             continue
         interval = f"{say_short(row['run_low_s'])} to {say_short(row['run_high_s'])}"
         surely = row["units_for_upper_bound"] or "-"
-        lines.append(f"{row['machine']:32}{row['units']:>8}{surely:>8}{say_short(row['run_s']):>10}{interval:>20}")
+        units = f"{'<= ' * row['fewer_may_do']}{row['units']}"
+        lines.append(f"{row['machine']:32}{units:>8}{surely:>8}{say_short(row['run_s']):>10}{interval:>20}")
     return lines
 
 
