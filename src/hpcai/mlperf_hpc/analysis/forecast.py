@@ -208,7 +208,7 @@ def look_back(sets: Iterable[PointSet], target: Target) -> Past:
     Parameters
     ----------
     sets
-        :func:`prediction_points.point_sets` of all rounds, with the references of :func:`references_before`.
+        :func:`prediction_points.point_sets` of all rounds, joined, with the references of :func:`references_before`.
     target
         The round.
 
