@@ -107,7 +107,7 @@ def test_validation_draws_accepted_runs_filled_and_others_hollow() -> None:
         figure = plot_hpl_validation(validation(accepted), published())
         marks = [line for line in figure.axes[0].get_lines() if line.get_gid() == "run"]
         assert sorted(float(np.asarray(mark.get_xdata())[0]) for mark in marks) == pytest.approx([-13, -8, -6, -3])
-        assert [mark.get_markerfacecolor() == "white" for mark in marks] == [face_is_white] * 3
+        assert [mark.get_markerfacecolor() == "white" for mark in marks] == [face_is_white] * len(MODELS)
         assert ("run not accepted" in words_of(figure)) is face_is_white
 
 
