@@ -12,6 +12,8 @@ NEEDS_PLAIN_SHARDS = Message(
     "staging.place: 'none' needs pack.codec: 'none' here, because TensorFlow reads the shards in place",
 )
 
+WHOLE_SAMPLES = Message("benchmark.whole_samples", "1: {workload} trains on whole samples")
+
 Suite = Literal["mlperf_hpc", "hpc_ai500"]
 Split = Literal["train", "validation"]
 SPLITS: tuple[Split, ...] = ("train", "validation")
@@ -117,6 +119,10 @@ class BenchmarkSettings(Settings):
     def is_packed(self) -> bool:
         """Whether training reads shards or what is staged from them, not the dataset itself."""
         return self.staging.place == "node_local" or not self.native
+
+    def refuse_parts(self, parts: int) -> str:  # noqa: ARG002  a workload that cuts its samples looks at it
+        """Return what is allowed instead of cutting each sample into so many parts (more than 1); empty if nothing."""
+        return WHOLE_SAMPLES(workload=self.workload)
 
     @model_validator(mode="after")
     def _can_be_read(self) -> "BenchmarkSettings":

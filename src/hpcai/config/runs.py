@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings
+from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings, SpatialParts
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
@@ -42,6 +42,7 @@ class Point(Settings):
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
+    spatial_parts: SpatialParts = Field(default=1, description="Neighbouring ranks that share each sample (CosmoFlow).")
     fusion_bytes: Bytes | None = Field(
         default=None,
         description="Horovod fuses single gradients up to this size; blank: all gradients travel as one group.",
@@ -52,8 +53,10 @@ class Point(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the usual engine out: plans stay as they were before there was a choice."""
+        """Leave the usual engine and whole samples out: plans stay as they were before there was a choice."""
         fields: dict[str, object] = write(self)
+        if self.spatial_parts == 1:
+            fields.pop("spatial_parts", None)
         if self.engine == "horovod":
             fields.pop("engine", None)
         return fields
@@ -67,6 +70,11 @@ class Point(Settings):
     def ranks(self) -> int:
         """Number of ranks."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def replicas(self) -> int:
+        """Number of trainings of the model side by side: each has samples of its own, which its ranks may share."""
+        return self.ranks // self.spatial_parts
 
     def run_id(self, kind: RunKind, repetition: int) -> str:
         """Return the path of a run of this point below results/runs (or results/profiles/PROFILE, or results/weak)."""
@@ -142,12 +150,12 @@ class RunPlan(Settings):
 
     @property
     def local_batch(self) -> int:
-        """Samples per optimizer step and rank."""
-        return self.global_batch // self.point.ranks
+        """Samples per optimizer step and replica; each of its ranks computes a part of every sample."""
+        return self.global_batch // self.point.replicas
 
     @property
     def micro_batch(self) -> int:
-        """Samples whose gradients a rank computes at once."""
+        """Samples whose gradients a replica computes at once."""
         return self.local_batch // self.point.accumulation
 
     @property

@@ -6,6 +6,12 @@ from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Ratio, Settings
 from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
+from hpcai.core.messages import Message
+
+ODD_PLANES = Message(
+    "cosmoflow.odd_planes",
+    "at most {most}: each part of an edge of {edge} needs an even number of planes at each of {pools} pools",
+)
 
 Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
 
@@ -82,6 +88,12 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     data: CosmoFlowData
     model: CosmoFlowModel = CosmoFlowModel()
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
+
+    def refuse_parts(self, parts: int) -> str:
+        """Return why cubes cannot be cut into so many parts along the depth: a pool would need planes of two parts."""
+        edge, pools = self.data.edge, self.model.conv_layers
+        most = edge >> pools
+        return ODD_PLANES(pools=pools, most=most, edge=edge) if parts > most else ""
 
     @model_validator(mode="after")
     def _cube_survives_the_pools(self) -> "CosmoFlowBenchmark":
