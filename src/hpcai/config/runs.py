@@ -13,6 +13,8 @@ from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.core.units import Bytes, Seconds
 
+NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
+"""Of what layers hand on."""
 RunKind = Literal["timed", "profiled", "weak"]
 
 
@@ -157,6 +159,18 @@ class RunPlan(Settings):
     def micro_batch(self) -> int:
         """Samples whose gradients a replica computes at once."""
         return self.local_batch // self.point.accumulation
+
+    @property
+    def part_bytes(self) -> float:
+        """Bytes that a rank with most neighbours sends in a step to those it shares samples with; 0: it shares none.
+
+        Modelled from the shapes. Horovod sends planes to neighbours alone, TensorFlow's all-to-all as much to all.
+        """
+        point, others = self.point, self.point.spatial_parts - 1
+        traffic = self.benchmark.part_traffic(point.spatial_parts)
+        neighbours = min(others, 2) if point.engine == "horovod" else others
+        numbers = neighbours * traffic.to_neighbour + others * traffic.to_each
+        return NUMBER_BYTES[point.precision] * self.local_batch * numbers
 
     @property
     def epoch_steps(self) -> int:

@@ -31,7 +31,7 @@ TOO_FEW_POINTS = Message(
 )
 HYBRID = Message(
     "prediction.hybrid",
-    "{parts:g} units share each sample (hybrid data and model parallelism), as in {submissions} submissions of the family",
+    "{parts:g} units share each sample (model parallelism), as in {submissions} submissions of the family",
 )
 
 FURTHEST_RATIO = 4.0
