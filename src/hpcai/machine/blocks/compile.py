@@ -10,8 +10,7 @@ import tensorflow as tf
 from hpcai.machine.blocks.trace import READ, Block
 
 SETS = 4
-"""Sets of operands that one call works on: they share the call's cost, and the next one finds the caches as cold as a
-step leaves them (with one set, small blocks took a fifth less time than in a step)."""
+"""Sets of operands that one call works on, so that each finds the caches as a step leaves them, not warm from itself."""
 IGNORED = ("_class", "_gradient_op_type", "_output_shapes", "shared_name", "container")
 """Attributes that say nothing about what an operation does."""
 SMALL = 64
@@ -71,11 +70,7 @@ def describe(block: Block, graph: tf.compat.v1.GraphDef) -> str:
     """Return what tells a block from others: operations, attributes, wiring, shapes, types, and small constants."""
     parts = [
         *(f"{tensor.dtype.name}{tensor.shape}" for tensor in block.inputs),
-        *(
-            f"{tensor.dtype.name}{block_read.shape}"
-            for tensor in block.handles
-            for block_read in tensor.consumers()[:1][0].outputs[:1]
-        ),
+        *(f"variable{shape}" for shape in variable_shapes(block)),
     ]
     for node in graph.node:
         if node.op == "Const":
@@ -90,10 +85,22 @@ def describe(block: Block, graph: tf.compat.v1.GraphDef) -> str:
     return f"{zlib.crc32(chr(10).join(parts).encode()):08x}"
 
 
+def variable_shapes(block: Block) -> list[tf.TensorShape]:
+    """Return the shape of each of a block's variables, as some operation of the graph reads or writes it."""
+    found = []
+    for handle in block.handles:
+        user = handle.consumers()[0]
+        found.append((user.outputs or user.inputs[1:])[0].shape)
+    return found
+
+
 def compile_block(
     block: Block, graph: tf.compat.v1.GraphDef, values: Mapping[Any, Any], sets: int = SETS
-) -> Callable[[], object]:
-    """Return a call that computes a block on so many sets of operands of the same values.
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """Return a call that computes a block on one set of operands, and one that does on so many.
+
+    What the second takes longer, over the sets that it has more, is the block's time: the cost of a call, which a step
+    pays once, is in both.
 
     Parameters
     ----------
@@ -102,7 +109,7 @@ def compile_block(
     values
         Value of each of its inputs, and of each of its variables, by reference.
     sets
-        Of operands, each in memory of its own.
+        Of operands, at least 2, each in memory of its own.
     """
     operands = [
         {
@@ -113,17 +120,24 @@ def compile_block(
     ]
     ends = _name_ends(block)
 
-    def call() -> list[tf.Tensor]:
-        done: list[Any] = []
-        capture = tf.zeros([]).graph.capture
-        for number, one in enumerate(operands):
-            given = {name: capture(getattr(value, "handle", value)) for name, value in one.items()}
-            done += tf.graph_util.import_graph_def(graph, given, ends, name=f"set{number}")
-        with tf.control_dependencies([one for one in done if isinstance(one, tf.Operation)]):
-            return [one for one in done if isinstance(one, tf.Tensor)] or [tf.constant(0)]
+    def compute(number: int) -> Callable[[], object]:
+        def call() -> list[tf.Tensor]:
+            done: list[Any] = []
+            for place, one in enumerate(operands[:number]):
+                done += tf.graph_util.import_graph_def(graph, _capture(one), ends, name=f"set{place}")
+            with tf.control_dependencies([one for one in done if isinstance(one, tf.Operation)]):
+                return [one for one in done if isinstance(one, tf.Tensor)] or [tf.constant(0)]
 
-    compiled: Callable[[], object] = tf.function(call, autograph=False)
-    return compiled
+        compiled: Callable[[], object] = tf.function(call, autograph=False)
+        return compiled
+
+    return compute(1), compute(sets)
+
+
+def _capture(operands: Mapping[str, Any]) -> dict[str, tf.Tensor]:
+    """Return operands as inputs of the function that is traced: nothing that depends on them is a constant."""
+    capture = tf.zeros([]).graph.capture
+    return {name: capture(getattr(one, "handle", one)) for name, one in operands.items()}
 
 
 def _name_ends(block: Block) -> Sequence[str]:
