@@ -8,9 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 from hpcai.machine.blocks.trace import READ, Block
+from hpcai.predict.steps.report import SETS
 
-SETS = 4
-"""Sets of operands that one call works on, so that each finds the caches as a step leaves them, not warm from itself."""
 IGNORED = ("_class", "_gradient_op_type", "_output_shapes", "shared_name", "container")
 """Attributes that say nothing about what an operation does."""
 SMALL = 64

@@ -14,8 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from hpcai.machine.kernels.process import cpu_time_s, settle
-from hpcai.predict.steps.report import BlockTime, StepTimes
+from hpcai.core.messages import Message
+from hpcai.machine.kernels.process import cpu_time_s, settle, software_versions
+from hpcai.predict.steps.report import SETS, BlockTime, StepTimes
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,6 +30,7 @@ ENOUGH_S = 8.0
 ROUNDS = (5, 25)
 """At least, at most."""
 Call = Callable[[], object]
+NO_LONGER = Message("blocks.no_longer", "several sets of operands took no longer than one: too short to be timed")
 
 
 @dataclass
@@ -138,6 +140,7 @@ def time_subject(subject: "Subject", enough_s: float = ENOUGH_S) -> StepTimes:
         network=subject.name,
         origin=subject.origin,
         batch=subject.samples,
+        software=software_versions(),
         optimizer=type(subject.optimizer).__name__,
         parameters=sum(math.prod(one.shape) for one in subject.model.trainable_variables),
         step_s=median(times["step"]),
@@ -193,7 +196,6 @@ def _time_in_turn(calls: Mapping[Any, Call], enough_s: float) -> dict[Any, list[
 
 
 def _block_time(found: Found, one: Sequence[float] | None, several: Sequence[float] | None) -> BlockTime:
-    from hpcai.machine.blocks.compile import SETS
     from hpcai.machine.blocks.trace import BEGINNINGS
     from hpcai.machine.blocks.work import count_bytes, count_flop, kind_of
 
@@ -203,7 +205,7 @@ def _block_time(found: Found, one: Sequence[float] | None, several: Sequence[flo
     if one and several:
         time_s = (median(several) - median(one)) / (SETS - 1)
         if time_s <= 0:
-            time_s, reason = None, "several sets of operands took no longer than one: disturbed, measure again"
+            time_s, reason = None, NO_LONGER()
     return BlockTime(
         name=first.name,
         kind=kind_of(found.block),

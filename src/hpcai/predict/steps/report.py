@@ -9,6 +9,9 @@ from hpcai.core.disturbance import Disturbance
 BlockKind = Literal[
     "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other"
 ]
+SETS = 4
+"""Sets of operands that a call of a block works on, so that each finds the caches as a step leaves them, not warm from
+itself."""
 Origin = Literal["benchmark", "reference network"]
 
 
@@ -35,6 +38,7 @@ class StepTimes(_Part):
     network: str
     origin: Origin
     batch: int = Field(ge=1, description="Samples of a micro-batch.")
+    software: str = Field(default="", description="Versions of what computed.")
     optimizer: str = ""
     parameters: int = 0
     step_s: float | None = Field(default=None, description="Median CPU time of the whole step; none: not measured.")
