@@ -23,7 +23,8 @@ STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
 NO_UPDATE = Message("block_steps.no_update", "the optimizer's update was not measured")
 SAID_DISTURBED = Message(
-    "block_steps.disturbed", "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again"
+    "block_steps.disturbed",
+    "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again",
 )
 
 
@@ -190,7 +191,11 @@ def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:
     quiet = judge_quiet(report.disturbance, tolerance)
     taken = max(quiet.others_ratio, quiet.steal_ratio)
     verdict = SAID_DISTURBED(others=taken, most=tolerance.others_ratio) if quiet.quiet == DISTURBED else quiet.quiet
-    lines = [say_table(heads, cells, kinds="knnnnnw"), describe_goals(steps), f"{report.wall_s:.0f} s; machine: {verdict}"]
+    lines = [
+        say_table(heads, cells, kinds="knnnnnw"),
+        describe_goals(steps),
+        f"{report.wall_s:.0f} s; machine: {verdict}",
+    ]
     return "\n".join(lines)
 
 
