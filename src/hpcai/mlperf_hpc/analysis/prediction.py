@@ -25,6 +25,10 @@ UNITS_OUTSIDE = Message("prediction.units_outside", "units outside the family's 
 TOO_FEW_POINTS = Message(
     "prediction.too_few_points", "submissions with a time: {points}, a prediction needs at least {needed}"
 )
+HYBRID = Message(
+    "prediction.hybrid",
+    "{parts:g} units share each sample (model parallelism), as in {submissions} submissions of the family",
+)
 
 FURTHEST_RATIO = 4.0
 """Farther than this factor outside the batches or units of the points nothing is predicted."""
@@ -244,8 +248,12 @@ def _say_basis(points: PointSet, wanted: Configuration, staging: str) -> str:
     scales = own["units"].nunique()
     slope = "its own scales and those of all families" if scales > 1 else "the other families' parallel efficiency"
     references = f" and {len(points.references)} reference points" if len(points.references) else ""
+    hybrid = ""
+    if wanted.units > wanted.batch_samples:
+        alike = int((own["units"] > own["global_batch_samples"]).sum())
+        hybrid = HYBRID(parts=wanted.units / wanted.batch_samples, submissions=alike) + "; "
     return (
         f"epochs: {len(usable)} submissions{references} of all machines, {points.edition}; "
         f"epoch time: {len(own)} submissions of {wanted.family} ({len(machine)} of {wanted.organisation}), "
-        f"over units by {slope}; {staging}"
+        f"over units by {slope}; {hybrid}{staging}"
     )
