@@ -3,6 +3,8 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from hpcai.core.text import say_share
+from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO
 from hpcai.plots import theme
 from hpcai.plots.rounds import marks
 
@@ -29,7 +31,7 @@ def plot_forecasts(intervals: pd.DataFrame, title: str) -> Figure:
         predicted, published = theme.colours(["predicted", "published"]).values()
         axes.hlines(places, intervals["low_s"], intervals["high_s"], color=predicted, linewidth=3, alpha=0.4)
         axes.plot(intervals["middle_s"], places, "|", color=predicted, markersize=9)
-        entries = {"predicted: median and interval of 90 %": theme.key_line(predicted, "|")}
+        entries = {f"predicted: median and interval of {say_share(LEVEL_RATIO)}": theme.key_line(predicted, "|")}
         if intervals["run_s"].notna().any():
             axes.plot(intervals["run_s"], places, "o", color=published, markersize=4)
             entries["published"] = theme.key_line(published, "o", "")
