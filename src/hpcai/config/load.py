@@ -287,6 +287,8 @@ def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problem
         parts = f"{row.ranks} ranks" if row.spatial_parts == 1 else f"{row.replicas} replicas"
         parts += f" x {row.accumulation} micro-batches" if row.accumulation > 1 else ""
         problems.add(place, "global_batch", batch, f"a multiple of the {parts}")
+    if row.gradient_groups > 1 and row.fusion_bytes is not None:
+        problems.add(place, "gradient_groups", row.gradient_groups, "1, because fusion_bytes sends single gradients")
     if row.engine != "horovod":
         for name in ("fusion_bytes", "cycle_time_s"):
             if getattr(row, name) is not None:

@@ -45,6 +45,11 @@ class Point(Settings):
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
     spatial_parts: SpatialParts = Field(default=1, description="Neighbouring ranks that share each sample (CosmoFlow).")
+    gradient_groups: Count = Field(
+        default=1,
+        description="Messages that the gradients travel in, those of the last layers first; each leaves when it is "
+        "complete, while the backward pass goes on. 1: one message after the backward pass.",
+    )
     fusion_bytes: Bytes | None = Field(
         default=None,
         description="Horovod fuses single gradients up to this size; blank: all gradients travel as one group.",
@@ -55,10 +60,11 @@ class Point(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the usual engine and whole samples out: plans stay as they were before there was a choice."""
+        """Leave out what is as usual, so that plans stay as they were before there was a choice."""
         fields: dict[str, object] = write(self)
-        if self.spatial_parts == 1:
-            fields.pop("spatial_parts", None)
+        for name in ("spatial_parts", "gradient_groups"):
+            if getattr(self, name) == 1:
+                fields.pop(name, None)
         if self.engine == "horovod":
             fields.pop("engine", None)
         return fields

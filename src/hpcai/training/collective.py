@@ -58,7 +58,7 @@ def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
 
 
 def mean_of_gradients(
-    gradients: Sequence[tf.Tensor], numbers: tf.Tensor, compression: Compression, *, grouped: bool
+    gradients: Sequence[tf.Tensor], numbers: tf.Tensor, compression: Compression, groups: int
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return the gradients, and numbers such as the loss, averaged over all ranks; used inside the compiled step.
 
@@ -74,24 +74,53 @@ def mean_of_gradients(
     compression
         ``fp16``: gradients travel in half precision; the numbers keep all their bits, because they may exceed that
         range.
-    grouped
-        All in one message and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
+    groups
+        Messages to send, as :func:`split_backwards` makes them, whatever the fusion threshold; each in one order, and
+        as soon as all its gradients are there. 0: one by one, as Horovod fuses them.
     """
     engine, ranks = _joined[0]
     if ranks.size == 1:
         return list(gradients), numbers
-    if grouped and compression == "none":
-        *means, mean_numbers = engine.reduce([*gradients, numbers], "mean", "gradients")
-        return means, mean_numbers
     sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
-    if grouped:
-        # A message has one type (Horovod fuses no others), and a second one costs a round trip.
-        own = in_own_slot(numbers, ranks.rank, ranks.size)
-        # No mean: the division would round the slots.
-        *sums, slots = engine.reduce([*sent, own], "sum", "gradients")
-        return [total / ranks.size for total in _like(gradients, sums)], mean_of_slots(slots)
-    means = engine.reduce_each(sent, "mean", "gradient")
-    return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
+    if groups == 0:
+        means = engine.reduce_each(sent, "mean", "gradient")
+        return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
+    # A message has one type (Horovod fuses no others), and one for the numbers alone costs a round trip: they travel
+    # with the gradients that are ready first. A sum, where the division of a mean would round their slots.
+    halved = compression == "fp16"
+    extra = in_own_slot(numbers, ranks.rank, ranks.size) if halved else numbers
+    means, first = list(gradients), [extra]
+    for number, places in enumerate(split_backwards([one.shape.num_elements() or 0 for one in sent], groups)):
+        name = "gradients" if number == 0 else f"gradients.{number}"
+        message = [*(sent[place] for place in places), *first]
+        back = engine.reduce(message, "sum" if halved else "mean", name)
+        if first:
+            *back, extra = back
+        for place, one in zip(places, back, strict=True):
+            means[place] = tf.cast(one, gradients[place].dtype) / ranks.size if halved else one
+        first = []
+    return means, mean_of_slots(extra) if halved else extra
+
+
+def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Return the places of the gradients of each message, the last layers' first; about equal in size.
+
+    Parameters
+    ----------
+    sizes
+        Numbers in each gradient, in the order of the layers.
+    groups
+        Messages; no more than there are gradients.
+    """
+    parts: list[list[int]] = [[]]
+    sent, whole = 0, sum(sizes)
+    for place in reversed(range(len(sizes))):
+        left = groups - len(parts)
+        if parts[-1] and left and (sent >= whole * len(parts) / groups or place + 1 <= left):
+            parts.append([])
+        parts[-1].append(place)
+        sent += sizes[place]
+    return [sorted(part) for part in parts]
 
 
 def _like(gradients: Sequence[tf.Tensor], exchanged: Sequence[tf.Tensor]) -> list[tf.Tensor]:
