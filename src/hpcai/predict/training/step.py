@@ -91,7 +91,7 @@ class Scenario:
     @property
     def samples(self) -> Floats:
         """Samples of one process and step, as shares of those that it shares."""
-        return np.asarray(self.batch, float) / np.asarray(self.spatial_parts, float)
+        return np.asarray(np.asarray(self.batch, float) / np.asarray(self.spatial_parts, float))
 
 
 @dataclass(frozen=True)
@@ -260,7 +260,7 @@ def combine_step(
     queued = model.overlap and model.allreduce == "per-layer"
     halos_s = time_halos(network.layers, scenario)
     waiting_s = halos_s + (_find_waiting(times, gradients_s, messages_s) if queued else messages_s.sum(-1))
-    compute_s, input_s = gradients_s + update_s, scenario.samples * scenario.input_s_per_sample
+    compute_s, input_s = gradients_s + update_s, scenario.samples * np.asarray(scenario.input_s_per_sample, float)
     busy_s = compute_s + waiting_s
     step_s = np.maximum(busy_s, input_s) if model.input_overlap else busy_s + input_s
     parts = {
