@@ -101,7 +101,9 @@ class CosmoFlowBenchmark(BenchmarkSettings):
         The first convolution needs no gradient of its input. A boundary of parts is crossed by ``kernel - 1`` planes
         of each input, on the way back by as many.
         """
-        model, edge, channels = self.model, self.data.edge, int(self.data.channels)
+        model = self.model
+        edge: int = self.data.edge
+        channels: int = self.data.channels
         if parts == 1:
             return PartTraffic()
         planes = 0.0
