@@ -1,4 +1,4 @@
-"""Calls of Snakemake, each in a session of its own: output goes to a file, and signals reach it exactly once."""
+"""Calls of Snakemake, each in its own session: output goes to a file, and signals reach it exactly once."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""What of a published run is damaged, and what to do about it."""
+"""Damage to published runs, and how to repair it."""
 
 import shlex
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def advise_restore(path: Path) -> tuple[str, str]:
     sound = sound_copy(path) if (path / RAW).is_dir() else None
     if sound is None:
         return advise_discard(path)
-    return f"{sound} is right: put it back", f"hpcai restore {shlex.quote(str(path))}"
+    return f"{sound} is intact: restore from it", f"hpcai restore {shlex.quote(str(path))}"
 
 
 def advise_discard(path: Path) -> tuple[str, str]:
@@ -99,7 +99,7 @@ def advise_discard(path: Path) -> tuple[str, str]:
     backup = "put the files back from a backup, or"
     if (path / RAW / "plan.json").exists():
         command = f'hpcai discard {shlex.quote(str(path))} --reason "damaged files"'
-        return f"{backup} put the run aside, so that it is measured again", command
+        return f"{backup} set the run aside, so that it is measured again", command
     # `hpcai discard` puts aside what was published; this was not, or is no longer.
     moved = shlex.join(["mv", str(path), f"{path}.damaged"])
     return f"{backup} move the folder away, so that the run is measured again", moved

@@ -1,4 +1,4 @@
-"""How long there was any of some spans of time, and how many of them at once."""
+"""Total time covered by a set of time spans, and how many overlap."""
 
 from collections.abc import Iterable, Sequence
 

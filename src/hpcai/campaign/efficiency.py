@@ -1,4 +1,4 @@
-"""What each run was given and what it made of it: cores, memory, time limit; node-hours used and lost."""
+"""Resources allocated to and used by each run: cores, memory, time limit; node-hours used and lost."""
 
 import math
 from collections import defaultdict
@@ -24,7 +24,7 @@ from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_r
 from hpcai.records.weak import GROUP
 
 UNKNOWN_TIMES = Message(
-    "efficiency.unknown_times", "{unknown} of {attempts} earlier attempts did not tell how long they took"
+    "efficiency.unknown_times", "{unknown} of {attempts} earlier attempts did not record their duration"
 )
 
 HOUR_S = 3600.0
@@ -113,7 +113,7 @@ def _run_row(folder: Path, record: RunRecord, held_s: float) -> dict[str, Any]:
     lost, reason = _lost(folder, given.nodes, None if record.outcome in FINISHED else held_s)
     cpu_s = math.fsum(rank.cpu_time_s for rank in record.ranks) if record.ranks else _NAN
     if not record.ranks:
-        reasons.append("no rank reported its use")
+        reasons.append("no rank reported its resource use")
     return {
         **_identity(record.plan),
         "outcome": record.outcome,

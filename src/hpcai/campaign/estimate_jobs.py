@@ -1,4 +1,4 @@
-"""The jobs of a campaign, what their limits allow, and how long equal ones took before."""
+"""The jobs of a campaign, their time limits, and the durations of equal earlier jobs."""
 
 import heapq
 import itertools

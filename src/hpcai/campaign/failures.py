@@ -1,4 +1,4 @@
-"""Which jobs of a workflow failed, and why: from what it wrote down, from their logs, and from Slurm's words."""
+"""Failed jobs of a workflow and the reasons, from its journal, their logs and Slurm's messages."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from hpcai.campaign.journal import Job
 from hpcai.core.messages import Message, at
 from hpcai.measure.failure_reasons import tail_of
 
-NO_REASON = Message("failures.no_reason", "no reason was given")
+NO_REASON = Message("failures.no_reason", "no reason given")
 LOST = Message("failures.lost", "{runs} broke down: {reason}")
 
 FILE = Path("logs/failures.jsonl")

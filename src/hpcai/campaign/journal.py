@@ -1,4 +1,4 @@
-"""What happened to the jobs of one start of the workflow, from the journal that it writes (`HPCAI_JOURNAL`)."""
+"""Reads the journal of one workflow start (`HPCAI_JOURNAL`): what happened to its jobs."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Runs that are under way right now, whoever started them, and how far they are."""
+"""Runs in progress, whoever started them, and their progress."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from hpcai.measure.claim_holder import Holder
 from hpcai.slurm.queue import QueuedJob, queued_jobs
 
 WAITS = Message("live.waits", "waits for {count} under way: {what}")
-END_IT = Message("live.end_it", "{words}; not to wait, end what is left from before: {remedies}")
+END_IT = Message("live.end_it", "{words}; instead of waiting, you can end leftovers of an earlier start: {remedies}")
 
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0

@@ -1,4 +1,4 @@
-"""What is known of a campaign's plan: from the note of its last start, or from a study file."""
+"""The plan of a campaign, from the note of its last start or from a study file."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the measurements of a results folder lie: those that are planned, and those that are there."""
+"""Folders of the planned and the existing measurements of a results folder."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Where the time of one start of the workflow went, stage by stage; and how long the rest takes, by what is done."""
+"""Time per stage of one workflow start, and the remaining time estimated from the jobs done."""
 
 import json
 import statistics
@@ -89,7 +89,7 @@ def write_stage_times(times: StageTimes, path: Path) -> None:
 
 def say_stage_times(times: StageTimes) -> list[str]:
     """Return them as a few lines of text."""
-    lines = ["Where the time went (jobs of a stage added up):"]
+    lines = ["Time per stage (sum over its jobs):"]
     for one in times.stages:
         ends = ((one.failed, "failed"), (one.interrupted, "interrupted"))
         bad = "".join(f", {count} {what}" for count, what in ends if count)

@@ -1,4 +1,4 @@
-"""The state of every measurement of a results folder, from what lies in its folder."""
+"""The state of every measurement of a results folder, from the files in its folder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from hpcai.records.run import FINISHED, RAW, RECORD
 from hpcai.records.weak import GROUP
 
 NO_RECORD = Message("states.no_record", "{published} is there, but its record {record} is not")
-UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it is tried again")
+UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it will be tried again")
 LEFT_BEHIND = Message("states.left_behind", "left behind by {holder}")
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
@@ -123,7 +123,7 @@ def _unrecorded(folder: RunFolder, path: Path) -> RunState:
     if facts.outcome in FINISHED:
         reason = f"{original} is published, {RECORD} is missing"
         return RunState(folder, "adoptable", facts.outcome, reason, attempt=facts.attempt)
-    return RunState(folder, "not started", reason=f"tried again after it broke down: {facts.reason}")
+    return RunState(folder, "not started", reason=f"tried again after a failure: {facts.reason}")
 
 
 def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files: bool) -> RunState:
@@ -237,7 +237,7 @@ def _unpublished(folder: RunFolder, path: Path) -> RunState:
             return RunState(folder, "interrupted", reason=reason)
     supervisor = supervisor_of(last)
     who = f"its supervisor, {supervisor.words}," if supervisor else "its supervisor"
-    return RunState(folder, "interrupted", reason=f"{who} left no verdict: it was killed, or its node was lost")
+    return RunState(folder, "interrupted", reason=f"{who} left no verdict: it was killed or its node was lost")
 
 
 def _leftovers(path: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What lies around the measurements: the controller, Snakemake's locks and markers, data, disks and the report."""
+"""State around the measurements: the controller, Snakemake's locks and markers, data, disks and the report."""
 
 import shutil
 import socket

@@ -1,4 +1,4 @@
-"""What differs between two results besides their scores: rules, data, settings, code, machine, software."""
+"""Differences between two results other than their scores: rules, data, settings, code, machine, software."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The comparison of two results: what changed in what was measured with, beside what changed in the scores."""
+"""The comparison of two results: changes in the setup and in the scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The exceptions of HPC-AI Bench: each says what was found where, what was expected, and what to do."""
+"""The exceptions of HPC-AI Bench: each says what was found and where, what was expected, and what to do."""
 
 from hpcai.core.messages import Said
 

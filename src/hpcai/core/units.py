@@ -1,4 +1,4 @@
-"""Text such as ``"25 GB/s"`` to SI numbers; the definitions of FLOP and byte used everywhere."""
+"""Converts text such as ``"25 GB/s"`` to SI numbers; defines FLOP and byte for the whole library."""
 
 import sys
 from functools import cache

@@ -1,4 +1,4 @@
-"""Folders for staging: marked, held by the processes that stage, removed, and swept when nobody holds them any more."""
+"""Folders for staging: marked, locked by their processes, removed, and cleaned up once unlocked."""
 
 import fcntl
 import os
@@ -16,19 +16,18 @@ from hpcai.core.messages import Message, at
 
 FOREIGN_FILES = Message(
     "stage_folder.foreign_files",
-    "found files that no staging made, expected an empty folder; choose another one",
+    "found files that were not staged, expected an empty folder; choose another one",
 )
 REMOVED_MEANWHILE = Message(
     "stage_folder.removed_meanwhile",
-    "found that another process removes this folder, expected it to stay while it is in use; choose another "
-    "storage.node_local",
+    "another process removes this folder, but it must persist while it is in use; choose another storage.node_local",
 )
 CANNOT_READ = Message("stage_folder.cannot_read", "cannot be read ({reason}), expected a staging folder")
 FOREIGN_FOLDER = Message(
-    "stage_folder.foreign_folder", "found no {marker} in it, so that no staging made it; it is left as it is"
+    "stage_folder.foreign_folder", "found no {marker} in it, so it was not created by staging; it is left unchanged"
 )
 A_LINK_OR_FILE = Message(
-    "stage_folder.a_link_or_file", "found a link or a file, expected a staging folder; it is left as it is"
+    "stage_folder.a_link_or_file", "found a link or a file, expected a staging folder; it is left unchanged"
 )
 
 MARKER = ".hpcai-stage"

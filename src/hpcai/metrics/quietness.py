@@ -1,4 +1,4 @@
-"""Whether a machine was quiet while something was timed: what others took of it, and pauses, in the words of tables."""
+"""Whether a machine was quiet while something was timed: use by others, and pauses, as columns of tables."""
 
 import math
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A tool that looks into a profiled run: how it is put around the ranks, or why there is none."""
+"""The tool of a profiled run: how it wraps the ranks, or why there is none."""
 
 import hashlib
 import re
@@ -109,7 +109,7 @@ def compute_capability() -> float | Missing:
     )
     found = re.findall(r"^\s*(\d+\.\d+)\s*$", done.stdout, re.MULTILINE)
     if done.returncode or not found:
-        return Missing(f"nvidia-smi tells no compute capability: {(done.stderr or done.stdout).strip()[:200]}")
+        return Missing(f"nvidia-smi reports no compute capability: {(done.stderr or done.stdout).strip()[:200]}")
     return min(map(float, found))
 
 

@@ -158,5 +158,5 @@ def _slurm() -> Meter | str:
         return [(index, value * 1000 or "") for index, value in enumerate(watts)]
 
     if not any(milliwatts for _, milliwatts in sample()):
-        return f"Slurm: scontrol tells no CurrentWatts of {nodes}: no plugin gathers energy here"
+        return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
     return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)

@@ -1,4 +1,4 @@
-"""Measured rates against the ceilings that should hold them."""
+"""Compares measured rates with the ceilings that should bound them."""
 
 import math
 from collections.abc import Iterator, Mapping

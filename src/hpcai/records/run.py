@@ -1,4 +1,4 @@
-"""The run record: the one contract between measuring and analysing.
+"""The run record: the only interface between measurement and analysis.
 
 The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0); the supervisor joins them with
 what it saw from outside into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
@@ -50,7 +50,7 @@ class Placement(_Part):
     node_index: int = Field(ge=0)
     hostname: str
     device: str
-    accelerator: str = Field(default="", description="As CUDA_VISIBLE_DEVICES names it; blank on processors.")
+    accelerator: str = Field(default="", description="In the notation of CUDA_VISIBLE_DEVICES; blank on processors.")
     cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
     threads: int = Field(ge=1)
 
@@ -120,7 +120,9 @@ class TrainingReport(_Part):
         default=None, ge=0, description="Median of all steps of all epochs; None: not recorded (earlier versions)."
     )
     longest_gap_s: float | None = Field(
-        default=None, ge=0, description="Longest time between two signs of life of rank 0 from run_start to run_stop."
+        default=None,
+        ge=0,
+        description="Longest time between two progress reports of rank 0 from run_start to run_stop.",
     )
     stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
     staging: StagingRecord
@@ -209,15 +211,15 @@ class RunRecord(_Part):
     launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
     exit_status: int | None = None
     training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
-    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a run that broke down.")
+    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a failed run.")
     ranks: tuple[RankReport, ...] = ()
     disturbance: tuple[Disturbance, ...] = Field(
-        default=(), description="What others took of each node from run_start to run_stop; empty: not measured."
+        default=(), description="Use of each node by others from run_start to run_stop; empty: not measured."
     )
     artefacts: tuple[Artefact, ...] = ()
     provenance: Provenance
     verdicts: tuple[Verdict, ...] = Field(
-        default=(), description="What the suite's rules say, one for each level or division; empty: not judged."
+        default=(), description="Verdict of the suite's rules, one for each level or division; empty: not judged."
     )
 
     @property
@@ -408,17 +410,17 @@ def _advise_copy(path: Path) -> str:
     folder = path.parent.parent if path.parent.name == RAW else path.parent
     sound = sound_copy(folder)
     if sound is None or sound == path:
-        return f"`hpcai restore {folder}` puts back a copy that is right, if there is one"
-    return f"{sound} is right: `hpcai restore {folder}` puts it back"
+        return f"`hpcai restore {folder}` restores an intact copy, if there is one"
+    return f"{sound} is intact: `hpcai restore {folder}` restores it"
 
 
 def _advise_again(path: Path) -> str:
-    return f"`rm {path}`, and the next start of the workflow makes it again"
+    return f"`rm {path}`, and the next start of the workflow recreates it"
 
 
 def _unreadable(path: Path, error: OSError) -> RecordError:
     if isinstance(error, FileNotFoundError):
-        return RecordError(f"{path}: no such file; start the workflow again to make it")
+        return RecordError(f"{path}: no such file; start the workflow again to create it")
     return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
 
 

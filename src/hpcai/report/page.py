@@ -29,7 +29,7 @@ from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
-NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
+NO_ANSWER = Message("page.no_answer", "There are no results yet: no run has been recorded.")
 
 
 @dataclass(frozen=True)

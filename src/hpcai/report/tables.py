@@ -23,7 +23,7 @@ BAD: Mapping[str, Callable[[object], bool]] = {
     "verdict": lambda value: value == "regression",
 }
 """Columns by which a row is marked as trouble."""
-NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its step of the workflow has not run.")
+NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its workflow step has not run.")
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def say_missing(material: Material, spec: TableSpec) -> str:
         reasons = list(dict.fromkeys(own["reason"]))
         if reasons:
             return "Not measured: " + "; ".join(reasons) + "."
-    return "The table has no rows: there was nothing to enter."
+    return "The table is empty."
 
 
 def _place(material: Material, table: str, rows: pd.DataFrame, columns: Sequence[Column]) -> list[Place]:

@@ -35,8 +35,8 @@ class Finding(Settings):
     """One rule that a run does not keep, or that a reader must know of."""
 
     rule: str = Field(description="Id of the rule in the table of its suite.")
-    sentence: str = Field(description="What was found, and what the rule expects.")
-    section: str = Field(description="Where the suite's text says it.")
+    sentence: str = Field(description="What was found and what the rule requires.")
+    section: str = Field(description="Section of the suite's text.")
     counted: bool = Field(
         default=False, description="Such runs are counted where the result is judged; it may contain some of them."
     )
@@ -52,7 +52,7 @@ class Verdict(Settings):
     level: str = Field(description="hardware, system or free; closed or open.")
     valid: bool
     deviations: tuple[Finding, ...] = ()
-    flags: tuple[Finding, ...] = Field(default=(), description="Permitted, but to be named beside the result.")
+    flags: tuple[Finding, ...] = Field(default=(), description="Permitted, but must be disclosed with the result.")
 
     @model_validator(mode="after")
     def _valid_without_deviations(self) -> "Verdict":

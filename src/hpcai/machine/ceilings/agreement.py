@@ -31,7 +31,7 @@ def say_disagreement(way: Summary) -> str:
     if agrees(way):
         return ""
     if way.agreement_ratio is None:
-        return "disturbed: one repetition, and none that agrees with it"
+        return "disturbed: a single repetition, with none to confirm it"
     return DISAGREE(n=way.n, apart=way.agreement_ratio, most=AGREEMENT_RATIO)
 
 

@@ -1,6 +1,6 @@
 """The rate of dense matrix products on this machine: the best of several back-ends, shapes and repeats.
 
-One library alone is no ceiling: OpenBLAS takes some new processors for old ones and is then twice too slow.
+A single library is not a ceiling: OpenBLAS mistakes some new processors for old ones and is then half as fast.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What a node can do at best: ceilings by name, each measured by processes of its own, on a machine that is quiet."""
+"""The ceilings of a node by name, each measured by separate processes on a quiet machine."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -150,7 +150,7 @@ def _plain_flop(launches: Launches, letter: str, suffix: str, notes: list[str]) 
     # Each is printed as a rounded mean over the launches: it may be off by half an operation per launch.
     differs = (whole - parts).abs() > 2.5 * launches.counts
     if differs.any():
-        notes.append(f"flop_count_{suffix} contradicts its parts in {int(differs.sum())} rows: not counted")
+        notes.append(f"flop_count_{suffix} is inconsistent with its parts in {int(differs.sum())} rows: not counted")
     single, fused = launches.instructions(letter)
     return whole.combine_first(parts).mask(differs).combine_first(single + 2 * fused)
 

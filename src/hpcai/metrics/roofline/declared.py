@@ -62,7 +62,8 @@ def _point(result: PublishedResult, published: Published) -> Row:
     if workload.parameters is not None:
         row["message_bytes"] = workload.parameters * GRADIENT_BYTES[result.compression or "none"]
         row["message_method"] = "modelled"
-        row["note"] = "" if result.compression else "the source does not say whether gradients were compressed: as not"
+        unknown = "the source does not say whether gradients were compressed; assumed uncompressed"
+        row["note"] = "" if result.compression else unknown
     peak, peak_source = declared_peak(result, published)
     row |= {"compute_roof_flop_per_s": peak, "compute_roof_name": f"peak {result.precision}, declared ({peak_source})"}
     if link is not None:

@@ -1,4 +1,4 @@
-"""The HPC-AI roofline: what a computer and its links leave of the peak, for the traffic that a training step causes.
+"""The HPC-AI roofline: the attainable rate of a machine and its links, given the traffic of a training step.
 
 The communication operation intensity (COI) is a count of operations per byte that one participant sends in the
 allreduce of a step; the source divides a rate by traffic, which has no unit of intensity (HPC AI500 V2.0, section 7).

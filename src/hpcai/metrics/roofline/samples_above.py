@@ -1,4 +1,4 @@
-"""Samples above the roof that should hold them: one of the two is wrong, and both are shown."""
+"""Samples above the roof that should bound them: one of the two must be wrong, and both are shown."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -26,14 +26,14 @@ SHARED, NODE_LOCAL = "shared", "node-local"
 ABOVE_ROOF = Message(
     "samples_above.above_roof",
     "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % "
-    "above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work "
-    "that was not done",
+    "above cannot be noise: the roof was measured too low (a busy machine, a slow library), or the sample's work is "
+    "overcounted",
 )
 SLOW_GEMM = Message(
     "samples_above.slow_gemm",
     "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores "
-    "{convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its "
-    "library is slow; it is not used as a ceiling, the convolution's rate is",
+    "{convolution} ({source}): a convolution is lowered to matrix products, so the GEMM measurement was disturbed or "
+    "its library is slow; the convolution rate is used as the ceiling instead",
 )
 INCONSISTENCIES = columns_of("inconsistencies")
 

@@ -1,4 +1,4 @@
-"""Every scale beside what limits it: throughput, scores, efficiency, communication and the bandwidth of its link."""
+"""Every scale and its limits: throughput, scores, efficiency, communication and the bandwidth of its link."""
 
 import math
 from collections.abc import Iterator, Mapping

@@ -15,7 +15,8 @@ MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_sample
 """What is compared across scales, and the column of the run table that holds it."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
 NO_IDEAL = (
-    "no ideal speed-up of the time to train: the global batch changes with the ranks, and with it the epochs needed"
+    "no ideal speed-up of the time to train: the global batch changes with the ranks, and so does the required number "
+    "of epochs"
 )
 
 

@@ -1,6 +1,6 @@
-"""Beyond which numbers a model's estimate of our own trainings is none: one constant for each, and what is said then.
+"""Limits beyond which a model gives no estimate of our own trainings, with the messages for each.
 
-What published models say of published machines is not held to these limits: those numbers are their source's.
+They do not apply to published models of published machines, whose numbers are their source's.
 """
 
 import math
@@ -9,8 +9,8 @@ from hpcai.core.messages import Message
 
 TOO_EFFICIENT = Message(
     "model_limits.too_efficient",
-    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: that base was "
-    "measured too slow, or the model leaves out what slows ranks down",
+    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: the base was "
+    "measured too slow, or the model omits something that slows ranks down",
 )
 NOT_COVERED = Message(
     "model_limits.not_covered",

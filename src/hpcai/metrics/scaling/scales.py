@@ -1,4 +1,4 @@
-"""The table of scales: what the repeats of one benchmark and variant at one scale say together."""
+"""The table of scales: the combined result of the repeats of one benchmark and variant at one scale."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,7 +1,7 @@
-"""Which runs the row of a scale rests on, and how they become one number: one set of runs for all numbers of a row.
+"""Selects the runs behind the row of a scale and combines them: one set of runs for all numbers of a row.
 
-Where a scale has the runs that its suite's rules ask for, the highest and the lowest are left out and the others are
-averaged; below that the row is the median of all runs that trained to their end.
+If a scale has as many runs as its suite's rules require, the highest and the lowest are dropped and the others
+averaged; with fewer, the row is the median of all runs that completed training.
 """
 
 import math
@@ -149,7 +149,7 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
     if nothing:
         return TrainingTimes(Sample(reached[:0], trials.statistic), NO_RESULT(reason=nothing))
     slower = counts.total - counts.converged if trials.statistic == "median" else 0
-    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not their window of {demanded}"
+    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not a window of {demanded}"
     notes = [
         f"{slower} that did not converge counts as the slowest" if slower else "",
         too_few(counts, rules, demanded),

@@ -18,7 +18,7 @@ NO_SCORES = Message(
 )
 ONLY_WITHOUT_SCORE = Message("best_results.only_without_score", "the only result; it has no score")
 NO_FIRST = Message("best_results.no_first", ", as there is no {measure}")
-PASSED_OVER = Message("best_results.passed_over", "; not valid and passed over: {results}")
+PASSED_OVER = Message("best_results.passed_over", "; not valid and skipped: {results}")
 VALUES = {
     VFLOPS: "vflops_flop_per_s",
     FLOPS: "rate_flop_per_s",

@@ -49,7 +49,7 @@ _BOUNDS = {
 SAME_RUNS = Message("ranking.same_runs", "not ranked: {repeated}, ranked there")
 OTHER_WORK = Message("ranking.other_work", "recomputed with {declared} as declared; counted here: {counted}")
 NO_STAGING = Message("ranking.no_staging", "staging not stated")
-TIME_FIRST = "not ranked: its suite ranks by the time to train, and the target was not reached as the rules ask"
+TIME_FIRST = "not ranked: its suite ranks by time to train, and the target was not reached as the rules require"
 
 
 def rank_results(scores: pd.DataFrame) -> pd.DataFrame:

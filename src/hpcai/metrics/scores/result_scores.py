@@ -30,7 +30,7 @@ _NUMBERS = (
 """Numbers of the trials that are kept, each by the statistic of its row."""
 OWNERS = Message("result_scores.owners", "n = {n:g} ({names})")
 NO_SCORE = Message("result_scores.no_score", "no score: {reason}")
-BROKEN = Message("result_scores.broken", "{broken} of {n} did not train to the end")
+BROKEN = Message("result_scores.broken", "{broken} of {n} did not complete training")
 NO_SUITE_SCORE = Message("result_scores.no_suite_score", "{suite} itself defines no score of rates")
 EXTREMES_DROPPED = Message(
     "result_scores.extremes_dropped",
@@ -38,7 +38,7 @@ EXTREMES_DROPPED = Message(
 )
 TOO_FEW_TO_DROP = Message(
     "result_scores.too_few_to_drop",
-    "{number}: extremes are dropped from the {by_rule} {word}s that the rules ask for",
+    "{number}: extremes are dropped only with the {by_rule} {word}s that the rules require",
 )
 MIXED_TIMING = Message(
     "result_scores.mixed_timing",
@@ -49,8 +49,7 @@ PEAK_SOURCE = Message("result_scores.peak_source", "machine file, {precision}: {
 ABOVE_PEAK = Message(
     "result_scores.above_peak",
     "no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than {tolerance:g} % "
-    "above: it is the peak of another arithmetic or device (such as TF32 in fp32 runs), or the work is counted too "
-    "high",
+    "above: the peak is for another precision or device (such as TF32 in fp32 runs), or the work is overcounted",
 )
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),

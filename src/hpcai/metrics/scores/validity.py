@@ -1,4 +1,4 @@
-"""What makes a result not a valid one: the verdicts in the records, and the number of runs that the rules ask for."""
+"""Whether a result is valid: the verdicts in the records, and the number of runs that the rules require."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ REASON_MARK = "; "
 LEVEL_MARK = ", "
 NOT_JUDGED = "not judged"
 NEVER_JUDGED = Message("validity.never_judged", "never judged by the rules")
-VALID = Message("validity.valid", "nothing in the records speaks against a valid {suite} result")
+VALID = Message("validity.valid", "the records show no deviation from the rules of {suite}")
 NOT_VALID = Message("validity.not_valid", "not a valid {suite} result: {reasons}")
-TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules count")
-TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules ask for)")
-NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s trained to its end")
+TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules allow")
+TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules require)")
+NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s completed training")
 NONE_CONVERGED = Message("validity.none_converged", "none of {n} {word}s converged")
 TOO_MANY_FAILED = Message(
     "validity.too_many_failed",
@@ -32,11 +32,11 @@ SOME_CONVERGED = Message(
 )
 ALL_CONVERGED = Message("validity.all_converged", "all {n} {word}s converged")
 ONLY_CONVERGED = Message("validity.only_converged", "the only {word} converged")
-TRIALS = Message("validity.trials", "{finished} of {n} {word}s trained to their end, {converged} reached the target")
+TRIALS = Message("validity.trials", "{finished} of {n} {word}s completed training, {converged} reached the target")
 TRIALS_BROKE = Message(
     "validity.trials_broke",
-    "{finished} of {n} {word}s trained to their end, {converged} reached the target; the {broken} that broke down "
-    "count for nothing",
+    "{finished} of {n} {word}s completed training, {converged} reached the target; the {broken} that failed do not "
+    "count",
 )
 
 

@@ -1,4 +1,4 @@
-"""What a variant changes: its settings against those of the plainest one, and what follows for speed and quality."""
+"""Effects of a variant: how its settings differ from the simplest variant, and the effect on speed and quality."""
 
 import math
 import posixpath
@@ -43,7 +43,7 @@ SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
 OTHER_SETTING = Message("variant_effects.other_setting", "{what} {here} instead of {there}")
 OTHER_SURROUNDINGS = Message(
     "variant_effects.other_surroundings",
-    "not only the settings differ between the two sides: {names}",
+    "the two sides differ in more than the settings: {names}",
 )
 Row = Mapping[Any, Any]
 Setting = str | float
@@ -150,7 +150,7 @@ def _compare_scale(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
         surroundings = _surroundings(here, there)
         effects = [*(_ratio(here, there, measure) for measure in MEASURES), _quality(here, there)]
         for effect in effects:
-            notes = [effect["note"], surroundings, "" if changes else "same settings: what differs is chance"]
+            notes = [effect["note"], surroundings, "" if changes else "same settings: any difference is chance"]
             yield {**about, **effect, "note": "; ".join(filter(None, notes))}
 
 

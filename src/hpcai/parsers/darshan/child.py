@@ -185,7 +185,7 @@ def _read_records(path: Path, modules: dict[str, ModuleRegion], answer: Json) ->
 
     log = library.log_open(str(path))
     if log["handle"] == library.ffi.NULL:
-        raise ParseError(f"{path}: PyDarshan does not open this log (some builds of it cannot read bzip2)")
+        raise ParseError(f"{path}: PyDarshan cannot open this log (some builds cannot read bzip2)")
     try:
         answer["job"] = library.log_get_job(log)
         answer["command"] = library.log_get_exe(log).strip()

@@ -42,7 +42,7 @@ NARROW = 0.05
 """A share below this is too narrow for its number."""
 NEARLY_ALL = 0.95
 """A measure that stands on less of a category's time says how much."""
-NO_KERNELS = "no profiler of kernels ran"
+NO_KERNELS = "no kernel profiler ran"
 NO_COUNTERS = "it needs hardware counters of the processor"
 MEASURES = {
     "instructions_per_cycle": "instructions per cycle",

@@ -1,4 +1,4 @@
-"""What all figures of profiled runs share: their rows and labels, reasons for what is missing, axes with units."""
+"""Shared parts of the figures of profiled runs: their rows and labels, reasons for what is missing, axes with units."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

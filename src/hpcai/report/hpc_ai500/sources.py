@@ -97,11 +97,9 @@ def _scripts(evidence: Evidence) -> Iterator[Item]:
         yield present(SCRIPTS, study, "source/config/study.yaml with all files that it names", method="declared",
                       source="source/config/study.yaml")  # fmt: skip
     else:
-        yield missing(
-            SCRIPTS, study, "the study's settings were not handed to the program", "run the workflow as a whole"
-        )
+        yield missing(SCRIPTS, study, "the study's settings were not handed to the program", "run the whole workflow")
     yield not_applicable(
-        UPLOAD, "Upload", "it follows when this folder is finished, so that no file of it can show it",
+        UPLOAD, "Upload", "it happens after this folder is complete, so no file in it can show it",
         "upload this folder and the source code to BenchHub",
     )  # fmt: skip
 
