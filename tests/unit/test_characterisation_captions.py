@@ -152,7 +152,7 @@ def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
     assert says(page, "memory 9 GB/s", "hardware counters, n1x2")
     assert says(page, "network:", "bus bandwidth", "2 (n - 1) / n times")
     assert f"network {communication['bus_bandwidth_bytes_per_s'] / 1e6:.3g} MB/s" in page
-    assert says(page, "I/O: mean", "worker processes")
+    assert says(page, "I/O: bytes read", "worker process")
     assert f"I/O {io['bandwidth_sum_bytes_per_s'] / io['workers'] / 1e6:.3g} MB/s" in page
     assert "raw/ncu.csv" in page
     assert communication["source"] in page

@@ -103,7 +103,7 @@ class Diagnosis:
 
     @property
     def lost_points(self) -> list[LostPoint]:
-        """Points without a result: all of their runs, or all instances of their groups, broke down."""
+        """Points without a result: all of their runs, or all instances of their groups, failed."""
         points: dict[str, list[RunState]] = {}
         for one in self.states:
             if one.folder.stage != "profiles":
@@ -190,7 +190,7 @@ def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) ->
         try:
             return state_of(folder, live.get(folder.name), check_files=check_files)
         except FileNotFoundError:
-            # It was published or put aside just now, while it was looked at.
+            # It was published or set aside just now, while it was looked at.
             return state_of(folder, None, check_files=check_files)
     except OSError as error:
         # Nothing is known of this one; the others can be looked at all the same.

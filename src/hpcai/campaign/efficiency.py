@@ -36,7 +36,7 @@ EFFICIENCY_COLUMNS = columns_of("efficiency")
 little. ``node_memory_bytes`` is the fullest node's sum of its ranks' largest resident sets: what they share counts
 several times. ``overhead_ratio`` is the share of launch, imports, initialisation, staging and the rest in the wall
 time. ``node_hours = asked_nodes * wall_s / 3600``; an instance of a weak-scaling group has its part of the group's
-nodes for as long as the slowest instance. ``lost_node_hours`` are those of attempts that broke down or were
+nodes for as long as the slowest instance. ``lost_node_hours`` are those of attempts that failed or were
 interrupted, the published one included.
 """
 
@@ -155,7 +155,7 @@ def _identity(plan: RunPlan) -> dict[str, Any]:
 
 
 def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
-    """Return what a run was given: as its job tells, else as the machine file declares for whole nodes."""
+    """Return what a run was given: as its job tells, otherwise as the machine file declares for whole nodes."""
     plan = record.plan
     file = folder / RAW / ALLOCATION
     use = read_part(AllocationUse, check_raw_file(record, file)) if file.exists() else None
@@ -220,7 +220,7 @@ def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, st
     nodes
         That each attempt had.
     broken_s
-        How long the published attempt took if it broke down [s].
+        How long the published attempt took if it failed [s].
     """
     times = [_attempt_s(attempt) for attempt in _earlier_attempts(folder)]
     known = [time_s for time_s in (*times, broken_s) if time_s is not None]

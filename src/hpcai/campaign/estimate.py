@@ -249,7 +249,7 @@ def _files(jobs: Sequence[Jobs], datasets: Sequence[DatasetEstimate]) -> Iterabl
         each = len(RUN_FILES) + len(own) + (stage == "profiles")
         words = f"{each} for each run" + (" at least" if stage == "profiles" else "")
         yield FileCount(stage, Amount(folders * each + groups, "modelled", words))
-    # One log and one note of Snakemake's for each job; a plan is a job of its own.
+    # One log and one note of Snakemake's for each job; a plan is its own job.
     plans = sum(one.left * one.parts for one in jobs if one.limit_s)
     noted = sum(one.left for one in jobs) + plans
     yield FileCount("logs", Amount(noted, "modelled", "one for each job; Slurm logs are removed after success"))

@@ -48,7 +48,7 @@ class Jobs:
     taken
         What equal ones took; None: nothing equal was measured.
     parts
-        Run folders of each: the instances of a group, else one.
+        Run folders of each: the instances of a group, otherwise one.
     """
 
     stage: str

@@ -12,7 +12,7 @@ from hpcai.core.messages import Message, at
 from hpcai.measure.failure_reasons import tail_of
 
 NO_REASON = Message("failures.no_reason", "no reason given")
-LOST = Message("failures.lost", "{runs} broke down: {reason}")
+LOST = Message("failures.lost", "{runs} failed: {reason}")
 
 FILE = Path("logs/failures.jsonl")
 """Below the workflow's working folder: one JSON line per failed job (workflow/rules/journal.smk)."""
@@ -33,7 +33,7 @@ class Failure:
     Attributes
     ----------
     name
-        What it makes: the folder of a measurement, else its rule with what tells it from the others.
+        What it makes: the folder of a measurement, otherwise its rule with what tells it from the others.
     folder
         Folder of the measurement, below the results folder; blank if it makes none.
     reason
@@ -94,7 +94,7 @@ def _failure(failed: Job, message: str, working: Path) -> Failure:
 
 
 def last_words(log: Path) -> str:
-    """Return the last words of a log: our own error whole, else its last line; blank if it has none."""
+    """Return the last words of a log: our own error whole, otherwise its last line; blank if it has none."""
     try:
         lines = [line.rstrip() for line in tail_of(log).splitlines() if line.strip()]
     except OSError:
@@ -118,7 +118,7 @@ def _names(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class LostPoint:
-    """A point of the study all of whose runs broke down: how many, and why the last one did."""
+    """A point of the study all of whose runs failed: how many, and why the last one did."""
 
     name: str
     runs: int

@@ -81,7 +81,7 @@ def wait_until_idle(
     def look() -> list[AtWork]:
         nonlocal queue
         answer = queued_jobs(folder)
-        # That Slurm does not answer for once is no end of its jobs.
+        # That Slurm does not answer for once is not an end of its jobs.
         queue = queue if answer is None else answer
         return [*_at_work(live_runs(results), queue), *others()]
 

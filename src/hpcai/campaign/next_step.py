@@ -143,7 +143,7 @@ def _are_targets_there(diagnosis: Diagnosis) -> bool:
     missing = {one.folder.stage for one in diagnosis.missing}
     missing |= {"packed" if Path(file).name == "packed.json" else "data" for file in diagnosis.around.missing_data}
     targets = note.targets if note else ()
-    # What is no file's name is that of a rule, which makes a part of the report.
+    # What is not a file's name is that of a rule, which makes a part of the report.
     to_make = (
         target
         for target in targets

@@ -36,7 +36,7 @@ def write_outcomes(records: Sequence[str | Path], groups: Sequence[str | Path], 
     Raises
     ------
     NoResultError
-        If all runs of a point, or all instances of a group, broke down; names them with their reasons.
+        If all runs of a point, or all instances of a group, failed; names them with their reasons.
     RecordError
         If a record is damaged.
     """

@@ -66,7 +66,7 @@ def run(words: list[str]) -> int:
 
 
 def _with_options(words: Sequence[str]) -> list[str]:
-    # What follows -- is no option.
+    # What follows -- is not an option.
     place = words.index("--") if "--" in words else len(words)
     return [*words[:place], *ALWAYS, *words[place:]]
 

@@ -51,7 +51,7 @@ class RunState:
     attempt: str = ""
     live: LiveRun | None = None
     is_lost: bool = False
-    """Whether it has no result: it broke down, and so did all instances of a group."""
+    """Whether it has no result: it failed, and so did all instances of a group."""
     is_uncaptured: bool = False
     """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
     damages: tuple[Damage, ...] = ()
@@ -116,7 +116,7 @@ def _unrecorded(folder: RunFolder, path: Path) -> RunState:
         return _damaged(folder, error, advise_discard(path))
     except FileNotFoundError:
         if not (path / RAW).is_dir():
-            # It was put aside just now.
+            # It was set aside just now.
             raise
         missing = RecordError(NO_RECORD(published=path / RAW, record=original))
         return _damaged(folder, missing, advise_discard(path))
@@ -209,7 +209,7 @@ def _published_group(folder: RunFolder, path: Path, instances: Sequence[RunState
         folder,
         "broken down" if broken else "finished",
         outcome,
-        f"{len(broken)} of {len(instances)} broke down: {broken[0].reason}" if broken else "",
+        f"{len(broken)} of {len(instances)} failed: {broken[0].reason}" if broken else "",
         max(walls, default=None),
         instances[0].started_utc if instances else "",
         is_lost=len(broken) == len(instances) > 0,

@@ -76,7 +76,7 @@ def _facts(path: Path) -> ProfileFacts:
                     f"{path}, line {call.lineno}: found a PROFILE without tables or with an expression for one of "
                     f"{', '.join(sorted(NAMES))}, expected literals: they are read without running the module"
                 ) from error
-    raise ValueError(f"{path}: found a PROFILE that is no call of Kind, expected PROFILE = Kind(...)")
+    raise ValueError(f"{path}: found a PROFILE that is not a call of Kind, expected PROFILE = Kind(...)")
 
 
 def _declares(part: ast.Assign | ast.AnnAssign) -> bool:

@@ -67,7 +67,7 @@ def regress(asked: Judgement) -> int:
     """Judge whether a result is worse than another, for continuous benchmarking.
 
     A regression is significant and larger than the tolerance, or a loss of convergence (Fisher's exact test), or a
-    point whose runs all break down. Points that NEW lacks or that cannot be compared are inconclusive; another validity
+    point whose runs all fail. Points that NEW lacks or that cannot be compared are inconclusive; another validity
     is named, but decides nothing. Exit status: 0 no regression, 1 bad input, 2 regression, 3 inconclusive: with
     --require-conclusive, and always where NEW lacks points that BASE has measured (lost points), unless --allow-lost is
     given; otherwise 0. With two or three runs on a side a regression rests on the assumption of normal scatter; one run

@@ -232,7 +232,7 @@ def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str
     if output == "csv":
         return frame.to_csv(index=False).rstrip("\n")
     if output == "json":
-        # NaN is no JSON.
+        # NaN is not JSON.
         records = [
             {name: None if pd.isna(value) else value for name, value in record.items()}
             for record in frame.drop(columns="method").to_dict("records")

@@ -157,7 +157,7 @@ def read(asked: Reading) -> None:
 
 @app.command(cls=Command)
 def retry(runs: Annotated[Path, argument("RUNS", "default: all runs and profiles")] = Path("results")) -> None:
-    """Let runs that broke down and profiles without a tool be tried again."""
+    """Let runs that failed and profiles without a tool be tried again."""
     from hpcai.measure.publish import forget_breakdowns
 
     folders = forget_breakdowns(runs)

@@ -75,12 +75,12 @@ class Regression:
         The gravest of all points: regression, inconclusive, improvement, no change.
     points
         One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, whether it is lost (the base has runs of
-        it that trained to their end, the new result has no run), and what does not decide but should be seen, such as
+        it that completed training, the new result has no run), and what does not decide but should be seen, such as
         another validity.
     scores
         The comparison with a verdict for each score (:data:`SCORE_VERDICT_COLUMNS`).
     tolerance_ratio
-        What is no change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
+        What is not a change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
     comparison
         What the verdict rests on.
     """

@@ -309,7 +309,7 @@ def read_plan(path: Path) -> RunPlan:
     Raises
     ------
     ConfigError
-        If the file is no valid plan, or was changed since it was written.
+        If the file is not a valid plan, or was changed since it was written.
     """
     try:
         return RunPlan.model_validate_json(unseal(read_regular(path)).text)

@@ -134,7 +134,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice, or that is no text or number."""
+        """Refuse a key that stands twice, or that is not a text or number."""
         place = f"near line {node.start_mark.line + 1}"
         if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
             raise yaml.YAMLError(f"a merge key (<<), {place}: write its keys out")

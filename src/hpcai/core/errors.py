@@ -81,4 +81,4 @@ class TableError(RecordError, ParseError):
 
 
 class NoResultError(HpcaiError):
-    """A study with points that have no result, because all of their runs broke down."""
+    """A study with points that have no result, because all of their runs failed."""

@@ -38,7 +38,7 @@ def to_si(text: str | float, unit: str) -> float:
     Raises
     ------
     ValueError
-        If the text is no quantity, or one of another dimension.
+        If the text is not a quantity, or one of another dimension.
     """
     if isinstance(text, int) and abs(text) > sys.float_info.max:
         raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")

@@ -298,7 +298,7 @@ def _reason(state: tenacity.RetryCallState) -> str:
 
 
 def _guard(headers: Mapping[str, str]) -> str:
-    """Return what If-Range may compare: a strong ETag, else the date."""
+    """Return what If-Range may compare: a strong ETag, otherwise the date."""
     tag = headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 

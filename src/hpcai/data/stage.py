@@ -53,7 +53,7 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     node_index, nodes
         This node, from 0, and their number.
     partition
-        ``whole``: every node holds everything; ``split``: each holds a part of its own.
+        ``whole``: every node holds everything; ``split``: each holds its own part.
     """
     return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
 

@@ -34,7 +34,7 @@ class Ranks:
 
 
 def hosts_of(ranks: Ranks) -> tuple[str, ...]:
-    """Return the nodes that ranks are started on: of their shares, else the first of Slurm's job; empty outside of one.
+    """Return the nodes that ranks are started on: of their shares, or the first of Slurm's job; empty outside of one.
 
     Raises
     ------

@@ -27,7 +27,7 @@ class Missing:
 class Instrument:
     """One tool around the ranks of a profiled run.
 
-    In its texts ``{raw}`` stands for the attempt's folder and ``{job}`` for a number of its own.
+    In its texts ``{raw}`` stands for the attempt's folder and ``{job}`` for a unique number.
 
     Attributes
     ----------

@@ -33,7 +33,7 @@ FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
 FILE_CHANGED = Message(
     "run.file_changed",
-    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back "
+    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
     "from a backup, or `hpcai discard {folder}`, then measure again",
 )
 
@@ -164,7 +164,7 @@ class Capture(_Part):
 
 
 class Attempt(_Part):
-    """An attempt at a run that broke down, or was interrupted or disturbed from outside: no result, only a fact."""
+    """An attempt at a run that failed, or was interrupted or disturbed from outside: no result, only a fact."""
 
     attempt: str
     outcome: Outcome | Literal["interrupted", "disturbed"]
@@ -335,7 +335,7 @@ def read_part(model: type[Part], path: Path) -> Part:
     Raises
     ------
     RecordError
-        If the file is missing, was changed since it was written, is no JSON, or not what the model says: names each
+        If the file is missing, was changed since it was written, is not JSON, or not what the model says: names each
         place.
     """
     try:

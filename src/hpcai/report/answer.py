@@ -1,4 +1,4 @@
-"""The first screen: the answer in one table, and whether it is a valid result."""
+"""The first screen: the main results in one table, and their validity."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ HEADLINES: Mapping[State, str] = {
 
 @dataclass(frozen=True)
 class Banner:
-    """The verdict on validity: its state, its headline, and the sentence of the summary."""
+    """The verdict on validity: its state, headline and summary sentence."""
 
     state: State
     headline: str
@@ -89,7 +89,7 @@ def say_dates(summary: Mapping[str, Any]) -> str:
 
 
 def choose_advice(material: Material) -> list[dict[str, Any]]:
-    """Return the first sentence of each benchmark, variant and topic, but none that says that nothing stands out."""
+    """Return the first advice for each benchmark, variant and topic, unless it says that nothing stands out."""
     summary = material.summary or {}
     rows = (summary.get("characterisation") or {}).get("advice") or []
     first: dict[tuple[str, ...], dict[str, Any]] = {}

@@ -1,4 +1,4 @@
-"""Where the numbers come from: runs with trouble, raw files as a tree, and how to measure again."""
+"""Where the numbers come from: runs with problems, raw files as a tree, and how to measure again."""
 
 import shlex
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a reader with five minutes asks: each question with an answer in plain words and the place that proves it."""
+"""Questions of a reader with five minutes, each with an answer in plain words and a link to its evidence."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The sections of the page in their order: which figures and tables stand where, and what each section answers."""
+"""The sections of the page in their order: their figures and tables, and the question that each answers."""
 
 from hpcai.core.messages import Message
 from hpcai.report.prediction_sections import PREDICTION_SECTIONS

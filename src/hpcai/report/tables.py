@@ -111,7 +111,7 @@ def make_table(
     frame
         Rows to show instead of the file's.
     captioned
-        Whether it has a caption of its own, not that of the figure of the same name.
+        Whether it has its own caption, not that of the figure of the same name.
     """
     rows = material.table(spec.name) if frame is None else frame
     if spec.group and len(rows):

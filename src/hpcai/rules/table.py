@@ -68,7 +68,7 @@ class ResultRules(Settings):
     )
     more: Literal["window", "welcome"] = Field(description="More runs: a window of them counts, or all do.")
     counts: Literal["all", "finished"] = Field(
-        description="Which runs count: all, of which few may have failed; or those that trained to their end."
+        description="Which runs count: all, of which few may have failed; or those that completed training."
     )
     failures_allowed: int = Field(ge=0, description="So many runs may miss the target and are dropped as slowest.")
     word: Literal["run", "trial"]

@@ -36,7 +36,7 @@ class Partition:
 
 
 def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
-    """Return the wanted partition, else Slurm's default, else the largest that this user may use; None without Slurm.
+    """Return the wanted partition, else Slurm's default, or the largest that this user may use; None without Slurm.
 
     Raises
     ------

@@ -123,7 +123,7 @@ def test_a_lasting_shift_is_remarked_once(tmp_path: Path) -> None:
     history = history_of(folders(tmp_path, factors, repeats=2), RATE)
     remarks = history.set_index("number")["remark"]
     assert list(remarks[remarks != ""].index) == [6]
-    assert "the level shifts here" in remarks[6]
+    assert "level shift:" in remarks[6]
 
 
 def test_few_results_and_failed_runs(tmp_path: Path) -> None:

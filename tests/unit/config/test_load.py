@@ -104,7 +104,7 @@ BAD_VALUES = [
     (BENCHMARK, "data.path", "/data/x", r"the key 'path' is only for source 'existing'"),
     (BENCHMARK, "data.priors", {"omega_m": [0.5, 0.1]}, r"omega_m: two positive numbers"),
     (BENCHMARK, "pack.codec", "rar", r"pack.codec: found 'rar'"),
-    (BENCHMARK, "pack", {"codec": "gzip", "level": 12}, r"gzip has the levels 1 to 9"),
+    (BENCHMARK, "pack", {"codec": "gzip", "level": 12}, r"gzip levels are 1 to 9"),
     (BENCHMARK, "model.conv_layers", 5, r"5 poolings halve an edge of 16 below 1"),
     (BENCHMARK, "model.dropout", 1.0, r"model.dropout: found 1.0; allowed: less than 1"),
     (BENCHMARK, "model.kernel", 5, r"model.kernel: found 5; allowed: 2 or 3"),

@@ -7,7 +7,7 @@ from hpcai.core.messages import Message
 from hpcai.machine.ceilings.sampling import Sample, Summary, best_of, summarise
 
 KEYS = ("kind", "precision", "backend", "place", "threads")
-"""What is a ceiling of its own; of several settings the fastest is in it."""
+"""What is its own ceiling; of several settings the fastest is in it."""
 AGREEMENT_RATIO = 0.05
 """The best two repetitions of a way agree if the second is at most so far below the first: what was reached once may
 be an accident, what was reached twice is a rate of the machine."""

@@ -41,7 +41,7 @@ class Sample(_Part):
 
     @property
     def counts(self) -> bool:
-        """Whether the sample tells of what it is named after: what came from the page cache is no storage rate."""
+        """Whether the sample tells of what it is named after: what came from the page cache is not a storage rate."""
         return self.page_cache in {"", "cold"}
 
     @property

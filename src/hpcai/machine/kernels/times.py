@@ -36,7 +36,7 @@ METHOD = "measured: CPU time, median of the repetitions of the least disturbed o
 def measure_kernels(
     family: KernelFamily, samples: int, seed: int, draft: Path, *, passes: int, python: Sequence[str] = THIS_PYTHON
 ) -> pd.DataFrame:
-    """Measure random cases of all kernels of a family, with one thread, in a process of its own.
+    """Measure random cases of all kernels of a family, with one thread, in its own process.
 
     All cases are measured in several passes, one after the other: what disturbs a shared machine for seconds or minutes
     meets a case in one pass and spares it in another. A case that crashes its process or hangs is left out with its

@@ -40,7 +40,7 @@ class FlopCount:
     tensor
         Work of the tensor cores, in whatever precision.
     constant_moves
-        What the FP16 counters count besides, but is no work (A100); it is not in ``fp16``.
+        What the FP16 counters count besides, but is not work (A100); it is not in ``fp16``.
     notes
         What is a bound, missing or left out.
     """
@@ -202,7 +202,7 @@ def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Index ``name``; ``launches``, ``dram_bytes`` [byte] of all of them, ``instructions_per_cycle`` (mean over the
-        launches, weighted by their times if those are known, else by their number).
+        launches, weighted by their times if those are known, otherwise by their number).
     """
     launches = Launches(counters)
     ratio = launches.values("mean", IPC_NAMES)

@@ -36,7 +36,7 @@ def declared_roofline(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over a link of its own;
+        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over its own link;
         ranks of one node over the links within it, of which one direction counts (performance_models.md, C.1). What
         cannot be placed says why.
     """

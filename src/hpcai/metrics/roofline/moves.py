@@ -21,7 +21,7 @@ SAME_SHARE = "modelled at a constant share of the roof; the real gain may be lar
 KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
 SAME = ("method", "origin", "machine", "workload", "benchmark", "scale", "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
-"""Settings that an arrow stands for, each with the plainer side, from which it leads."""
+"""Settings that an arrow stands for, each with the simpler side, from which it leads."""
 ALONE = Message("moves.alone", "two results that differ only in {setting}")
 NOT_STATED = Message(
     "moves.not_stated",
@@ -105,7 +105,7 @@ def _modelled(point: Row, change: str, intensity: float, roof: float) -> Row:
 
 
 def _pairs(points: list[Row], others: dict[Key, tuple[str, ...]]) -> Iterator[Pair]:
-    """Yield points that differ in compression or precision alone, the plainer one first, and that setting."""
+    """Yield points that differ in compression or precision alone, the simpler one first, and that setting."""
     for first, second in combinations(points, 2):
         changed = [name for name in CHANGES if text_of(first[name]) != text_of(second[name])]
         work = [number_of(point, "flop_per_step") for point in (first, second)]

@@ -57,7 +57,7 @@ def find_inconsistencies(
     -------
     pandas.DataFrame
         ``what, sample, roof, ratio, sentence``, the worst first. A sample without a value, or without a measured
-        roof, is no row: nothing can be said of it.
+        roof, is not a row: nothing can be said of it.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def declared_peaks(machine: Machine) -> pd.DataFrame:
 
 
 def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_RATIO) -> pd.Series:
-    """Return why the measured GEMM of a precision and number of threads is no ceiling, by the index of its rows.
+    """Return why the measured GEMM of a precision and number of threads is not a ceiling, by the index of its rows.
 
     A convolution is lowered to matrix products, so that a machine multiplies matrices at least as fast as it convolves:
     where the best GEMM of all back-ends is below the best convolution, it is GEMM that was disturbed or whose libraries

@@ -99,7 +99,7 @@ def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
 
 
 def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame, row: Row) -> Row:
-    """Return the bytes that a step reduces: counted at the same point, else modelled from the parameters."""
+    """Return the bytes that a step reduces: counted at the same point, otherwise modelled from the parameters."""
     own = _same_point(communication, score)
     counted = own["bytes_per_step"].mean() if len(own) else math.nan
     if counted > 0:

@@ -39,7 +39,7 @@ def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd
     pandas.DataFrame
         :data:`CONTENTION_COLUMNS`. ``contention_ratio`` is the rate of an instance beside the others over the rate of
         the same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group over
-        instances times the rate alone: with the same batch per rank where the study has such a row, else of the same
+        instances times the rate alone: with the same batch per rank where the study has such a row, or of the same
         variant. ``communication_ratio`` = distributed_ratio / contention_ratio. What is NaN has its reason.
     """
     rows = [_row(str(path), records, scales) for path, records in sorted(groups.items(), key=lambda one: str(one[0]))]

@@ -204,7 +204,7 @@ def _declared(machine: Machine, row: Row) -> dict[str, Any]:
 
 
 def _used(row: Row, own: pd.DataFrame, used_bytes_per_s: float, there: Row) -> dict[str, Any]:
-    """Return the share of the bandwidth that is used, of the measured one where there is one."""
+    """Return the share of the bandwidth that is used, of the measured one if there is one."""
     for which in ("measured", "declared"):
         known = float(there[f"bandwidth_{which}_bytes_per_s"])
         if used_bytes_per_s / known >= 0:

@@ -48,7 +48,7 @@ CURVE_COLUMNS = columns_of("scaling_curves")
 
 @dataclass(frozen=True)
 class Series:
-    """The rates of all runs of one benchmark and variant that trained to their end, and the laws fitted to them."""
+    """The rates of all runs of one benchmark and variant that completed training, and the laws fitted to them."""
 
     benchmark: str
     variant: str
@@ -81,7 +81,7 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         :data:`FIT_COLUMNS`, one row for each law that the data allow, or one that says in ``reason`` why there is none.
-        A law is fitted to the training throughput of all runs that trained to their end
+        A law is fitted to the training throughput of all runs that completed training
         (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
         own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
         six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction
@@ -128,7 +128,7 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
     ranks, rates, different = runs["ranks"], runs[RATE], runs["ranks"].nunique()
     if different < 2:
         only = "".join(f"measured at one number of ranks ({count}): a law needs at least two" for count in ranks[:1])
-        return (), only or "no run trained to its end"
+        return (), only or "no run completed training"
     if regime.name == "mixed":
         return (), f"{regime.reason}: one law cannot hold for all scales"
     if different == 2:

@@ -29,7 +29,7 @@ ROUNDING_RATIO = 1e-9
 
 
 def why_not_covered(covered_ratio: float) -> str:
-    """Return why a sum that covers such a share of the work is no estimate; blank if it is one."""
+    """Return why a sum that covers such a share of the work is not an estimate; blank if it is one."""
     if covered_ratio >= LEAST_COVERED_RATIO:
         return ""
     share = "an unknown share" if math.isnan(covered_ratio) else f"{covered_ratio:.3%}"
@@ -53,7 +53,7 @@ def is_too_efficient(efficiency_ratio: float) -> bool:
 
 
 def why_too_efficient(efficiency_ratio: float, base: str) -> str:
-    """Return why such an efficiency against a base is no prediction; blank if it may be one."""
+    """Return why such an efficiency against a base is not a prediction; blank if it may be one."""
     if not is_too_efficient(efficiency_ratio):
         return ""
     return TOO_EFFICIENT(efficiency=efficiency_ratio, base=base, most=MOST_EFFICIENCY_RATIO)

@@ -34,7 +34,7 @@ class Trials:
     kept
         Rows of the table of runs, or of their scores.
     statistic
-        What makes one number of them: an olympic mean where extremes were dropped, else the median.
+        What makes one number of them: an olympic mean where extremes were dropped, otherwise the median.
     """
 
     kept: pd.DataFrame
@@ -81,7 +81,7 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     Parameters
     ----------
     runs
-        The run table, each row with a label of its own.
+        The run table, each row with its own label.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
 
     The time to train where the rules count every run, with those that did not reach the target behind all others.
     Else VFLOPS, but for the work of a sample, which is the same for all runs of a scale; throughput where one of the
-    runs that trained to their end has no VFLOPS. A blank and no values where no number is there for all of them.
+    runs that completed training has no VFLOPS. A blank and no values where no number is there for all of them.
     """
     rules, _ = result_rules(group)
     if rules.counts == "all":

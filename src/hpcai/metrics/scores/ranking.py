@@ -98,7 +98,7 @@ def _entries(row: Row) -> list[Row]:
     measures = [measure for measure in measures_of(str(row["suite"])) if score_of(row, measure) >= 0]
     if measures:
         return [_entry(row, measure) for measure in measures]
-    why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run trained to its end'})"
+    why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run completed training'})"
     reason = TIME_FIRST if TIME_TO_TRAIN in measures_of(str(row["suite"])) else why
     return [_not_ranked(row, reason)]
 

@@ -118,9 +118,9 @@ def score_scales(
     pandas.DataFrame
         ``SCORE_COLUMNS``. All numbers of a row rest on the same trials
         (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules ask for, they
-        are arithmetic means without the trials of the highest and the lowest score, else medians of all that trained to
+        are arithmetic means without the trials of the highest and the lowest score, or medians of all that trained to
         their end; `statistic` says which. Intervals (:func:`hpcai.metrics.statistics.summaries.interval_of`) are of
-        these trials, too; variation (standard deviation / mean) is over all that trained to their end. The coefficients
+        these trials, too; variation (standard deviation / mean) is over all that completed training. The coefficients
         are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is FLOPS over the declared peak of the precision that was
         used, NaN with a reason where it is above 1 by more than ``TOLERANCE_RATIO``. `time_to_train_s` is the score by
         the suite's own rule, as in the table of scales.
@@ -232,7 +232,7 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
 
 
 def _scores(trials: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
-    """Numbers and intervals of the kept trials; variation over all that trained to their end."""
+    """Numbers and intervals of the kept trials; variation over all that completed training."""
     complete, chosen = trials[trials["outcome"].isin(COMPLETE)], select_trials(trials)
     row: dict[str, Any] = {name: chosen.sample(name).value for name in _NUMBERS}
     for name, bounds in _INTERVALS.items():
@@ -280,7 +280,7 @@ def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
 
 
 def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:
-    """Return the metric of each benchmark: runs that broke down early do not name it, but have the same."""
+    """Return the metric of each benchmark: runs that failed early do not name it, but have the same."""
     named = runs[runs["quality_metric"].fillna("") != ""]
     return {str(name): str(own.iloc[0]) for name, own in named.groupby("benchmark")["quality_metric"]}
 

@@ -42,7 +42,7 @@ TRIALS_BROKE = Message(
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How the runs of one scale ended: reached the target, trained to their end without it, all."""
+    """How the runs of one scale ended: reached the target, completed training without it, all."""
 
     converged: int
     missed: int
@@ -50,7 +50,7 @@ class RunCounts:
 
     @property
     def finished(self) -> int:
-        """Runs that trained to their end."""
+        """Runs that completed training."""
         return self.converged + self.missed
 
 
@@ -70,7 +70,7 @@ def judged_verdict(record: RunRecord) -> Verdict | None:
 def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
     """Return why no valid result can contain a run; empty if nothing speaks against it.
 
-    A run that missed its target or broke down is not among the reasons: the rules count such runs, see `judge_runs`.
+    A run that missed its target or failed is not among the reasons: the rules count such runs, see `judge_runs`.
     """
     verdict = judged_verdict(record)
     if verdict is None:
@@ -177,7 +177,7 @@ def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
 
 
 def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
-    """One sentence where the runs that trained to their end count, whatever quality they reached."""
+    """One sentence where the runs that completed training count, whatever quality they reached."""
     n, word, finished = counts.total, rules.word, counts.finished
     nothing = no_result(counts, rules)
     if nothing:

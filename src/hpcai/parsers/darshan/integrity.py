@@ -170,7 +170,7 @@ def _require_no_gaps(layout: Layout, size_bytes: int, path: Path) -> None:
 
 
 def _what_else(data: bytes) -> str:
-    """Return what a file is that is no log of format 3, old Darshan logs included."""
+    """Return what a file is that is not a log of format 3, old Darshan logs included."""
     start = data[:8]
     if data.startswith(b"\x1f\x8b"):
         try:

@@ -41,7 +41,7 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
     ----------
     hpl_validation
         ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``accepted``, ``model``,
-        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, else the last.
+        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, otherwise the last.
     hpl_published
         ``row``, ``assumption_set``, ``variant``, ``fitted``, ``error_to_estimate_ratio`` and ``error_to_real_ratio``.
     """

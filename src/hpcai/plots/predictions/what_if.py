@@ -68,7 +68,7 @@ def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     ----------
     predictions
         Table ``predictions``: a row of panels for each benchmark and variant, a column for each question. The time is
-        that to train where it could be predicted and was measured, else that of a step.
+        that to train where it could be predicted and was measured, otherwise that of a step.
     scales
         Table of scales: what was measured.
     """

@@ -45,7 +45,7 @@ ARROWS = (
     interactive=True,
 )
 def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFrame) -> alt.VConcatChart:
-    """Draw the communication rooflines: within the nodes, and over the network where there is one.
+    """Draw the communication rooflines: within the nodes, and over the network if there is one.
 
     Parameters
     ----------

@@ -138,7 +138,7 @@ def read_document(path: Path) -> Document:
     Raises
     ------
     RecordError
-        If the file is missing or is no report document.
+        If the file is missing or is not a report document.
     """
     return read_part(Document, path)
 

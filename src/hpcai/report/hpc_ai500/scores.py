@@ -137,7 +137,7 @@ def _scores(evidence: Evidence) -> tuple[_Score, ...]:
 
 
 def _score_item(evidence: Evidence, score: _Score) -> Item:
-    """Return whether every run that trained to its end has a score; those that did not earn none."""
+    """Return whether every run that completed training has a score; the others have none."""
     if evidence.frames["run_scores"].empty:
         return missing(DEMAND, score.name, "the table run_scores has no row of this benchmark", _ANALYSE)
     rows = trial_rows(evidence)
@@ -233,7 +233,7 @@ def _definitions(rows: pd.DataFrame) -> str:
     return (
         f"Time to quality runs from the first training batch to the end of the last epoch, {CLOCK}. VFLOPS = FLOPS × "
         "(quality / "
-        f"target)^n{exponent}.{quality} A run that broke down or diverged has none; a dash is a missing score."
+        f"target)^n{exponent}.{quality} A run that failed or diverged has none; a dash is a missing score."
     )
 
 

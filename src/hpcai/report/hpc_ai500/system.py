@@ -191,7 +191,7 @@ def rate_within_node(evidence: Evidence) -> LinkRate:
 
 
 def _say_fit(fit: "pd.Series[Any]", ranks: int) -> str:
-    """Say what the line fitted over all message sizes gives, with its error and how far off it is."""
+    """Say what the line fitted over all message sizes gives, with its error and its deviation."""
     rate, error = (
         ring_traffic(float(fit.get(f"bandwidth{part}_bytes_per_s", math.nan)), ranks) for part in ("", "_error")
     )
@@ -230,7 +230,7 @@ def _versions(evidence: Evidence) -> Iterator[Item]:
         if value is None:
             action = (
                 f"set {variable} in the environment of the job, as NVIDIA's containers do" if variable
-                else "name it when the document is handed in"
+                else "name it when the document is submitted"
             )  # fmt: skip
             yield missing(SOFTWARE, name, "the records hold no version of it", action)
         else:
