@@ -190,7 +190,7 @@ def write_note(
     controller: Controller,
     targets: Collection[str] = (),
 ) -> Note:
-    """Write ``results/campaign.json``, whole or not at all; earlier starts are kept in it.
+    """Write ``results/campaign.json`` atomically; earlier starts are kept in it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True)
 class Damage:
-    """What is damaged, and what to do about it."""
+    """A damage and its remedy."""
 
     what: str
     remedy: str

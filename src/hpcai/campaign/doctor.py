@@ -53,7 +53,7 @@ LOOKED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not well beside the runs themselves, and what to do about it."""
+    """A problem outside the runs themselves, and its remedy."""
 
     what: str
     remedy: str
@@ -61,7 +61,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the runs."""
+    """State around the runs."""
 
     controller: ControllerState
     queue: tuple[QueuedJob, ...] | None
@@ -121,7 +121,7 @@ class Diagnosis:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether something is at work, or will be without anybody doing anything."""
+        """Whether something is running, or will run without further action."""
         return bool(self.in_state("under way") or self.around.queue or self.around.controller == "alive")
 
     @property
@@ -227,7 +227,7 @@ def _changed_settings(knowledge: Knowledge) -> str:
 
 
 def problems_of(diagnosis: Diagnosis) -> list[Problem]:
-    """Return what is not well beside the states of the runs, the worst first."""
+    """Return the problems outside the runs, the worst first."""
     found = [Problem(damage.what, damage.remedy) for one in diagnosis.every_state for damage in one.damages]
     around, knowledge = diagnosis.around, diagnosis.knowledge
     if around.changed:
@@ -302,7 +302,7 @@ def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: floa
     results
         Results folder.
     say
-        Is told what there is to wait for.
+        Is called with what is being waited for.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     """

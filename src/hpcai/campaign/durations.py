@@ -15,5 +15,5 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
 def mean_width(spans: Sequence[tuple[float, float]]) -> float:
     """Return how many spans overlapped on average while there was any."""
     covered = covered_s(spans)
-    # Start times are whole seconds: short runs one after the other may seem to overlap, never the other way round.
+    # Start times are whole seconds: short runs one after another may seem to overlap, never the other way round.
     return max(sum(end - start for start, end in spans) / covered, 1.0) if covered else 1.0

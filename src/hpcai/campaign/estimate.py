@@ -84,7 +84,7 @@ class WallTime:
 
 @dataclass(frozen=True)
 class FileCount:
-    """Files that are created on the shared file system by one cause."""
+    """Files created on the shared file system for one reason."""
 
     cause: str
     files: Amount
@@ -92,7 +92,7 @@ class FileCount:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a campaign will take from now on."""
+    """Remaining cost of a campaign."""
 
     study: str
     machine: str
@@ -110,7 +110,7 @@ class Estimate:
 
 
 def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], width: int | None) -> Estimate:
-    """Return what is still to do of a campaign, and what it takes.
+    """Return the remaining work of a campaign, and its cost.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], 
     like
         Results folders with runs that may be equal to planned ones; the campaign's own is looked at as well.
     width
-        Most jobs at the same time; None: one after the other only.
+        Most jobs at the same time; None: only one after another.
 
     Raises
     ------

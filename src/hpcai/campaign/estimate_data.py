@@ -62,7 +62,7 @@ class DatasetEstimate:
 
 
 def unknown(why: str) -> Amount:
-    """Return what stands for a number that nobody knows."""
+    """Return the placeholder for an unknown number."""
     return Amount(None, "not known", why)
 
 

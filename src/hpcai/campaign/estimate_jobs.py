@@ -21,7 +21,7 @@ from hpcai.records.weak import GROUP
 
 @dataclass(frozen=True)
 class Taken:
-    """What equal jobs took before: medians, and of how many."""
+    """Cost of equal earlier jobs: medians, and their number."""
 
     wall_s: float
     files: int

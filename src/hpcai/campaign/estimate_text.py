@@ -53,7 +53,7 @@ def _say_stages(estimate: Estimate) -> str:
 
 
 def _say_wall(wall: WallTime) -> str:
-    head = "jobs that train, one after the other" if wall.width == 1 else f"jobs that train, {wall.width} at a time"
+    head = "jobs that train, one after another" if wall.width == 1 else f"jobs that train, {wall.width} at a time"
     limit, expected = (_say(amount, _hours) for amount in (wall.limit_s, wall.expected_s))
     told = f" ({wall.expected_s.source})"
     return _wrap(f"{head}: {limit} by their limits; expected {expected}{told}; waiting in a queue not counted")

@@ -41,7 +41,7 @@ class Failure:
     log
         Where to read more; blank: nowhere.
     is_refused
-        Whether Slurm did not take it: it never started.
+        Whether Slurm rejected it, so that it never started.
     """
 
     name: str

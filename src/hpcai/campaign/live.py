@@ -25,7 +25,7 @@ ASKED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A folder on which a supervisor is at work."""
+    """A folder with an active supervisor."""
 
     name: str
     """Relative to the results folder."""
@@ -70,7 +70,7 @@ def wait_until_idle(
     folder
         The workflow's working folder, which its Slurm jobs were submitted from.
     say
-        Is told what there is to wait for, and how to end that: at once, and once a minute.
+        Is called with what is being waited for, and how to end it: at once, and once a minute.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     others
@@ -105,9 +105,9 @@ def wait_until_none(
     Parameters
     ----------
     look
-        Returns what there is to wait for.
+        Returns what is being waited for.
     say
-        Is told that, and how to end it: at once, and once a minute.
+        Is called with that, and how to end it: at once, and once a minute.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     """

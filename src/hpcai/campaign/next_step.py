@@ -138,7 +138,7 @@ def _command(diagnosis: Diagnosis, *options: str) -> str:
 
 
 def _are_targets_there(diagnosis: Diagnosis) -> bool:
-    """Tell whether the last start was asked for something, and nothing of that is missing any more."""
+    """Return whether the last start had targets, and all of them exist."""
     note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
     missing = {one.folder.stage for one in diagnosis.missing}
     missing |= {"packed" if Path(file).name == "packed.json" else "data" for file in diagnosis.around.missing_data}

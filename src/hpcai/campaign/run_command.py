@@ -72,7 +72,7 @@ def _with_options(words: Sequence[str]) -> list[str]:
 
 
 class Start:
-    """One start of the workflow: one call of Snakemake, or several one after the other."""
+    """One start of the workflow: one call of Snakemake, or several one after another."""
 
     def __init__(self, words: list[str]) -> None:
         self.words, self.working = words, working_folder(words)
@@ -87,7 +87,7 @@ class Start:
         self.journals: list[Journal] = []
 
     def make(self, calls: list[list[str]]) -> int:
-        """Call Snakemake, and show what it does, until a call fails; return the last one's exit status."""
+        """Call Snakemake and show its progress, until a call fails; return the last exit status."""
         status = 0
         for words in calls:
             status = self._call(words)
@@ -140,7 +140,7 @@ class Start:
         return [job for journal in self.journals for job in journal.in_state("failed")]
 
     def say_end(self, status: int, *, is_reported: bool) -> None:
-        """Say where the time went, what to do next, and where log and report are."""
+        """Print the time per stage, the next command, and the places of log and report."""
         jobs = [job for journal in self.journals for job in journal.jobs.values()]
         lines: list[str] = []
         if status and not self.child.signals and not any(job.state == "failed" for job in jobs):

@@ -56,7 +56,7 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
     Raises
     ------
     ConfigError
-        If Slurm would not take a kind of job: with file, key, Slurm's words, and what to change. Also if there is no
+        If Slurm would reject a kind of job: with file, key, Slurm's words, and what to change. Also if there is no
         such profile, no sbatch, or if Snakemake refuses the study.
     """
     file = find_profile(profile)
@@ -126,7 +126,7 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
 
 
 def _requests(events: Iterable[dict[str, Any]]) -> Iterator[Request]:
-    """Yield each kind of job that would be submitted: what it asks for, and which rules ask for it."""
+    """Yield each kind of job that would be submitted: its request, and the rules that make it."""
     here: set[str] = set()
     kinds: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for event in events:

@@ -57,7 +57,7 @@ def stage_times(journals: Sequence[Journal], started_s: float, ended_s: float) -
     Parameters
     ----------
     journals
-        Of all calls of Snakemake that this start made, one after the other.
+        Of all calls of Snakemake that this start made, one after another.
     started_s, ended_s
         Begin and end of all of it, time of day [s].
     """
@@ -83,7 +83,7 @@ def _stage_time(stage: str, jobs: Sequence[Job], now_s: float) -> StageTime:
 
 
 def write_stage_times(times: StageTimes, path: Path) -> None:
-    """Write them as JSON, whole or not at all."""
+    """Write them as JSON atomically."""
     write_atomically(path, f"{json.dumps(asdict(times), indent=1)}\n".encode())
 
 

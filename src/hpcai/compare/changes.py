@@ -49,7 +49,7 @@ PARTS = {
 
 
 class Fact(NamedTuple):
-    """One thing that a result has on record."""
+    """One recorded fact of a result."""
 
     category: str
     key: str
@@ -68,7 +68,7 @@ class _Side:
 
 
 def find_changes(base: Study, new: Study) -> pd.DataFrame:
-    """Return what differs between two results, at the points that both have.
+    """Return the differences between two results, at the points that both have.
 
     Parameters
     ----------

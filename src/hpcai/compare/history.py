@@ -27,7 +27,7 @@ def find_level_shift(values: Sequence[float], seed: int = 1) -> tuple[int, float
     """Return after how many values a series changes its level most, and the p of that change.
 
     The largest standardised difference of the means before and after any place, of the logarithms, against the same
-    of shuffled series: one value per result, because runs of one result are no independent witnesses of a shift
+    of shuffled series: one value per result, because runs of one result are not independent evidence of a shift
     between results. Fewer than eight values cannot reach 5 %.
 
     Parameters

@@ -26,7 +26,7 @@ NOT_THE_DATA = ("path", "archives", "source")
 
 
 def match_points(base: Study, new: Study) -> pd.DataFrame:
-    """Return all points of two results, and which of them are like with like.
+    """Return all points of two results, and which of them are comparable.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
     Parameters
     ----------
     comparison
-        Two results beside each other.
+        The comparison of two results.
     everything
         Show all scores, not only the first :data:`MOST_ROWS`.
     """
@@ -63,7 +63,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
 
 
 def say_regression(regression: Regression) -> str:
-    """Return a verdict with its reasons, the gravest points first, the verdict itself as the last line."""
+    """Return a verdict with its reasons, the most severe points first, the verdict itself as the last line."""
     order = {name: number for number, name in enumerate(VERDICTS)}
     points = regression.points.sort_values("verdict", key=lambda names: names.map(order), kind="stable")
     rows = [(row["verdict"], _label(row)) for row in points.to_dict("records")]

@@ -22,7 +22,7 @@ TOLERANCE = 0.05
 REGRESSION, IMPROVEMENT = "regression", "improvement"
 NO_CHANGE, INCONCLUSIVE = "no change", "inconclusive"
 VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
-"""The gravest first: a point, and a whole result, gets the gravest verdict of its parts."""
+"""The most severe first: a point, and a whole result, gets the most severe verdict of its parts."""
 NEW = "new"
 """Verdict on a point that the base does not have: it decides nothing."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
@@ -72,7 +72,7 @@ class Regression:
     Attributes
     ----------
     verdict
-        The gravest of all points: regression, inconclusive, improvement, no change.
+        The most severe of all points: regression, inconclusive, improvement, no change.
     points
         One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, whether it is lost (the base has runs of
         it that completed training, the new result has no run), and what does not decide but should be seen, such as
@@ -82,7 +82,7 @@ class Regression:
     tolerance_ratio
         What is not a change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
     comparison
-        What the verdict rests on.
+        Basis of the verdict.
     """
 
     verdict: str

@@ -293,7 +293,7 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
 
 
 def write_plan(plan: RunPlan, path: Path) -> None:
-    """Write a plan as JSON, whole or not at all."""
+    """Write a plan as JSON atomically."""
     write_atomically(path, (plan_text(plan) + "\n").encode())
 
 

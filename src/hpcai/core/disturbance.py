@@ -218,7 +218,7 @@ def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Ca
     tolerance
         When it is repeated, and how often.
     say
-        Is told of each disturbed measurement.
+        Is called with a description of each disturbed measurement.
     """
     reports: list[Report] = []
     while len(reports) <= tolerance.repeats:

@@ -53,7 +53,7 @@ class RunRefusedError(HpcaiError):
 
 
 class RunInterruptedError(HpcaiError):
-    """A command that was ended by a signal, such as Slurm's at a time limit; status 128 + signal, as a shell has it."""
+    """A command that was ended by a signal, such as Slurm's at a time limit; exit status 128 + signal."""
 
     def __init__(self, words: str, signal_number: int) -> None:
         super().__init__(words)

@@ -131,7 +131,7 @@ def written_where_asked(path: Path) -> Iterator[None]:
 
 
 def write_asked(path: Path, text: str) -> None:
-    """Write a file that the user asked for, whole or not at all.
+    """Write a file that the user asked for atomically.
 
     Raises
     ------

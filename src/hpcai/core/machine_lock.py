@@ -39,7 +39,7 @@ def machine_to_itself(say: Callable[[str], object]) -> Iterator[Watch]:
     Parameters
     ----------
     say
-        Is told once, in words, if there is something to wait for.
+        Is called once, with a sentence, if there is something to wait for.
 
     Raises
     ------

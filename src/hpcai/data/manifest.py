@@ -250,7 +250,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Write a manifest with the digest of its own bytes; the file appears whole or not at all."""
+    """Write a manifest with the digest of its own bytes; the file appears atomically."""
     write_atomically(path, sealed_model(manifest))
 
 

@@ -92,7 +92,7 @@ def nodes_here(scratch: Path) -> int:
 
 
 def is_shared(scratch: Path) -> bool:
-    """Tell whether an attempt stages to what is not local to this node: others do it there, or it is on a network."""
+    """Return whether an attempt stages to shared storage: other nodes use it, too, or it is on a network."""
     return nodes_here(scratch) > 1 or file_system_of(scratch.parent) in NETWORK
 
 
@@ -218,7 +218,7 @@ def _own_stages(parent: Path, ending: str) -> list[Path]:
 
 @contextmanager
 def _unheld(folder: Path) -> Iterator[bool]:
-    """Tell whether nobody holds a staging folder, and keep it from being held while the block runs."""
+    """Return whether nobody holds a staging folder, and keep it from being held while the block runs."""
     try:
         descriptor = os.open(folder / MARKER, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:

@@ -66,7 +66,7 @@ def compress_content(content: bytes | memoryview, level: int = GZIP_LEVEL) -> by
 
 
 def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None:
-    """Write payloads as a TFRecord file, gzip-compressed or plain; the file appears whole or not at all.
+    """Write payloads as a TFRecord file, gzip-compressed or plain; the file appears atomically.
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 @dataclass(frozen=True)
 class Options:
-    """What a measuring process is told.
+    """Options of a measuring process.
 
     Attributes
     ----------

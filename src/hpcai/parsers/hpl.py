@@ -130,7 +130,7 @@ def _add(findings: Findings, number: int, match: re.Match[str] | None, parameter
 
 
 def _fits(order: int, time: str, rate: str) -> bool:
-    """Tell whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
+    """Return whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
     most = (float(time) + half_unit(time)) * (float(rate) + half_unit(rate)) * 1e9
     least = (float(time) - half_unit(time)) * (float(rate) - half_unit(rate)) * 1e9
     return least * (1 - ALLOWANCE) <= operations(order) <= most * (1 + ALLOWANCE)

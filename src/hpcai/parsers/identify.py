@@ -86,6 +86,6 @@ def describe(head: bytes) -> str:
 
 
 def is_text(path: Path) -> bool:
-    """Tell whether the beginning of a file has no control characters but those of text and terminals."""
+    """Return whether the beginning of a file has no control characters but those of text and terminals."""
     with path.open("rb") as stream:
         return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", stream.read(HEAD_BYTES))

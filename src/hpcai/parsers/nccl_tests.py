@@ -117,7 +117,7 @@ def _row(shared: dict[str, Any], place: str, cells: list[str]) -> dict[str, Any]
 
 
 def _fits(row: dict[str, Any]) -> bool:
-    """Tell whether size / time is the bandwidth, within the digits printed."""
+    """Return whether size / time is the bandwidth, within the digits printed."""
     time, bandwidth, _, _ = row["cells"]
     most = (float(time) + half_unit(time)) * (float(bandwidth) + half_unit(bandwidth)) * 1e3
     least = (float(time) - half_unit(time)) * (float(bandwidth) - half_unit(bandwidth)) * 1e3

@@ -85,7 +85,7 @@ class Instrument:
         return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
 
     def finish(self, attempt: Path) -> None:
-        """Turn what the tool left into text; a command that fails leaves its words in the output."""
+        """Convert the tool's output to text; a failing command leaves its message in the output."""
         with (attempt / "output.log").open("ab") as output:
             for command in self.afterwards:
                 subprocess.run(command, cwd=attempt, stdout=output, stderr=subprocess.STDOUT, check=False)

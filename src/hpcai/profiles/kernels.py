@@ -31,7 +31,7 @@ TOP = 25
 
 @dataclass(frozen=True)
 class Kernels:
-    """A table of kernels, the artefacts that it stands on, and how whole they are.
+    """A table of kernels, the artefacts behind it, and how whole they are.
 
     ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
     """

@@ -47,7 +47,7 @@ def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]
 
 @contextmanager
 def metered(meters: Sequence[Meter], raw: Path) -> Iterator[None]:
-    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its begin and its end at least."""
+    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its start and its end at least."""
     ended = threading.Event()
     threads = [threading.Thread(target=_sample, args=(meter, raw, ended), daemon=True) for meter in meters]
     for thread in threads:

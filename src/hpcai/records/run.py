@@ -315,7 +315,7 @@ Part = TypeVar("Part", bound=BaseModel)
 
 
 def write_json(part: BaseModel, path: Path) -> None:
-    """Write a model as JSON, whole or not at all."""
+    """Write a model as JSON atomically."""
     write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
@@ -325,7 +325,7 @@ def write_sealed(part: BaseModel, path: Path) -> None:
 
 
 def write_record(record: RunRecord, path: Path) -> None:
-    """Write a run record with the digest of its own bytes, whole or not at all."""
+    """Write a run record with the digest of its own bytes atomically."""
     write_sealed(record, path)
 
 

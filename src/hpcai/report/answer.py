@@ -114,14 +114,14 @@ def _say_base(row: Mapping[Any, Any]) -> str:
 
 
 def _say_machine(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or nobody knows."""
+    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or it is unknown."""
     count = row.get("n_disturbed", math.nan)
     disturbed = f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
     return ", ".join(filter(None, [disturbed, _say_stalled(row)]))
 
 
 def _say_stalled(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or nobody knows."""
+    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or it is unknown."""
     count = row.get("n_stalled", math.nan)
     if not count > 0:
         return ""

@@ -26,7 +26,7 @@ class Topic(Settings):
 
 
 class Rule(Settings):
-    """One rule, and how a run shows that it keeps it.
+    """One rule, and how compliance of a run is checked.
 
     It is judged by `settings`, or it is `declared` not to be kept by this library; with neither it is only stated,
     because no record can tell. A path of `settings` and `when` begins with ``plan.`` (the run's plan), ``facts.`` (what

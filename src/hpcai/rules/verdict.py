@@ -10,7 +10,7 @@ from hpcai.config.runs import RunPlan
 
 
 class RunFacts(Settings):
-    """What was observed of a run; None means that it is not known, and is not judged."""
+    """Observed facts of a run; None means unknown, which is not judged."""
 
     data_source: Literal["generated", "downloaded", "existing"] | None = None
     page_cache: Literal["dropped", "not_permitted", "kept"] | None = None
@@ -32,7 +32,7 @@ class RunFacts(Settings):
 
 
 class Finding(Settings):
-    """One rule that a run does not keep, or that a reader must know of."""
+    """One rule that a run violates, or that must be disclosed."""
 
     rule: str = Field(description="Id of the rule in the table of its suite.")
     sentence: str = Field(description="What was found and what the rule requires.")
@@ -43,7 +43,7 @@ class Finding(Settings):
 
 
 class Verdict(Settings):
-    """Whether anything speaks against a run at one level (HPC AI500) or in one division (MLPerf HPC).
+    """Whether a run is valid at one level (HPC AI500) or in one division (MLPerf HPC).
 
     What no record can tell (review by a committee, availability of the hardware) is not judged.
     """

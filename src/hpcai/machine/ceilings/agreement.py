@@ -22,7 +22,7 @@ DISAGREE = Message(
 
 
 def agrees(way: Summary) -> bool:
-    """Tell whether the best two repetitions of a way agree; a single one agrees with nothing."""
+    """Return whether the best two repetitions of a way agree; a single one agrees with nothing."""
     return way.agreement_ratio is not None and way.agreement_ratio <= AGREEMENT_RATIO
 
 

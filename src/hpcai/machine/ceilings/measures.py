@@ -26,7 +26,7 @@ Command = Callable[[], Sequence[str]]
 
 
 class Report(Watched, Protocol):
-    """A report that says how quiet its machine was, and that can be written to a file."""
+    """A report with the quietness of its machine, which can be written to a file."""
 
     def model_dump_json(self, *, indent: int) -> str:
         """Return the report as JSON."""

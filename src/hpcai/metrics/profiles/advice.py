@@ -122,7 +122,7 @@ SHORT_KERNELS = Message(
 
 
 def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a sentence or two of advice per profiled run and topic, with the numbers they stand on.
+    """Return a sentence or two of advice per profiled run and topic, with the numbers behind them.
 
     Where others took too much of the machine during a capture, that is said first; of communication, which is waiting
     for each other, nothing else.
@@ -190,7 +190,7 @@ def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
 
 
 def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:
-    """Yield what the input of one run asks for.
+    """Yield advice on the input of one run.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def _find_small_reads(row: Row) -> Iterator[Finding]:
 
 
 def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Finding]:
-    """Yield what the kernels of one run ask for.
+    """Yield advice on the kernels of one run.
 
     Parameters
     ----------

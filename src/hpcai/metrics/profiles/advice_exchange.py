@@ -113,7 +113,7 @@ Row = Mapping[Any, Any]
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of advice and the numbers that it stands on."""
+    """One sentence of advice and the numbers behind it."""
 
     sentence: str
     evidence: str
@@ -169,7 +169,7 @@ def number(row: Row, name: str) -> float:
 
 
 def find_disturbance(capture: Row) -> Iterator[Finding]:
-    """Yield what comes before all other advice: that others took too much of the machine during a capture."""
+    """Yield the warning that comes before all other advice, if others used too much of the machine during a capture."""
     if capture.get("quiet") != DISTURBED:
         return
     others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
@@ -180,7 +180,7 @@ def find_disturbance(capture: Row) -> Iterator[Finding]:
 
 
 def advise_communication(exchange: Exchange) -> Iterator[Finding]:
-    """Yield what the communication of one run asks for, the most important first."""
+    """Yield advice on the communication of one run, the most important first."""
     row = exchange.row
     disturbed = [*find_disturbance(exchange.capture)]
     if disturbed:  # a rank that others keep from its core keeps all ranks waiting

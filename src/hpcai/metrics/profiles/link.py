@@ -41,7 +41,7 @@ class AllreduceSample(BaseModel):
 
 
 class AllreduceReport(BaseModel):
-    """What the ranks measured, or why they did not; the one contract between them and the analysis."""
+    """Measurements of the ranks, or why there are none; the only interface between them and the analysis."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

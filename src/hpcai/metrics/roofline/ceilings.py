@@ -71,7 +71,7 @@ def judge_ceilings(
 def roofline_ceilings(
     scores: pd.DataFrame, ceilings: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine
 ) -> pd.DataFrame:
-    """Return what holds the points of a machine, for every scope and number of ranks of its results.
+    """Return the ceilings of a machine's points, for every scope and number of ranks of its results.
 
     Parameters
     ----------

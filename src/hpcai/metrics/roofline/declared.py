@@ -83,7 +83,7 @@ def one_direction(link: PublishedLink) -> float:
 
 
 def declared_ceilings(published: Published) -> pd.DataFrame:
-    """Return what holds the points of a file: declared peaks, links and kernel rates of its machines.
+    """Return the ceilings of a file's points: declared peaks, links and kernel rates of its machines.
 
     Returns
     -------

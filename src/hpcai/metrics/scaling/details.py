@@ -51,7 +51,7 @@ def detail_scales(
     link_fits: pd.DataFrame,
     machine: Machine,
 ) -> pd.DataFrame:
-    """Return one row for each scale with all that explains its parallel efficiency.
+    """Return one row for each scale with everything that explains its parallel efficiency.
 
     Parameters
     ----------

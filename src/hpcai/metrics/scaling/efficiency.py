@@ -62,7 +62,7 @@ class ScalePoint:
 
 
 def tell_regime(points: pd.DataFrame) -> Regime:
-    """Tell strong from weak scaling by the global batches of one benchmark and variant.
+    """Distinguish strong from weak scaling by the global batches of one benchmark and variant.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
 
 
 def sample_of(runs: pd.DataFrame, measure: str) -> Sample:
-    """Return the values of all runs of a scale that its row rests on, with their statistic."""
+    """Return the values of all runs of a scale behind its row, with their statistic."""
     if measure == "time_to_train":
         return training_times(runs).sample
     return select_trials(runs).sample(MEASURES[measure])

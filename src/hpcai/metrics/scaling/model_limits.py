@@ -48,7 +48,7 @@ def why_not_calibrated(calibration_ratio: float) -> str:
 
 
 def is_too_efficient(efficiency_ratio: float) -> bool:
-    """Tell whether an efficiency is above what a model may predict; one that is not known is not."""
+    """Return whether an efficiency is above what a model may predict; one that is not known is not."""
     return efficiency_ratio > MOST_EFFICIENCY_RATIO * (1 + ROUNDING_RATIO)
 
 

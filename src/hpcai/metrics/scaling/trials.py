@@ -27,7 +27,7 @@ HIGHEST, LOWEST = "highest", "lowest"
 
 @dataclass(frozen=True)
 class Trials:
-    """The runs that the row of a scale rests on.
+    """The runs behind the row of a scale.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class TrainingTimes:
 
 
 def select_trials(group: pd.DataFrame) -> Trials:
-    """Return the runs that the row of a scale rests on.
+    """Return the runs behind the row of a scale.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     -------
     pandas.Series
         "highest" and "lowest" by :func:`score_basis`, of equal ones the last and the first by name; blank for all
-        others, and for all runs of a scale that has fewer runs than the suite's rules ask for, or no result by them.
+        others, and for all runs of a scale that has fewer runs than the suite's rules require, or no result by them.
         Where every run counts, one that did not reach the target is the lowest.
     """
     marks = pd.Series("", index=runs.index, dtype="object")
@@ -159,7 +159,7 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
 
 
 def result_rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
-    """Return the suite's rules of a result, and the number of runs that they ask for."""
+    """Return the suite's rules of a result, and the number of runs that they require."""
     rules = rules_of(group["suite"].iloc[0]).results
     return rules, rules.runs[group["workload"].iloc[0]]
 

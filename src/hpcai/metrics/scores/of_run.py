@@ -40,7 +40,7 @@ class TimeShares:
 
 @dataclass(frozen=True)
 class RunScore:
-    """What one run earned; NaN for everything that its outcome does not earn."""
+    """Scores of one run; NaN for everything that its outcome does not allow."""
 
     time_to_train_s: float = _NAN
     run_s: float = _NAN
@@ -64,7 +64,7 @@ def score_run(record: RunRecord) -> RunScore:
     Parameters
     ----------
     record
-        A run of any outcome. A run that failed (failed, timed out) earns no number.
+        A run of any outcome. A run that failed or timed out has no score.
 
     Returns
     -------

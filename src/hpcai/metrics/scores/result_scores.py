@@ -117,7 +117,7 @@ def score_scales(
     -------
     pandas.DataFrame
         ``SCORE_COLUMNS``. All numbers of a row rest on the same trials
-        (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules ask for, they
+        (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules require, they
         are arithmetic means without the trials of the highest and the lowest score, or medians of all that trained to
         their end; `statistic` says which. Intervals (:func:`hpcai.metrics.statistics.summaries.interval_of`) are of
         these trials, too; variation (standard deviation / mean) is over all that completed training. The coefficients

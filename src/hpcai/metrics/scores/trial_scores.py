@@ -84,7 +84,7 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     meters = {str(name): own for name, own in measured.groupby("instrument", sort=True)}
     if WHOLE_NODES in meters:
         return _measured([meters[WHOLE_NODES]], still)
-    # Without a machine file nobody knows whether there are accelerators, which RAPL does not count.
+    # Without a machine file it is unknown whether there are accelerators, which RAPL does not count.
     wanted = METERS[machine.device.kind if machine is not None else "gpu"]
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)

@@ -68,7 +68,7 @@ def judged_verdict(record: RunRecord) -> Verdict | None:
 
 
 def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
-    """Return why no valid result can contain a run; empty if nothing speaks against it.
+    """Return why no valid result can contain a run; empty if it does not deviate.
 
     A run that missed its target or failed is not among the reasons: the rules count such runs, see `judge_runs`.
     """
@@ -79,13 +79,13 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
 
 
 def result_flags(record: RunRecord) -> tuple[str, ...]:
-    """Return what is permitted, but has to be named beside the result."""
+    """Return what is permitted, but must be disclosed with the result."""
     verdict = judged_verdict(record)
     return tuple(finding.sentence for finding in verdict.flags) if verdict else ()
 
 
 def valid_for(record: RunRecord) -> str:
-    """Return the levels or divisions at which nothing speaks against a run, as one cell of a table."""
+    """Return the levels or divisions at which a run is valid, as one cell of a table."""
     if not record.verdicts:
         return NOT_JUDGED
     names = rules_of(record.plan.benchmark.suite).levels
@@ -126,7 +126,7 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     rules
         Which runs count in the suite.
     runs_by_rule
-        Number of runs that the rules ask for.
+        Number of runs that the rules require.
     """
     sentences = [_about_failures(counts, rules) if rules.counts == "all" else _about_trials(counts, rules)]
     few = too_few(counts, rules, runs_by_rule)

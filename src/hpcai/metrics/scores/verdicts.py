@@ -28,9 +28,11 @@ def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``n_valid`` of ``n`` runs of a benchmark and variant keep all rules of the level; ``n_found`` of them show the
-        finding of the row. ``verdict`` says what that means in words. A level at which no run shows anything has one
-        row that says so.
+        ``n_valid`` of ``n`` runs of a benchmark and variant comply with all rules of the level; ``n_found`` of them
+        show
+        the finding of the row. ``verdict`` says what that means in words. A level without findings has one row that
+        says
+        so.
     """
     groups: dict[tuple[str, str], list[RunRecord]] = {}
     for record in records:

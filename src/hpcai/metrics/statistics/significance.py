@@ -60,7 +60,7 @@ class Significance:
     beyond_range
         Whether all values of the new side lie outside the range of the base side.
     identical
-        Whether both sides have the very same values, as equal seeds give equal qualities.
+        Whether both sides have the same values, as equal seeds give equal qualities.
     method, note
         How the numbers were made, and what a reader has to know besides.
     """

@@ -177,7 +177,7 @@ def _clear(axes: Axes) -> None:
 
 
 def _say(column: str, row: Mapping[Hashable, Any]) -> str:
-    """Return a value, with the part of the category's time that it stands on, if that is not nearly all."""
+    """Return a value, with the part of the category's time behind it, if that is not nearly all."""
     value, counted = float(row[column]), float(row.get("counted_ratio", np.nan))
     words = f"{value:.2f}" if column == "instructions_per_cycle" else say_rate(value)
     return f"{words}\n(of {say_share(counted)})" if counted < NEARLY_ALL else words

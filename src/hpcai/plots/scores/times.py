@@ -71,7 +71,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
         times = runs.loc[here & ~failed, "time_to_train_s"]
         axes.plot(place + _spread(len(times)) - 0.08, times, "o", color=palette[scale], markersize=5, gid="runs")
         lost = int((here & failed).sum())
-        # A run without a time has no height: it stands on the axis, below the scale of times.
+        # A run without a time has no height: its marker is on the axis, below the scale of times.
         axes.plot(
             place + _spread(lost) - 0.08,
             np.full(lost, 0.03),
