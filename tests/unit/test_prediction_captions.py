@@ -96,7 +96,7 @@ def test_predictions_are_counted_and_their_errors_named() -> None:
     tables = make_tables()
     page = render("what_if", tables)
     count = len(tables["predictions"])
-    assert says(page, f"{count} predictions of {count}", f"{count} of them without an interval")
+    assert says(page, f"{count} of {count} requested predictions", f"{count} of them without an interval")
     assert "predicted -8.0 % off" in page
     assert "No predictions were made" in render("what_if", {})
 

@@ -46,7 +46,7 @@ def test_results_stand_in_the_order_of_time(tmp_path: Path) -> None:
 def test_three_runs_of_each_result_show_a_regression(tmp_path: Path) -> None:
     history = history_of(folders(tmp_path, [1.0, 1.0, 1.3], repeats=3), RATE)
     assert history["verdict"].tolist() == ["new", "no change", "regression"]
-    assert "assumption of normal scatter" in history["reason"].iloc[2]
+    assert "assuming a normal distribution" in history["reason"].iloc[2]
 
 
 def test_a_better_result_becomes_the_best(tmp_path: Path) -> None:
