@@ -20,10 +20,10 @@ help:
 run: env ## set up, run the default study, write results/report.html
 	@$(BIN)/hpcai run $(ARGS)
 
-predict: env ## measure what predictions need, and put them into the report
+predict: env ## measure the inputs of predictions, then write the report with them
 	@$(BIN)/hpcai run predict $(ARGS)
 
-rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive"), write results/rounds.html; starts no run
+rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive") and write results/rounds.html, without any run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
 	@echo "The comparison: file://$(CURDIR)/results/rounds.html"
 
@@ -35,13 +35,13 @@ rounds-there:
 		exit 2; \
 	done
 
-test: prepare lint ## set up (as root with the packages of Debian that tests need), run linters and the tests
+test: prepare lint ## set up (as root, including Debian packages for the tests), run linters and tests
 	$(PYTEST) -m "not slow" --budget-s=1500 $(ARGS)
 
-test-all: prepare lint ## the same with the tests of full size; before an issue is called done
+test-all: prepare lint ## the same, plus full-size tests; run before closing an issue
 	$(PYTEST) --budget-s=5400 $(ARGS)
 
-attack: env ## faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); minutes, docs/explanation/attack.md
+attack: env ## fault injection: faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); takes minutes
 	PATH="$(CURDIR)/$(BIN):$$PATH" python tests/attack/run.py $(ARGS)
 
 # MPI first: Horovod is compiled against it, while the other packages are installed.
@@ -63,32 +63,32 @@ lint: env ## linters, types, layers
 	PATH="$(CURDIR)/$(BIN):$$PATH" lint-imports
 	$(BIN)/codespell
 
-unit: env ## the fast tests alone
+unit: env ## only the fast tests
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest tests/unit $(ARGS)
 
-bench: env ## speed as ratios against named peers, interleaved
+bench: env ## measure speed relative to named baselines, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
-docs: env docs-tools ## the documentation with its generated reference: docs/_build/html; a warning is an error
+docs: env docs-tools ## build the documentation with its generated reference: docs/_build/html; warnings are errors
 	$(BIN)/python docs/generate.py
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "The documentation: file://$(CURDIR)/docs/_build/html/index.html"
 
 docs-tools: $(DOCS)/requirements.txt
 
-# An environment of its own: who runs the benchmarks needs none of these packages.
+# A separate environment: the benchmarks need none of these packages.
 $(DOCS)/requirements.txt: docs/requirements.txt
 	$(PYTHON) -m venv --clear $(DOCS)
 	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
-screenshots: env ## pictures of results/report.html for README and documentation (needs chromium)
+screenshots: env ## take screenshots of results/report.html for README and docs (needs chromium)
 	$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
-lock: env ## resolve requirements.lock, docs/requirements.txt and envs/ anew
+lock: env ## resolve requirements.lock, docs/requirements.txt and envs/ again
 	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
 		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
 	$(BIN)/uv pip compile docs/requirements.in --generate-hashes --python-version 3.11 \

@@ -1,4 +1,4 @@
-"""What the stages write and the reports show: names of tables and figures."""
+"""Names of the tables and figures that the stages write and the reports show."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ PREDICTION_TABLES = {
 
 
 def table_files(tables):
-    """Files of tables: for people and for programs."""
+    """Files of tables, as CSV for people and Parquet for programs."""
     return expand(
         "results/tables/{table}.{kind}", table=tables, kind=["csv", "parquet"]
     )

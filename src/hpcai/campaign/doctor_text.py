@@ -47,7 +47,7 @@ def say_space(space: Space) -> str:
     """Return the free space of one place in words."""
     if space.free_bytes is None:
         return f"free space of {space.what} ({space.place}): not known, {space.reason}"
-    return f"free space of {space.what} ({space.place}): {say_bytes(space.free_bytes)}; a quota cannot be seen here"
+    return f"free space of {space.what} ({space.place}): {say_bytes(space.free_bytes)}; quotas are not included"
 
 
 def _run_lines(states: Sequence[RunState]) -> Iterator[str]:
@@ -80,9 +80,9 @@ def _other_lines(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.not_planned and diagnosis.knowledge.planned:
         names = ", ".join(one.folder.name for one in diagnosis.not_planned[:3])
         more = ", ..." if len(diagnosis.not_planned) > 3 else ""
-        lines.append(f"Not in the study, and left alone: {len(diagnosis.not_planned)} ({names}{more})")
+        lines.append(f"Not in the study, ignored: {len(diagnosis.not_planned)} ({names}{more})")
     if diagnosis.discarded:
-        lines.append(f"Put aside with `hpcai discard`: {len(diagnosis.discarded)}")
+        lines.append(f"Set aside with `hpcai discard`: {len(diagnosis.discarded)}")
     if diagnosis.around.queue:
         jobs = ", ".join(f"{job.job_id} {job.state}" for job in diagnosis.around.queue[:3])
         more = ", ..." if len(diagnosis.around.queue) > 3 else ""

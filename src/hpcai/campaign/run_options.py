@@ -1,4 +1,4 @@
-"""What ``hpcai run`` reads of Snakemake's arguments: which study and where; everything else is passed on unread."""
+"""The Snakemake arguments that ``hpcai run`` interprets (which study, and where); all others are passed on."""
 
 import argparse
 from collections.abc import Sequence
@@ -60,4 +60,4 @@ def _read(words: Sequence[str]) -> argparse.Namespace:
     try:
         return parser.parse_known_args(words)[0]
     except argparse.ArgumentError as error:
-        raise ConfigError(f"{error}; `snakemake --help` tells what each option takes") from error
+        raise ConfigError(f"{error}; see `snakemake --help`") from error

@@ -1,8 +1,8 @@
-"""What the reports draw: every figure with its heading and the tables it is made from.
+"""All figures of the reports, with their headings and tables.
 
-A figure is declared where it is drawn, by :func:`figure` above its function in ``plots/``; nothing else names it but
-its caption, ``reports/captions/NAME.rst``. The declarations are read without importing anything that draws, because
-the workflow needs them whenever it starts.
+A figure is declared where it is drawn, by decorating its function in ``plots/`` with :func:`figure`; only its caption,
+``reports/captions/NAME.rst``, also uses its name. The declarations are read without importing plotting code, because
+the workflow needs them at every start.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Building blocks of the settings: strict models, names and paths that no shell can misread."""
+"""Building blocks of the settings: strict models, shell-safe names and paths."""
 
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ SafePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,@%-]{1
 
 def _one_printable_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("a single line of printable text is allowed")
+        raise ValueError("expected a single line of printable text")
     return text
 
 

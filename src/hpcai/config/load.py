@@ -25,7 +25,7 @@ from hpcai.core.sealed import seal, unseal
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
 BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
 OTHER_DATA = Message(
-    "load.other_data", "a dataset name of its own, because its data or pack differ from those of {other!r}"
+    "load.other_data", "a different dataset name, because its data or pack differ from those of {other!r}"
 )
 POINT_TWICE = Message(
     "load.point_twice", "each benchmark, variant and scale once (line {line} has it; raise its {raised})"
@@ -70,7 +70,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     checked = validate(Study, study, study_file, problems)
     if checked is None:
         problems.raise_if_any()
-        raise AssertionError("a study without errors is a study")
+        raise AssertionError("a study without errors")
     folder = Path(checked.config_dir) if checked.config_dir else config_dir
     machine = _read_model(Machine, folder / "machines" / f"{checked.machine}.yaml", problems)
     benchmarks = {
@@ -84,7 +84,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     problems.raise_if_any()
     present = {name: benchmark for name, benchmark in benchmarks.items() if benchmark}
     if machine is None:
-        raise AssertionError("a machine without errors is a machine")
+        raise AssertionError("a machine file without errors")
     plain, groups = tuple(row for _, row in rows), tuple(row for _, row in weak_rows)
     campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
@@ -192,7 +192,7 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
             folder = Path(os.path.expandvars(name))
             table = folder / "tables" / STUDY_TABLES[key]
             if folder.resolve() == Path("results").resolve():
-                problems.add(file, f"{key}.{number}", name, "the results folder of another study than this one")
+                problems.add(file, f"{key}.{number}", name, "the results folder of a different study")
             elif not table.is_file():
                 allowed = f"the results folder of a finished study: {table} must be there"
                 problems.add(file, f"{key}.{number}", name, allowed)
@@ -231,7 +231,7 @@ def _check_group(campaign: Campaign, row: WeakRow, place: str, problems: Problem
     """Check that the instances of a group find nodes, cores and accelerators of their own."""
     machine, benchmark = campaign.machine, campaign.benchmarks.get(row.benchmark)
     if benchmark is not None and benchmark.suite != "mlperf_hpc":
-        allowed = "a benchmark of MLPerf HPC: only its rules know concurrent instances"
+        allowed = "a benchmark of MLPerf HPC: only its rules define concurrent instances"
         problems.add(place, "benchmark", row.benchmark, allowed)
     if row.nodes > machine.nodes or row.ranks_per_node > machine.ranks_per_node:
         return  # said already
@@ -311,11 +311,13 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
     for run_id, kind in kinds:
         other = seeds.setdefault((run_id.rsplit("/", 1)[0], campaign.seed(run_id, kind)), run_id)
         if other != run_id:
-            problems.add("study", "seed", campaign.study.seed, f"another seed: {run_id} and {other} would share one")
+            problems.add(
+                "study", "seed", campaign.study.seed, f"another seed, because {run_id} and {other} would share one"
+            )
 
 
 def write_plan(plan: RunPlan, path: Path) -> None:
-    """Write a plan as JSON, whole or not at all."""
+    """Write a plan as JSON atomically."""
     write_atomically(path, (plan_text(plan) + "\n").encode())
 
 
@@ -331,7 +333,7 @@ def read_plan(path: Path) -> RunPlan:
     Raises
     ------
     ConfigError
-        If the file is no valid plan, or was changed since it was written.
+        If the file is not a valid plan, or was changed since it was written.
     """
     try:
         return RunPlan.model_validate_json(unseal(read_regular(path)).text)

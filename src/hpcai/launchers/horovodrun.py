@@ -18,8 +18,8 @@ def _command(ranks: Ranks) -> list[str]:
         return [sys.executable, "-m", "hpcai.training.launch", "-np", str(ranks.count), GLOO]
     if find_allocation() is None:
         raise LaunchError(
-            f"{ranks.name}: horovodrun reaches other nodes only inside a job of Slurm; "
-            "start it there, or use a launcher with MPI"
+            f"{ranks.name}: horovodrun reaches other nodes only inside a Slurm job; start it there, or use a launcher "
+            f"with MPI"
         )
     hosts = hosts_of(ranks)
     layout = [GLOO, "--hosts", ",".join(hosts), "--ranks-per-node", str(ranks.ranks_per_node)]

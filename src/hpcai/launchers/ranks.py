@@ -34,7 +34,7 @@ class Ranks:
 
 
 def hosts_of(ranks: Ranks) -> tuple[str, ...]:
-    """Return the nodes that ranks are started on: of their shares, else the first of Slurm's job; empty outside of one.
+    """Return the nodes that ranks are started on: of their shares, or the first of Slurm's job; empty outside of one.
 
     Raises
     ------
@@ -49,6 +49,6 @@ def hosts_of(ranks: Ranks) -> tuple[str, ...]:
     if len(allocation.nodes) < ranks.nodes:
         raise LaunchError(
             f"{ranks.name}: found {len(allocation.nodes)} nodes in job {allocation.job_id}, expected {ranks.nodes}; "
-            "ask Slurm for more nodes"
+            "request more nodes from Slurm"
         )
     return allocation.nodes[: ranks.nodes]

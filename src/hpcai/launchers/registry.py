@@ -1,4 +1,4 @@
-"""The launchers there are: the modules of this folder that declare one, found by looking."""
+"""The available launchers: the modules of this folder that declare one."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module

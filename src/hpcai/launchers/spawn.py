@@ -1,4 +1,4 @@
-"""spawn: ranks on this node, by us; needs neither Horovod nor MPI."""
+"""spawn: ranks on this node, started by us; needs neither Horovod nor MPI."""
 
 import re
 import sys
@@ -14,8 +14,8 @@ PROGRAM = "hpcai.training.spawn"
 def _command(ranks: Ranks) -> list[str]:
     if ranks.nodes > 1 or {share.host for share in ranks.shares} - {this_node()}:
         raise LaunchError(
-            f"{ranks.name}: spawn starts ranks on this node alone, found {ranks.nodes} nodes; inside a job of Slurm "
-            "use a launcher whose ranks are a step of the job"
+            f"{ranks.name}: spawn starts ranks only on this node, found {ranks.nodes} nodes; inside a Slurm job use a "
+            f"launcher whose ranks are a step of the job"
         )
     return [sys.executable, "-m", PROGRAM, "-np", str(ranks.count)]
 

@@ -157,7 +157,7 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return what the rules say, one row per benchmark, variant, level or division, and rule that was not kept.
+    """Return what the rules say, one row per benchmark, variant, level or division, and violated rule.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> None:
-    """Write a table twice, each file whole or not at all; equal frames give equal bytes.
+    """Write a table twice, each file atomically; equal frames give equal bytes.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The kind ``kernels``: where computing time went, by category, and how much of the exchange kernels hid."""
+"""The kind ``kernels``: compute time by category, and the share of the exchange that kernels overlap."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ TOP = 25
 
 @dataclass(frozen=True)
 class Kernels:
-    """A table of kernels, the artefacts that it stands on, and how whole they are.
+    """A table of kernels, the artefacts behind it, and how whole they are.
 
     ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
     """
@@ -96,7 +96,7 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     number = np.searchsorted(starts, times, side="right") - 1
     within = (number >= 0) & (times < (starts + steps["duration_s"].to_numpy())[number])
     if not within.any():
-        raise ParseError("TensorFlow's profile and the steps have no moment in common; profile the steps again")
+        raise ParseError("TensorFlow's profile and the steps do not overlap in time; profile the steps again")
     found: pd.DataFrame = operations[within]
     return found
 

@@ -72,7 +72,7 @@ def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
     for piece in iterate_tables(path, account):
         if account.start_epoch_us is None:  # the first event of the file
             raise ParseError(
-                f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer"
+                f"{path}: contains no start time, so its steps cannot be located; use Horovod 0.20.1 or newer"
             )
         steps = known.assign(start_s=known["start_s"] - account.start_epoch_us / 1e6)
         pieces.append(

@@ -1,4 +1,4 @@
-"""The HTML report: one file that a person opens to see what was measured, what came out, and whether to believe it."""
+"""The HTML report: a single file with the measurements, the results and their validity."""
 
 import base64
 import hashlib
@@ -29,12 +29,12 @@ from hpcai.report.section_specs import FigureSpec, SectionSpec
 from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
-NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
+NO_ANSWER = Message("page.no_answer", "There are no results yet: no run has been recorded.")
 
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One document: its benchmark, whether it is complete, its fragment, and the folder to hand in."""
+    """One document: its benchmark, whether it is complete, its fragment, and the folder to submit."""
 
     benchmark: str
     headline: str
@@ -112,7 +112,7 @@ def write_report(results: Path, sources: Path, output: Path, captions: Iterable[
 
 
 def write_rounds_page(results: Path, place: str, sources: Path, output: Path) -> None:
-    """Write the sections on MLPerf HPC rounds as a page of their own: for rounds without a study.
+    """Write the sections on MLPerf HPC rounds as a separate page, for rounds without a study.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
 
 
 def hash_script(text: str) -> str:
-    """Return the source expression by which a content security policy allows one script and no other."""
+    """Return the source expression with which a content security policy allows only this script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}'"
 
 

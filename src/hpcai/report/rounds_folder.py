@@ -21,7 +21,7 @@ def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
     Raises
     ------
     TableError
-        If a folder is no imported round.
+        If a folder is not an imported round.
     """
     from hpcai.catalogue.figures import figures_of
     from hpcai.config.rounds import SOURCE_TABLES

@@ -109,7 +109,7 @@ def test_mpirun_without_slurm_takes_along_what_steers_the_ranks(monkeypatch):
 
 @pytest.mark.usefixtures("job")
 def test_a_job_that_is_too_small():
-    with pytest.raises(LaunchError, match=r"r: found 3 nodes in job 7, expected 4; ask Slurm for more nodes"):
+    with pytest.raises(LaunchError, match=r"r: found 3 nodes in job 7, expected 4; request more nodes from Slurm"):
         hosts_of(Ranks("r", nodes=4, ranks_per_node=1, cores_per_rank=1))
 
 

@@ -1,4 +1,4 @@
-"""The table of scales: what the repeats of one benchmark and variant at one scale say together."""
+"""The table of scales: the combined result of the repeats of one benchmark and variant at one scale."""
 
 from dataclasses import fields
 from typing import Any
@@ -147,7 +147,7 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of the runs that the row rests on were disturbed or stalled, and by how much at most."""
+    """Return how many of the runs behind the row were disturbed or stalled, and by how much at most."""
     known = kept[kept["quiet"] != UNKNOWN]
     watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
     longest = stalled.nlargest(1, "stall_max_s")

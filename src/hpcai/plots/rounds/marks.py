@@ -30,7 +30,7 @@ TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3),
 TAG_SIZE = (9.0, 7.5)
 """Room of one number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
-NONE_KEPT = "no result of strong scaling has kept runs with logged times: the table mlperf_results says why"
+NONE_KEPT = "no strong-scaling result has counted runs with logged times: see the table mlperf_results"
 TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
 
 

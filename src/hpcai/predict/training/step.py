@@ -1,6 +1,6 @@
 """Time of one training step: computing, exchanging gradients, updating weights and waiting for input.
 
-Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after the other. Overlap,
+Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after another. Overlap,
 optimizers other than SGD with momentum, and input are additions.
 """
 
@@ -142,7 +142,7 @@ class StepModel:
     def describe(self, computing: str = "") -> str:
         """Return the choices in words, for the method of a table; blank computing is the roofline."""
         exchange = f"{self.allreduce} ring allreduce ({self.form} eq. 1)"
-        unit = "; printed form: communication is no time" if self.form == "printed" else ""
+        unit = "; printed form: communication is not a time" if self.form == "printed" else ""
         computing = computing or f"roofline {self.cost_model}"
         return f"modelled: {computing}, {exchange}, {'overlap' if self.overlap else 'no overlap'}{unit}"
 
@@ -321,7 +321,7 @@ def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
 def _find_waiting(times: LayerTimes, gradients_s: Floats, messages_s: Floats) -> Floats:
     """Return by how much the last message arrives after the last gradient [s].
 
-    Messages go one after the other in backward order, each as soon as the gradients of its layer are there and the
+    Messages go one after another in backward order, each as soon as the gradients of its layer are there and the
     link is free. The last one arrives at the largest, over all layers, of the time when the layer is ready plus its
     own and all later messages.
     """

@@ -103,7 +103,7 @@ def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
 def _difference(base: Point, target: Point) -> str:
     """Return the one thing in which two points of a benchmark differ; blank if it is none or several.
 
-    Variants are predicted from those that are plainer: single precision, and no compression.
+    Variants are predicted from those that are simpler: single precision, and no compression.
     """
     if base.benchmark != target.benchmark or base is target:
         return ""

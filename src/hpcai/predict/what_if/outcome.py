@@ -15,8 +15,8 @@ from hpcai.predict.what_if.training_time import epochs_at, measure_parts
 if TYPE_CHECKING:
     from hpcai.predict.what_if.answers import Case
 
-NO_OVERLAP = "computing and exchange one after the other (no overlap)"
-OVERLAP = "messages travel one after the other while gradients are computed, ready at equal intervals (overlap)"
+NO_OVERLAP = "computing and exchange one after another (no overlap)"
+OVERLAP = "messages travel one after another while gradients are computed, ready at equal intervals (overlap)"
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
 PARTS = Message(
     "outcome.parts",
@@ -135,7 +135,7 @@ def _why_not(study: MeasuredStudy, case: "Case") -> str:
 
 
 def _baseline(start: Point, points: Sequence[Point]) -> Point:
-    """Return the point that the study compares with, else that of the fewest ranks."""
+    """Return the point that the study compares with, otherwise that of the fewest ranks."""
     named = str(start.row.get("baseline") or "")
     return next((point for point in points if point.scale == named), points[0])
 

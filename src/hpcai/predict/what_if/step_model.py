@@ -3,7 +3,7 @@
 Computing is the roofline of the layers (or kernel regressors) times one factor, by which the model meets the measured
 step at the scale that one starts from. Exchanging gradients is a ring allreduce over measured or assumed links, after
 computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
-become ready at equal intervals of the backward pass and travel one after the other.
+become ready at equal intervals of the backward pass and travel one after another.
 """
 
 import math
