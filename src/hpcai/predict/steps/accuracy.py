@@ -36,8 +36,8 @@ class BlockSum:
     step_s
         Modelled: measured blocks times their numbers, and the measured update [s]; NaN where `reason` says why.
     covered_ratio
-        Share of the step's work whose block has a time: of its arithmetic, of the bytes of its blocks, or of its
-        operations, whichever is smallest.
+        Share of the step's work whose block has a time: of its arithmetic, or of the bytes of its blocks, whichever is
+        smaller.
     """
 
     step_s: float
@@ -47,7 +47,7 @@ class BlockSum:
 
 def sum_blocks(step: StepTimes) -> BlockSum:
     """Return the estimate of a step; none where a tenth of its work or the update has no time."""
-    covered = min((_share(step, what) for what in ("work_flop", "moved_bytes", "operations")), default=math.nan)
+    covered = min((_share(step, what) for what in ("work_flop", "moved_bytes")), default=math.nan)
     reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
     if reason or step.update_s is None:
         return BlockSum(math.nan, covered, reason)
