@@ -14,7 +14,9 @@ from hpcai.records.run import write_sealed
 @pytest.fixture
 def blocks(tmp_path):
     file = tmp_path / "blocks.json"
-    report = make_report(make_step(), make_step(batch=16, step_s=8.0), make_step(network="dead", blocks=(), step_s=None))
+    report = make_report(
+        make_step(), make_step(batch=16, step_s=8.0), make_step(network="dead", blocks=(), step_s=None)
+    )
     write_sealed(report, file)
     return str(file)
 
@@ -50,5 +52,5 @@ def test_bad_questions_get_one_sentence(blocks, question, message):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(RecordError, match="none.json"):
+    with pytest.raises(RecordError, match=r"none\.json"):
         call(["predict", "step", str(tmp_path / "none.json")])

@@ -53,7 +53,9 @@ def _operation_flop(operation: tf.Operation) -> int:
     if "BackpropFilter" in kind:
         return 2 * _elements(inputs[2].shape) * math.prod(operation.outputs[0].shape[window])
     if kind == "MatMul":
-        return 2 * _elements(operation.outputs[0].shape) * inputs[0].shape[0 if operation.get_attr("transpose_a") else 1]
+        return (
+            2 * _elements(operation.outputs[0].shape) * inputs[0].shape[0 if operation.get_attr("transpose_a") else 1]
+        )
     if kind == "BatchMatMulV2":
         return 2 * _elements(operation.outputs[0].shape) * inputs[0].shape[-2 if operation.get_attr("adj_x") else -1]
     return 0

@@ -13,6 +13,7 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.messages import Message
 from hpcai.core.text_table import say_table
 from hpcai.metrics.quietness import DISTURBED, judge_quiet
+from hpcai.metrics.run_tables import join_tables
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.steps.report import BlocksReport, StepTimes
 from hpcai.records.run import read_part
@@ -22,8 +23,15 @@ MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
 NO_UPDATE = Message("block_steps.no_update", "the optimizer's update was not measured")
+NO_ERROR = Message("block_steps.no_error", "no step of {steps} was both predicted and measured")
+ERRORS = Message(
+    "block_steps.errors",
+    "{known} of {steps} steps: median error {median:.1%} (goal {median_goal:.0%}), largest {worst:.1%} (goal "
+    "{worst_goal:.0%})",
+)
 SAID_DISTURBED = Message(
-    "block_steps.disturbed", "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again"
+    "block_steps.disturbed",
+    "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again",
 )
 
 
@@ -158,8 +166,8 @@ def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd
     steps = [collect_block_steps(report, tolerance, source) for report, source in reports]
     times = [collect_block_times(report, source) for report, source in reports]
     return {
-        "block_steps": pd.concat([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps], ignore_index=True),
-        "block_times": pd.concat([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times], ignore_index=True),
+        "block_steps": join_tables([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps]),
+        "block_times": join_tables([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times]),
     }
 
 
@@ -167,12 +175,10 @@ def describe_goals(steps: pd.DataFrame) -> str:
     """Say median and largest absolute error of table ``block_steps`` beside their goals."""
     errors = steps["relative_error_ratio"].abs().dropna()
     if errors.empty:
-        return f"no step of {len(steps)} was both predicted and measured"
-    median, worst = float(errors.median()), float(errors.max())
-    return (
-        f"{len(errors)} of {len(steps)} steps: median error {median:.1%} (goal {MEDIAN_GOAL_RATIO:.0%}), "
-        f"largest {worst:.1%} (goal {WORST_GOAL_RATIO:.0%})"
-    )
+        return NO_ERROR(steps=len(steps))
+    facts = {"median": float(errors.median()), "worst": float(errors.max())}
+    goals = {"median_goal": MEDIAN_GOAL_RATIO, "worst_goal": WORST_GOAL_RATIO}
+    return ERRORS(known=len(errors), steps=len(steps), **facts, **goals)
 
 
 def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:
@@ -190,7 +196,11 @@ def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:
     quiet = judge_quiet(report.disturbance, tolerance)
     taken = max(quiet.others_ratio, quiet.steal_ratio)
     verdict = SAID_DISTURBED(others=taken, most=tolerance.others_ratio) if quiet.quiet == DISTURBED else quiet.quiet
-    lines = [say_table(heads, cells, kinds="knnnnnw"), describe_goals(steps), f"{report.wall_s:.0f} s; machine: {verdict}"]
+    lines = [
+        say_table(heads, cells, kinds="knnnnnw"),
+        describe_goals(steps),
+        f"{report.wall_s:.0f} s; machine: {verdict}",
+    ]
     return "\n".join(lines)
 
 

@@ -6,9 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hpcai.core.disturbance import Disturbance
 
-BlockKind = Literal[
-    "convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other"
-]
+BlockKind = Literal["convolution", "3-D convolution", "transposed convolution", "depthwise", "dense", "sparse", "other"]
 SETS = 4
 """Sets of operands that a call of a block works on, so that each finds the caches as a step leaves them, not warm from
 itself."""

@@ -8,6 +8,8 @@ from unit.predict.steps.made_blocks import make_block, make_report, make_step
 from hpcai.core.disturbance import Tolerance
 from hpcai.metrics.scaling.model_limits import NOT_COVERED
 from hpcai.predict.steps.accuracy import (
+    ERRORS,
+    NO_ERROR,
     NO_UPDATE,
     SAID_DISTURBED,
     collect_block_steps,
@@ -59,8 +61,9 @@ def test_blocks_have_their_share_of_the_step():
 
 def test_goals_are_judged_on_all_steps_that_have_an_error():
     steps = collect_block_steps(make_report(make_step(), make_step(step_s=None)), Tolerance(), "")
-    assert describe_goals(steps).startswith("1 of 2 steps: median error 12.5%")
-    assert describe_goals(steps.iloc[1:]) == "no step of 1 was both predicted and measured"
+    facts = ERRORS.find_in(describe_goals(steps))
+    assert (facts["known"], facts["steps"], facts["median"], facts["worst"]) == ("1", "2", "12.5%", "12.5%")
+    assert describe_goals(steps.iloc[1:]) == NO_ERROR(steps=1)
 
 
 @pytest.mark.parametrize(("others_s", "is_said"), [(0.0, False), (5.0, True)])
