@@ -10,6 +10,7 @@ from hpcai.cli.options import Group
 
 MODULES = {
     "hpl": "hpcai.cli.predict_hpl",
+    "round": "hpcai.cli.predict_round",
     "step": "hpcai.cli.predict_step",
     "training": "hpcai.cli.predict_training",
 }
