@@ -1,19 +1,9 @@
 """Which cores a rank computes on; must be settled before TensorFlow starts its threads."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from hpcai.core.errors import LaunchError
-
-
-def accelerator_of(environment: Mapping[str, str], local_rank: int) -> str:
-    """Return which of its node's accelerators a rank computes on, as ``CUDA_VISIBLE_DEVICES`` names it.
-
-    That is an index or a UUID. Where the variable is not set, all accelerators are visible, by their index.
-    """
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else []
-    return names[local_rank].strip() if local_rank < len(names) else str(local_rank)
 
 
 def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> tuple[int, ...]:
