@@ -1,7 +1,8 @@
 """The rank program on a node with pretended accelerators: `faked_gpus.py LAYOUT ...`, computing on the processor.
 
-The folder LAYOUT has a file for each local rank: its CUDA_VISIBLE_DEVICES in the first line, then what `nvidia-smi -L`
-tells it. TensorFlow sees the accelerators that are visible, or all that are listed.
+The folder LAYOUT has a file for each local rank: its CUDA_VISIBLE_DEVICES in the first line (blank: as it is), then
+what `nvidia-smi -L` tells it. TensorFlow sees the accelerators that are visible, or all that are listed. What the rank
+was given is written beside it, into seenRANK.
 """
 
 import os
@@ -22,8 +23,10 @@ program.parent.mkdir()
 program.write_text("\n".join(["#!/bin/sh", "cat <<'LIST'", *listed, "LIST", ""]))
 program.chmod(0o755)
 os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+visible = visible or os.environ.get("CUDA_VISIBLE_DEVICES", "")
 if visible:
     os.environ["CUDA_VISIBLE_DEVICES"] = visible
+(layout / f"seen{os.environ['HOROVOD_LOCAL_RANK']}").write_text(visible)
 devices = [SimpleNamespace(name=f"gpu{number}") for number in range(len(visible.split(",") if visible else listed))]
 
 
