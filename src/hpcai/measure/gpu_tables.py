@@ -139,6 +139,7 @@ def _step_row(one: Measured, ceilings: pd.DataFrame, official: bool) -> dict[str
     return {
         **row,
         "batch_samples": report.batch,
+        "batch_place": report.batch_place,
         "step_time_median_s": step_s,
         "steps": sum(block.steps for block in report.blocks),
         "spread_ratio": (max(times) - min(times)) / step_s,

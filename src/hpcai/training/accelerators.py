@@ -12,6 +12,7 @@ from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
 from hpcai.training import collective
+from hpcai.training.affinity import accelerator_of
 from hpcai.training.collectives.base import Ranks
 
 NO_ACCELERATOR = Message(
@@ -65,14 +66,13 @@ def position_of(local_rank: int, visible: int) -> int:
 
 def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
     """Return what this rank computes on, once its device is settled."""
-    names = visible_names(environment)
-    visible = len(tf.config.list_physical_devices("GPU"))
-    uuids = uuids_of(names, find_accelerators())
+    uuids = uuids_of(visible_names(environment), find_accelerators())
+    # A TensorFlow for processors, which only reads data for another engine, sees none.
+    visible = len(tf.config.list_physical_devices("GPU")) or len(uuids) or 1
     place = position_of(ranks.local_rank, visible)
     # Where the runtime sees others than the driver lists, nobody knows which is which.
     uuid = uuids[place] if len(uuids) == visible else ""
-    name = names[place] if names and place < len(names) else str(place)
-    return OwnAccelerator(ranks.rank, host, name, uuid)
+    return OwnAccelerator(ranks.rank, host, accelerator_of(environment, place), uuid)
 
 
 def require_own(found: Iterable[OwnAccelerator]) -> None:

@@ -1,9 +1,26 @@
 """Which cores a rank computes on; must be settled before TensorFlow starts its threads."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from hpcai.core.accelerators import visible_names
 from hpcai.core.errors import LaunchError
+
+
+def accelerator_of(environment: Mapping[str, str], place: int) -> str:
+    """Return which of its node's accelerators a rank computes on, as ``CUDA_VISIBLE_DEVICES`` names it.
+
+    That is an index or a UUID. Where no variable chooses, all accelerators are visible, by their index.
+
+    Parameters
+    ----------
+    environment
+        Of the rank.
+    place
+        Among the accelerators that the rank sees.
+    """
+    names = visible_names(environment) or []
+    return names[place] if place < len(names) else str(place)
 
 
 def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> tuple[int, ...]:

@@ -33,7 +33,14 @@ def asked(folder: Path, device: str = "gpu", **changes: object) -> Asked:
 
 def step_report(batch: int = 16, step_s: float = 0.1, precision: str = "bf16") -> StepReport:
     blocks = tuple(Block(started_s=float(number), duration_s=10 * step_s, steps=10) for number in range(3))
-    facts = {"engine": "tensorflow", "device": "one", "precision": precision, "batch": batch, "parameters": 10}
+    facts = {
+        "engine": "tensorflow",
+        "device": "one",
+        "precision": precision,
+        "batch": batch,
+        "batch_place": "device",
+        "parameters": 10,
+    }
     return StepReport(**facts, flop_per_sample=1e12, first_step_s=9.0, blocks=blocks, traced_steps=5)
 
 
@@ -60,8 +67,8 @@ def test_without_a_gpu_nothing_starts(monkeypatch, tmp_path) -> None:
 
 
 def test_an_engine_that_is_not_there_is_named_before_anything_starts(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(engines, "JAX_ENGINE", "hpcai.no_such.jax")
-    with refused(LaunchError, NOT_BUILT, engine="jax", module="hpcai.no_such.jax"):
+    monkeypatch.setattr(engines, "JAX_ENGINE", "hpcai.training.no_such")
+    with refused(LaunchError, NOT_BUILT, engine="jax", module="hpcai.training.no_such"):
         require_device(asked(tmp_path, "cpu", engine="jax"))
     monkeypatch.setattr(engines, "JAX_ENGINE", "hpcai.training.engine")
     monkeypatch.setattr(engines, "find_spec", lambda name: None if name == "jax" else name)

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.core.errors import LaunchError
-from hpcai.training.affinity import own_cores
+from hpcai.training.affinity import accelerator_of, own_cores
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,8 @@ def test_own_cores(allowed: set[int], local_rank: int, cores_per_rank: int, expe
 def test_too_few_cores_for_the_ranks_of_a_node_is_an_error() -> None:
     with pytest.raises(LaunchError, match=r"local rank 2: found 2 usable cores.*expected 3"):
         own_cores({0, 1}, 2, 1)
+
+
+def test_a_rank_has_the_accelerator_of_its_place() -> None:
+    assert accelerator_of({"CUDA_VISIBLE_DEVICES": "2,GPU-8932f937"}, 1) == "GPU-8932f937"
+    assert accelerator_of({}, 1) == "1"

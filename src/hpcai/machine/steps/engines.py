@@ -1,13 +1,15 @@
 """Engines that can time steps on one device, and why one cannot."""
 
+from importlib import import_module
 from importlib.util import find_spec
+from types import ModuleType
 from typing import get_args
 
 from hpcai.config.base import Engine as EngineName
 from hpcai.core.errors import LaunchError, MissingExtraError
 from hpcai.core.messages import Message
 
-JAX_ENGINE = "hpcai.training.engines.jax"
+JAX_ENGINE = "hpcai.training.jax_engine"
 """Module of the engine ``jax``; its ``Engine`` is made and called as `hpcai.training.engine.Engine` is."""
 NOT_BUILT = Message(
     "steps.engine_not_built",
@@ -32,7 +34,7 @@ def require_engine(engine: str, device: str) -> None:
     MissingExtraError
         If its package is not installed.
     """
-    if engine == "jax" and not _is_built():
+    if engine == "jax" and find_spec(JAX_ENGINE) is None:
         known = ", ".join(get_args(EngineName))
         raise LaunchError(NOT_BUILT(engine=engine, module=JAX_ENGINE, known=known, other=OTHER))
     package = "jax" if engine == "jax" else "horovod" if engine == "horovod" else "tensorflow"
@@ -41,8 +43,6 @@ def require_engine(engine: str, device: str) -> None:
         raise MissingExtraError(NOT_INSTALLED(engine=engine, package=package, command=command, other=OTHER))
 
 
-def _is_built() -> bool:
-    try:
-        return find_spec(JAX_ENGINE) is not None
-    except ModuleNotFoundError:  # not even its folder
-        return False
+def module_of(engine: str) -> ModuleType:
+    """Return the module with an engine's ``Engine`` and ``configure_device``; Keras must not be imported before."""
+    return import_module(JAX_ENGINE if engine == "jax" else "hpcai.training.engine")

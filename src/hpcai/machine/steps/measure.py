@@ -76,9 +76,8 @@ def time_case(case: Case) -> StepReport:
     write_plan(case.plan, case.folder / PLAN)
     options = ["--engine", case.engine, "--precision", case.precision, "--batch", str(case.batch)]
     words = ["--folder", str(case.folder), *options, "--seconds", f"{case.seconds:g}"]
-    # Read when JAX is imported: without it an accelerator multiplies fp32 as it likes.
-    products = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}[case.precision]
-    asked = {"JAX_DEFAULT_MATMUL_PRECISION": products}
+    # Keras looks when it is imported.
+    asked = {"KERAS_BACKEND": "jax" if case.engine == "jax" else "tensorflow"}
     return _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
 
 
@@ -92,7 +91,7 @@ def model_traffic(case: Case) -> WorkReport:
     """
     output = case.folder / "work.json"
     words = ["--plan", str(case.folder / PLAN), "--samples", "1", "--output", str(output)]
-    return _run(["hpcai.machine.work.step", *words], case.folder, WorkReport, output, {})
+    return _run(["hpcai.machine.work.step", *words], case.folder, WorkReport, output, {"KERAS_BACKEND": "tensorflow"})
 
 
 def _run(words: list[str], folder: Path, kind: type[Report], path: Path, variables: dict[str, str]) -> Report:

@@ -1,7 +1,8 @@
 """Time training steps: `python -m hpcai.machine.steps.process --folder CASE --precision bf16 ...`.
 
-One batch of random numbers lies in the device's memory before the clock starts; the same one serves all steps. A block
-of steps is timed as a whole, and ends when the loss of its last step has arrived on the host.
+One batch of random numbers is there before the clock starts; the same one serves all steps. It lies in the device's
+memory where the engine can keep it there. A block of steps is timed as a whole, and ends when the loss of its last step
+has arrived on the host.
 """
 
 import argparse
@@ -11,7 +12,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,10 @@ from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import TrainingError
 from hpcai.core.messages import Message
-from hpcai.machine.steps.engines import JAX_ENGINE
-from hpcai.machine.steps.report import MODULE, PLAN, TRACE, Block, StepReport, report_path
+from hpcai.machine.ceilings.jax_ways import MULTIPLIED
+from hpcai.machine.ceilings.sampling import Precision
+from hpcai.machine.steps.engines import module_of
+from hpcai.machine.steps.report import MODULE, PLAN, TRACE, Block, Place, StepReport, report_path
 from hpcai.machine.work.step import workload_of_one_rank
 from hpcai.records.run import write_sealed
 from hpcai.training.work import computed_flop
@@ -30,6 +32,8 @@ from hpcai.training.workload import seed_streams
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from hpcai.training.workload import Workload
 
 BLOCKS = 5
 TRACED_STEPS = 5
@@ -55,21 +59,30 @@ def main() -> None:
 
 
 def settle(plan: RunPlan, engine: str, *, tf32: bool) -> str:
-    """Settle device, threads and TF32 before anything is compiled; return the device's name."""
+    """Settle device, threads and TensorFlow's TF32 before anything is compiled; return the device's name."""
     import tensorflow as tf
 
-    if engine == "jax":
-        import jax
-
-        tf.config.set_visible_devices([], "GPU")  # TensorFlow only reads data here
-        return str(jax.devices()[0].device_kind)
     from hpcai.training import collective
-    from hpcai.training.engine import configure_device
 
-    device = configure_device(plan.machine.device, plan.machine.cores_per_rank, 0)
+    device: str = module_of(engine).configure_device(plan.machine.device, plan.machine.cores_per_rank, 0)
     tf.config.experimental.enable_tensor_float_32_execution(tf32)
     collective.start(plan.point, engine)
-    return device
+    if engine != "jax" or plan.machine.device.kind == "cpu":
+        return device
+    import jax
+
+    return str(jax.devices()[0].device_kind)
+
+
+def build_engine(workload: "Workload[Any]", name: str, precision: Precision) -> Any:  # noqa: ANN401  one of several
+    """Return an engine that multiplies in a precision, which JAX reads when it compiles the first step."""
+    engine = module_of(name).Engine(workload, seed_streams(1, 0))
+    if name == "jax":
+        import jax
+
+        jax.config.update("jax_default_matmul_precision", MULTIPLIED[precision][1])
+    engine.set_learning_rate(workload.learning_rate(0))
+    return engine
 
 
 def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepReport:
@@ -81,10 +94,8 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
         If the loss is no finite number: such steps are no training.
     """
     workload = workload_of_one_rank(plan, samples=given.batch)
-    module = JAX_ENGINE if given.engine == "jax" else "hpcai.training.engine"
-    engine = import_module(module).Engine(workload, seed_streams(1, 0))
-    engine.set_learning_rate(workload.learning_rate(0))
-    batch = random_batch(workload.batch_spec())
+    engine = build_engine(workload, given.engine, given.precision)
+    batch, place = place_batch(engine, given.engine, random_batch(workload.batch_spec()))
 
     def run(steps: int) -> float:
         for _ in range(steps):
@@ -105,6 +116,7 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
         device=device,
         precision=given.precision,
         batch=given.batch,
+        batch_place=place,
         parameters=engine.parameters,
         flop_per_sample=computed_flop(workload.layers(), 1),
         first_step_s=first.duration_s,
@@ -144,6 +156,14 @@ def _traced(folder: Path, engine: str) -> Iterator[list[str]]:
     if not found:
         problems.append("the profiler wrote no trace")
     shutil.rmtree(traces, ignore_errors=True)
+
+
+def place_batch(engine: Any, name: str, batch: tuple[Any, ...]) -> tuple[tuple[Any, ...], Place]:  # noqa: ANN401
+    """Return a batch where it serves all steps, and where that is: an engine with ``put`` keeps it on the device."""
+    if name != "jax":
+        return batch, "device"  # TensorFlow has put it there
+    put = getattr(engine, "put", None)
+    return (put(batch), "device") if put else (tuple(np.asarray(part) for part in batch), "host")
 
 
 def random_batch(specs: "tuple[tf.TensorSpec, ...]") -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 StepPrecision = Literal["fp32", "tf32", "bf16"]
+Place = Literal["device", "host"]
 MODULE = "hpcai.machine.steps.process"
 REPORT, PLAN, TRACE, OUTPUT = "steps.json", "plan.json", "steps.xplane.pb", "output.log"
 """Files in the folder of one case."""
@@ -35,6 +36,7 @@ class StepReport(_Part):
     device: str = Field(description="As the engine names it.")
     precision: StepPrecision
     batch: int = Field(ge=1)
+    batch_place: Place = Field(description="Memory that the batch lies in; each step copies it from the host's.")
     parameters: int
     flop_per_sample: float = Field(gt=0, description="By the formula of the layers.")
     first_step_s: float = Field(description="With compilation, which `blocks` leave out.")
