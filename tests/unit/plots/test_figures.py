@@ -126,6 +126,16 @@ def test_every_run_is_a_mark(study: tuple[str, Tables]) -> None:
         assert any("Nothing was measured" in text.get_text() for text in visible_texts(figure))
 
 
+def test_a_panel_without_a_time_has_no_scale_of_times(tmp_path: Path) -> None:
+    runs = collect_runs(write_records(make_study(ranks=(1,), repeats=2), tmp_path))
+    lost = runs.assign(variant="lost", time_to_train_s=np.nan)
+    both = pd.concat([runs, lost], ignore_index=True)
+    figure = draw_figure("time_to_train", {"runs": both, "scales": summarise_scales(both)})
+    ticks = {axes.get_title(loc="left").split(", ")[-1]: len(axes.get_yticks()) for axes in figure.axes if axes.axison}
+    assert ticks.pop("lost") == 0
+    assert min(ticks.values()) > 0
+
+
 def test_one_line_per_run(study: tuple[str, Tables]) -> None:
     tables = study[1]
     for topic, column in (("quality", "quality"), ("loss", "train_loss")):

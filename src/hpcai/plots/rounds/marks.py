@@ -30,6 +30,7 @@ TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3),
 TAG_SIZE = (9.0, 7.5)
 """Room of one number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
+NONE_KEPT = "no result of strong scaling has kept runs with logged times: the table mlperf_results says why"
 TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
 
 
@@ -41,6 +42,11 @@ def empty_figure(title: str, sentence: str) -> Figure:
     axes.set_title(title, loc="left")
     theme.say_why_empty(axes, sentence)
     return figure
+
+
+def why_none(results: pd.DataFrame) -> str:
+    """Return why a figure of results of strong scaling shows none: there are none, or no run of theirs counts."""
+    return NO_ROUND if results.empty else NONE_KEPT
 
 
 def strong_results(results: pd.DataFrame) -> pd.DataFrame:

@@ -85,6 +85,8 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
     axes.set_xticks(range(len(order)), [_tick(scales[scales["scale"] == scale].iloc[0]) for scale in order])
     axes.set_xlim(-0.6, len(order) - 0.4)
     theme.from_zero(axes)
+    if failed.all():
+        axes.set_yticks([])
     axes.set_ylabel("time to train [s]")
     axes.grid(visible=False, axis="x")
 
