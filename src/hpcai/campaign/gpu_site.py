@@ -15,6 +15,8 @@ from typing import Literal
 from hpcai.config.plans import Campaign
 from hpcai.core.accelerators import find_accelerators, find_driver
 from hpcai.core.messages import Message
+from hpcai.launchers.declaration import Launcher
+from hpcai.launchers.registry import LAUNCHERS
 
 LEAST_DRIVER = {11: 450, 12: 525, 13: 580}
 """Of each CUDA runtime, the oldest driver branch (NVIDIA, CUDA Compatibility, Minor Version Compatibility, table 1)."""
@@ -26,8 +28,8 @@ State = Literal["found", "missing", "not needed", "in the image"]
 
 ON_A_GPU_NODE = Message(
     "gpu_site.on_a_gpu_node",
-    "look on a node with accelerators, for example `srun --gres=gpu:1 hpcai doctor --gpu`; if no driver answers there "
-    "either, ask the administrators for NVIDIA's driver",
+    "look inside a job that has an accelerator: `hpcai doctor --gpu`; if no driver answers there either, ask the "
+    "administrators for NVIDIA's driver",
 )
 NEWER_DRIVER = Message(
     "gpu_site.newer_driver",
@@ -41,7 +43,7 @@ GET_COMPILER = Message(
 )
 GET_STEPS = Message(
     "gpu_site.get_steps",
-    "runs over {nodes} nodes are started inside a job of Slurm, or by mpirun: load the module of either",
+    "runs over {nodes} nodes are started inside a job of Slurm or by a launcher with MPI: load the module of either",
 )
 
 
@@ -171,18 +173,30 @@ def _compiler(wanted: Wanted, environment: Mapping[str, str]) -> Part:
 
 
 def _launcher(wanted: Wanted) -> Part:
-    programs = [name for name in ("srun", "mpirun") if shutil.which(name)]
-    found = ", ".join(["spawn", *programs])
+    started = [name for name, launcher in LAUNCHERS.items() if _can_start(launcher)]
     needed = f"ranks on {wanted.nodes} nodes" if wanted.nodes > 1 else "ranks on one node"
-    if wanted.nodes > 1 and not programs:
-        return Part("launcher", "missing", found, needed, GET_STEPS(nodes=wanted.nodes))
-    return Part("launcher", "found", found, needed)
+    # Those that are modules of ours reach other nodes through a step of the batch system.
+    if wanted.nodes > 1 and not any(_own_program(LAUNCHERS[name]) for name in started):
+        return Part("launcher", "missing", ", ".join(started), needed, GET_STEPS(nodes=wanted.nodes))
+    return Part("launcher", "found", ", ".join(started), needed)
+
+
+def _own_program(launcher: Launcher) -> str:
+    """Return the program of a launcher; blank for one that is a module of ours."""
+    return next((name for name in launcher.programs if "." not in name), "")
+
+
+def _can_start(launcher: Launcher) -> bool:
+    program = _own_program(launcher)
+    return bool(shutil.which(program)) if program else all(map(find_spec, launcher.packages))
 
 
 def _mpi() -> Part:
-    needed = "only for the launchers mpirun and srun, with a Horovod that knows MPI"
-    found = shutil.which("mpirun")
-    return Part("MPI", "found" if found else "not needed", found or "none; spawn and horovodrun do without", needed)
+    users = [name for name, launcher in LAUNCHERS.items() if launcher.uses_mpi]
+    needed = f"only for the launchers {', '.join(users)}, with a Horovod that knows MPI"
+    commands = [launcher.versions["mpi"][0] for launcher in LAUNCHERS.values() if "mpi" in launcher.versions]
+    found = next(filter(None, map(shutil.which, commands)), None)
+    return Part("MPI", "found" if found else "not needed", found or "none; other launchers do without", needed)
 
 
 def horovod_knows_nccl() -> bool:
