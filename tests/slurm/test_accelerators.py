@@ -25,8 +25,14 @@ def data(tmp_path_factory):
     return prepared(gpu_plan("tensorflow"), tmp_path_factory.mktemp("faked"))
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("engine", ["tensorflow", pytest.param("horovod", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("engine", "way"),
+    [
+        ("tensorflow", "one for each task"),
+        pytest.param("tensorflow", "all accelerators of the node", marks=pytest.mark.slow),
+        *(pytest.param("horovod", way, marks=pytest.mark.slow) for way in WAYS),
+    ],
+)
 def test_ranks_train_on_accelerators_of_their_own(cluster, tmp_path, data, engine, way):
     change, visible = WAYS[way]
     layout, raw = tmp_path / "layout", tmp_path / "raw"

@@ -67,7 +67,7 @@ def position_of(local_rank: int, visible: int) -> int:
 def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
     """Return what this rank computes on, once its device is settled."""
     uuids = uuids_of(visible_names(environment), find_accelerators())
-    # A TensorFlow for processors, which only reads data for another engine, sees none.
+    # A TensorFlow for processors, which only reads data for another engine, sees none: then the driver's list counts.
     visible = len(tf.config.list_physical_devices("GPU")) or len(uuids) or 1
     place = position_of(ranks.local_rank, visible)
     # Where the runtime sees others than the driver lists, nobody knows which is which.
