@@ -11,7 +11,7 @@ PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
+.PHONY: run predict gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,9 @@ run: env ## set up, run the default study, write results/report.html
 
 predict: env ## measure the inputs of predictions, then write the report with them
 	@$(BIN)/hpcai run predict $(ARGS)
+
+gpu: env ## measure one GPU: products, and training steps of CosmoFlow and ResNet-50 at official size; writes results/gpu.html
+	@$(BIN)/hpcai gpu $(ARGS)
 
 rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive") and write results/rounds.html, without any run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"

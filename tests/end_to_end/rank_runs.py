@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
 LIMIT_S = 180
 LAUNCHERS = {"horovod": ("hpcai.training.launch", "--gloo"), "tensorflow": ("hpcai.training.spawn",)}
 """How the ranks of each engine are started."""
+RANK_PROGRAM = (sys.executable, "-m", "hpcai.training")
 Meddle = Callable[[Path, subprocess.Popen], None]
 
 
@@ -67,11 +68,11 @@ class Prepared:
     pack: Path
     folder: Path
 
-    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None) -> Run:
+    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None, program: Sequence[str] = RANK_PROGRAM) -> Run:
         raw = self.folder / name
         raw.mkdir()
         write_plan(plan, raw / "plan.json")
-        program = [sys.executable, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
+        program = [*program, "--plan", str(raw / "plan.json"), "--raw", str(raw)]
         data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
         if plan.benchmark.staging.place == "node_local":
             data += ["--pack", str(self.pack)]
