@@ -192,7 +192,7 @@ class Environment:
         if self.state.pop("horovod", None) is not None:
             self.uv("uninstall", "horovod")
         self.mark(without_horovod=without)
-        say(f"no Horovod ({without}): {WITHOUT}, and `hpcai run` chooses them; HOROVOD=yes changes it")
+        say(f"no Horovod ({without}): {WITHOUT}; `hpcai run` uses them")
 
     def install_build_tools(self) -> None:
         """Install uv, then TensorFlow and what compiles Horovod, with all that they need."""

@@ -61,21 +61,22 @@ class Run:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset, in place and packed, and where runs may write."""
+    """A dataset, in place and packed, where runs may write, and whose Python they use."""
 
     manifest: Path
     pack: Path
     folder: Path
+    python: str = sys.executable
 
     def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None) -> Run:
         raw = self.folder / name
         raw.mkdir()
         write_plan(plan, raw / "plan.json")
-        program = [sys.executable, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
+        program = [self.python, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
         data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
         if plan.benchmark.staging.place == "node_local":
             data += ["--pack", str(self.pack)]
-        launcher = [sys.executable, "-m", *LAUNCHERS[plan.point.engine], "-np", str(plan.point.ranks)]
+        launcher = [self.python, "-m", *LAUNCHERS[plan.point.engine], "-np", str(plan.point.ranks)]
         started = time.monotonic()
         with (raw / "output.log").open("w") as output:
             process = subprocess.Popen(

@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from hpcai.config.load import read_settings
 from hpcai.core.errors import ConfigError
 
 ANSWERS = {
@@ -13,6 +15,11 @@ ANSWERS = {
     *["--containerize", "--cleanup-metadata", "--cm", "--archive", "--delete-all-output"],
 }
 """Options with which Snakemake starts no job: its output is what was asked for."""
+
+
+USUAL_STUDY = "config/study.yaml"
+ENGINE_OF_WHEELS = "tensorflow"
+"""Needs neither a compiler nor MPI."""
 
 
 def only_answers(words: Sequence[str]) -> bool:
@@ -46,6 +53,43 @@ def report_words(words: Sequence[str]) -> list[str]:
         kept += ["--configfile", *read.configfile]
     settings = [setting for setting in read.config or [] if not setting.startswith("measure=")]
     return [*kept, "--config", *settings, "measure=false"]
+
+
+def without_horovod(words: list[str]) -> list[str]:
+    """Return the arguments with the engine `tensorflow` for rows that name none, where there is no Horovod.
+
+    The same arguments where they, or the study, name an engine, start no run, or have ranks in an image.
+    """
+    settings = _read(words).config or []
+    named = {setting.partition("=")[0] for setting in settings}
+    if find_spec("horovod") is not None or "engine" in named or "measure=false" in map(str.lower, settings):
+        return words
+    files = [Path(file) for file in study_files(words)] or [working_folder(words) / USUAL_STUDY]
+    if any(_has_engine_or_image(file) for file in files):
+        return words
+    return _with_setting(words, f"engine={ENGINE_OF_WHEELS}")
+
+
+def _has_engine_or_image(file: Path) -> bool:
+    """Whether a study names an engine, or a machine with an image, which brings its own Horovod."""
+    try:
+        study = read_settings(file)
+        folder = Path(str(study.get("config_dir") or file.parent))
+        machine = read_settings(folder / "machines" / f"{study.get('machine')}.yaml")
+    except ConfigError:  # the workflow says what is wrong with it
+        return False
+    software = machine.get("software")
+    return bool(study.get("engine") or (isinstance(software, dict) and software.get("container")))
+
+
+def _with_setting(words: list[str], setting: str) -> list[str]:
+    """Return the arguments with one more setting; Snakemake takes the last `--config` alone."""
+    for place, word in enumerate(words):
+        option, _, value = word.partition("=")
+        if option in ("-C", "--config"):
+            return [*words[:place], option, setting, *([value] if value else []), *words[place + 1 :]]
+    place = words.index("--") if "--" in words else len(words)
+    return [*words[:place], "--config", setting, *words[place:]]
 
 
 def _read(words: Sequence[str]) -> argparse.Namespace:
