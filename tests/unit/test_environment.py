@@ -108,10 +108,9 @@ def test_lock_is_split_into_packages():
 
 
 def test_a_lock_without_the_build_tools_is_refused():
-    with pytest.raises(SystemExit, match="x-newest.lock does not pin uv"):
-        load("install").lock_blocks(
-            re.sub(r"^uv==.*\n(    .*\n)*", "", LOCK, flags=re.MULTILINE), Path("x-newest.lock")
-        )
+    without_uv = re.sub(r"^uv==.*\n(    .*\n)*", "", LOCK, flags=re.MULTILINE)
+    with pytest.raises(SystemExit, match=r"x-newest\.lock does not pin uv"):
+        load("install").lock_blocks(without_uv, Path("x-newest.lock"))
 
 
 @pytest.fixture
@@ -191,7 +190,7 @@ def test_lock_that_is_asked_for(install, words, lock):
 def test_locks_that_there_are_not(install, words, capsys):
     with pytest.raises(SystemExit):
         install.parse_arguments(words.split())
-    assert "LOCK=newest" in capsys.readouterr().err
+    assert "newest TensorFlow" in capsys.readouterr().err
 
 
 def test_the_lock_stays_unless_asked(tmp_path, install):

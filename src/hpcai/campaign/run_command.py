@@ -12,6 +12,7 @@ from hpcai.campaign.child import Child, snakemake_program
 from hpcai.campaign.failures import OUTCOMES_RULE, last_words
 from hpcai.campaign.journal import Job, Journal, read_journals
 from hpcai.campaign.run_options import (
+    ENGINE_OF_WHEELS,
     calls_of,
     only_answers,
     report_words,
@@ -22,6 +23,7 @@ from hpcai.campaign.run_options import (
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
 from hpcai.config.load import refuse_loose_files
+from hpcai.launchers.registry import default_launcher
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -34,7 +36,7 @@ EARLIER = 5
 TAIL = 30
 """So many lines of the log are shown if Snakemake ends badly without that a job has failed."""
 NO_HOROVOD = (
-    "Horovod is not installed: engine tensorflow where the run table names no engine, and launcher spawn where the "
+    "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
     "profile names none (make env HOROVOD=yes brings Horovod)"
 )
 HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
@@ -63,7 +65,7 @@ def run(words: list[str]) -> int:
     refuse_loose_files(study_files(words))
     asked, words = words, without_horovod(words)
     if words != asked:
-        print(NO_HOROVOD, flush=True)
+        print(NO_HOROVOD.format(engine=ENGINE_OF_WHEELS, launcher=default_launcher()), flush=True)
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
     snakemake_program()  # what is missing is told before anything is written

@@ -30,9 +30,11 @@ LAUNCHERS: Mapping[str, Launcher] = _load()
 
 
 def default_launcher() -> str:
-    """Return the launcher that is used where nothing names one: the default, or `spawn` where that is not installed."""
+    """Return the launcher that is used where nothing names one, of those whose packages are installed."""
     name = next(name for name, launcher in LAUNCHERS.items() if launcher.default)
-    return name if all(map(find_spec, LAUNCHERS[name].packages)) else "spawn"
+    if all(map(find_spec, LAUNCHERS[name].packages)):
+        return name
+    return next(name for name, launcher in LAUNCHERS.items() if launcher.stands_in)
 
 
 def find_launcher(name: str) -> Launcher:
