@@ -1,7 +1,7 @@
 """What ``hpcai run`` reads of Snakemake's arguments: which study and where; everything else is passed on unread."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,26 +60,26 @@ def without_horovod(words: list[str]) -> list[str]:
 
     The same arguments where they, or the study, name an engine, start no run, or have ranks in an image.
     """
-    settings = _read(words).config or []
-    named = {setting.partition("=")[0] for setting in settings}
-    if find_spec("horovod") is not None or "engine" in named or "measure=false" in map(str.lower, settings):
+    given = {key: value for key, _, value in (one.partition("=") for one in _read(words).config or [])}
+    if find_spec("horovod") is not None or "engine" in given or given.get("measure", "").lower() == "false":
         return words
     files = [Path(file) for file in study_files(words)] or [working_folder(words) / USUAL_STUDY]
-    if any(_has_engine_or_image(file) for file in files):
+    if any(_has_engine_or_image(file, given) for file in files):
         return words
     return _with_setting(words, f"engine={ENGINE_OF_WHEELS}")
 
 
-def _has_engine_or_image(file: Path) -> bool:
+def _has_engine_or_image(file: Path, given: Mapping[str, str]) -> bool:
     """Whether a study names an engine, or a machine with an image, which brings its own Horovod."""
     try:
-        study = read_settings(file)
+        study = {**read_settings(file), **given}
+        if study.get("engine"):
+            return True
         folder = Path(str(study.get("config_dir") or file.parent))
-        machine = read_settings(folder / "machines" / f"{study.get('machine')}.yaml")
+        software = read_settings(folder / "machines" / f"{study.get('machine')}.yaml").get("software")
     except ConfigError:  # the workflow says what is wrong with it
         return False
-    software = machine.get("software")
-    return bool(study.get("engine") or (isinstance(software, dict) and software.get("container")))
+    return isinstance(software, dict) and bool(software.get("container"))
 
 
 def _with_setting(words: list[str], setting: str) -> list[str]:
