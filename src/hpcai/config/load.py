@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
@@ -47,6 +47,7 @@ STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 
 
 FP64_BYTES = 8
+Row = TypeVar("Row", RunRow, WeakRow)
 
 
 def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
@@ -76,8 +77,9 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     benchmarks = {
         name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
     }
-    rows = read_rows(folder / "runs" / f"{checked.runs}.tsv", RunRow, problems)
-    weak_rows = read_rows(folder / "runs" / f"{checked.weak_runs}.tsv", WeakRow, problems) if checked.weak_runs else []
+    rows = _read_table(checked, folder / "runs" / f"{checked.runs}.tsv", RunRow, problems)
+    weak_file = folder / "runs" / f"{checked.weak_runs}.tsv"
+    weak_rows = _read_table(checked, weak_file, WeakRow, problems) if checked.weak_runs else []
     published = tuple(folder / "published" / f"{name}.yaml" for name in checked.published)
     for path in published:
         _read_model(Published, path, problems)
@@ -173,6 +175,13 @@ def _checked_model(model: type[Model], data: object, path: Path, problems: Probl
     if checked is not None and name != path.stem:
         problems.add(str(path), "name", name, f"the file's own name, {path.stem!r}")
     return checked
+
+
+def _read_table(study: Study, path: Path, row: type[Row], problems: Problems) -> list[tuple[int, Row]]:
+    """Read a run table; rows that name no engine have the study's."""
+    usual = {"engine": study.engine} if study.engine else {}
+    read = read_rows(path, row, problems)
+    return [(n, one if "engine" in one.model_fields_set else one.model_copy(update=usual)) for n, one in read]
 
 
 def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:

@@ -32,6 +32,7 @@ LAUNCHER = Launcher(
     programs=(PROGRAM,),
     rank_variables=("HOROVOD_RANK",),
     local_rank_variables=("HOROVOD_LOCAL_RANK",),
+    stands_in=True,
     first_end=FirstEnd(
         pattern=re.compile(
             r"^spawn: rank (?P<rank>\d+) was the first to fail, exit status (?P<code>\d+)$", re.MULTILINE

@@ -402,3 +402,26 @@ def test_counts_that_no_table_can_hold_are_refused(folder, samples):
     file.write_text(text)
     with pytest.raises(ConfigError, match="train_samples: found"):
         load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("usual", [None, "horovod", "tensorflow"])
+def test_rows_that_name_no_engine_have_that_of_the_study(folder, usual):
+    change(folder, STUDY, "engine", usual)
+    table = folder / "runs/default.tsv"
+    lines = table.read_text().splitlines()
+    header = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+    cells = [line.split("\t") for line in lines[header:]]
+    named = ["engine", "tensorflow", "horovod", *[""] * (len(cells) - 3)]
+    table.write_text("".join("\t".join([*row, one]) + "\n" for row, one in zip(cells, named, strict=True)))
+    engines = [row.engine for row in load_study_file(folder / STUDY).rows]
+    assert engines[:2] == ["tensorflow", "horovod"]
+    assert set(engines[2:]) == {usual or "horovod"}
+
+
+def test_the_usual_engine_of_a_study_stands_in_the_plan_as_a_row_has_it(folder):
+    change(folder, STUDY, "engine", "horovod")
+    named = load_study_file(folder / STUDY).plans()
+    change(folder, STUDY, "engine", REMOVED)
+    assert {run: plan.digest for run, plan in named.items()} == {
+        run: plan.digest for run, plan in load_study_file(folder / STUDY).plans().items()
+    }
