@@ -35,5 +35,5 @@ Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 Ratio = Annotated[float, Field(ge=0, lt=1)]
 Compression = Literal["none", "fp16"]
 """Of gradients in the allreduce."""
-Engine = Literal["horovod", "tensorflow"]
-"""What exchanges tensors between ranks: a module of `hpcai.training.collectives` each."""
+Engine = Literal["horovod", "tensorflow", "jax"]
+"""What exchanges tensors between ranks, a module of `hpcai.training.collectives` each; with jax also what computes."""

@@ -17,7 +17,7 @@ class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables; by TensorFlow's fused kernel, where there is one, instead of Keras' eight operations."""
+        """Change all variables; on TensorFlow by one fused kernel each, instead of Keras' eight operations."""
         for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
             if not is_tensorflow():
                 velocity.assign(velocity.value * self.momentum + gradient)
