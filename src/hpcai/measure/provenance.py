@@ -19,7 +19,7 @@ from hpcai.data.pack import PackManifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
 
-PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
+PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "jax", "numpy", "mlperf-logging", "snakemake")
 PREFIXES = (
     *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "ONEDNN_"),
     *("LOADEDMODULES", "OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
