@@ -182,9 +182,7 @@ class Engine:
         return state._replace(sums=self._added(state.sums, [*gradients, numbers]))
 
     def _added(self, sums: Arrays, parts: Arrays) -> Arrays:
-        return [
-            total + part[jnp.newaxis] / self._point.accumulation for total, part in zip(sums, parts, strict=True)
-        ]
+        return [total + part[jnp.newaxis] / self._point.accumulation for total, part in zip(sums, parts, strict=True)]
 
     def _train(self, state: State, batch: Arrays) -> tuple[State, jax.Array]:
         gradients, numbers, state = self._gradients(state, batch)
