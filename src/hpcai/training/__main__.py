@@ -66,8 +66,9 @@ def main() -> None:
 def _import_tensorflow(engine: Engine) -> None:
     """Import TensorFlow, and JAX if Keras is to compute with it, without what a rank never needs.
 
-    TensorFlow shall report errors only and use oneDNN's kernels. It and Keras import these where they find them, for plots, tables and old file formats: a third of the time of all
-    imports. What comes later may import them: the graphs' functions need SciPy's, as JAX does at once.
+    TensorFlow shall report errors only and use oneDNN's kernels. It and Keras import these where they find them, for
+    plots, tables and old file formats: a third of the time of all imports. What comes later may import them: the
+    graphs' functions need SciPy's, and JAX does at once.
     """
     os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras looks when it is imported
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

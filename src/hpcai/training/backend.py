@@ -18,7 +18,7 @@ TRUNCATION = 0.87962566103423978
 
 def is_tensorflow() -> bool:
     """Return whether Keras computes with TensorFlow."""
-    return keras.backend.backend() == "tensorflow"
+    return bool(keras.backend.backend() == "tensorflow")
 
 
 def add_bias(values: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
@@ -40,8 +40,8 @@ class VarianceScaling(keras.initializers.VarianceScaling):  # type: ignore[misc]
         if is_tensorflow():
             return super().__call__(shape, dtype)
         field = math.prod(shape[:-2])
-        fans = {"fan_in": field * shape[-2], "fan_out": field * shape[-1]}
-        fans["fan_avg"] = (fans["fan_in"] + fans["fan_out"]) / 2
+        inputs, outputs = field * shape[-2], field * shape[-1]
+        fans = {"fan_in": inputs, "fan_out": outputs, "fan_avg": (inputs + outputs) / 2}
         variance, seed = self.scale / max(1.0, fans[self.mode]), [self.seed % LARGEST_SEED, 0]
         if self.distribution == "uniform":
             limit = math.sqrt(3 * variance)

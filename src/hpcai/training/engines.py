@@ -58,5 +58,5 @@ class StepsModule(Protocol):
 
 def steps_of(engine: Engine) -> StepsModule:
     """Return the module of an engine's steps; the process has Keras' backend for it (`KERAS_BACKEND`)."""
-    module: StepsModule = import_module(_MODULES[engine])  # type: ignore[assignment]
+    module: StepsModule = import_module(_MODULES[engine])
     return module

@@ -130,6 +130,7 @@ class Engine:
         """
         for batch in batches[:-1]:
             self._state = self._accumulate_compiled(self._state, self._sharded(batch))
+        loss: jax.Array
         self._state, loss = self._train_compiled(self._state, self._sharded(batches[-1]))
         return loss
 
@@ -215,7 +216,7 @@ class Engine:
     def set_learning_rate(self, rate: float) -> None:
         """Use a learning rate from the next step on."""
         if rate != self._rate:
-            self._state.optimizer[self._rate_place] = self._replicated(np.float32(rate))
+            self._state.optimizer[self._rate_place] = self._replicated(np.array(rate, np.float32))
             self._rate = rate
 
     def warm_up(self) -> None:

@@ -75,7 +75,8 @@ class JaxCollectives:
 
         For use inside of the step's ``shard_map``.
         """
-        return jax.lax.pmean(values, MEMBER)
+        mean: jax.Array = jax.lax.pmean(values, MEMBER)
+        return mean
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Give all ranks the values of rank 0."""
