@@ -29,6 +29,7 @@ TF32_BY_JAX = Message(
     "device has it",
 )
 NO_FP16_BY_JAX = Message("load.no_fp16_by_jax", "fp32, tf32 or bf16: the engine jax has no loss scaling")
+NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA and has whole samples")
 OTHER_ENGINE = Message("load.other_engine", "one of {engines}: the model of {benchmark!r} runs on no other")
 BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
 OTHER_DATA = Message(
@@ -37,6 +38,11 @@ OTHER_DATA = Message(
 POINT_TWICE = Message(
     "load.point_twice", "each benchmark, variant and scale once (line {line} has it; raise its {raised})"
 )
+PARTS_OF_RANKS = Message("load.parts_of_ranks", "a divisor of the {ranks} ranks, which share samples")
+PARTS_OF_NODE = Message(
+    "load.parts_of_node", "a divisor of the {ranks} ranks of a node, because staging.partition is 'split'"
+)
+NO_GROUPS_BESIDE_PARTS = Message("load.no_groups_beside_parts", "1, because {parts} ranks share each sample")
 TOO_MANY_INSTANCES = Message(
     "load.too_many_instances",
     "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
@@ -259,10 +265,10 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
     if row.precision == "fp16" and machine.device.kind == "cpu":
         problems.add(place, "precision", row.precision, NO_FP16())
-    elif row.precision == "fp16" and row.engine == "jax":
-        problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
     if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
         problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    if row.engine == "jax":
+        _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
@@ -270,15 +276,43 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
     if row.engine not in benchmark.engines:
         allowed = OTHER_ENGINE(engines=", ".join(benchmark.engines), benchmark=benchmark.name)
         problems.add(place, "engine", row.engine, allowed)
-    _check_batch(benchmark, row, place, problems)
+    if row.spatial_parts > 1:
+        _check_parts(benchmark, row, place, problems)
+    if row.ranks % row.spatial_parts == 0:
+        _check_batch(benchmark, row, place, problems)
+
+
+def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    """Check that a point asks for nothing that only TensorFlow's step does."""
+    if row.precision == "fp16" and machine.device.kind != "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
+    for name in ("spatial_parts", "gradient_groups"):
+        if getattr(row, name) > 1:
+            problems.add(place, name, getattr(row, name), NOT_BY_JAX())
+
+
+def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
+    """Check that the ranks make whole replicas, and that the benchmark can cut its samples into so many parts."""
+    parts = row.spatial_parts
+    if row.ranks % parts:
+        problems.add(place, "spatial_parts", parts, PARTS_OF_RANKS(ranks=row.ranks))
+    elif benchmark.staging.partition == "split" and row.ranks_per_node % parts:
+        problems.add(place, "spatial_parts", parts, PARTS_OF_NODE(ranks=row.ranks_per_node))
+    if refusal := benchmark.refuse_parts(parts):
+        problems.add(place, "spatial_parts", parts, refusal)
+    elif row.batchnorm_group > 1:
+        problems.add(place, "batchnorm_group", row.batchnorm_group, NO_GROUPS_BESIDE_PARTS(parts=parts))
 
 
 def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
     """Check that a global batch has equal parts for ranks and micro-batches, and that an epoch has at least one."""
     batch, samples = row.global_batch or benchmark.recipe.global_batch, benchmark.data.train_samples
-    if batch % (row.ranks * row.accumulation):
-        parts = f"{row.ranks} ranks" + (f" x {row.accumulation} micro-batches" if row.accumulation > 1 else "")
+    if batch % (row.replicas * row.accumulation):
+        parts = f"{row.ranks} ranks" if row.spatial_parts == 1 else f"{row.replicas} replicas"
+        parts += f" x {row.accumulation} micro-batches" if row.accumulation > 1 else ""
         problems.add(place, "global_batch", batch, f"a multiple of the {parts}")
+    if row.gradient_groups > 1 and row.fusion_bytes is not None:
+        problems.add(place, "gradient_groups", row.gradient_groups, "1, because fusion_bytes sends single gradients")
     if row.engine != "horovod":
         for name in ("fusion_bytes", "cycle_time_s"):
             if getattr(row, name) is not None:

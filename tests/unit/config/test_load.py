@@ -16,6 +16,7 @@ from hpcai.config.load import (
     BATCH_TOO_LARGE,
     NO_FP16,
     NO_FP16_BY_JAX,
+    NOT_BY_JAX,
     OTHER_DATA,
     OTHER_ENGINE,
     POINT_TWICE,
@@ -181,6 +182,18 @@ def test_communication_options_are_part_of_the_plan(folder):
     assert (plan.point.fusion_bytes, plan.point.cycle_time_s, plan.point.batchnorm_group) == (2**26, 0.0035, 2)
 
 
+def test_gradient_groups_are_for_messages_of_their_own(folder):
+    header = f"{OPTIONS}\tgradient_groups"
+    (folder / "runs/default.tsv").write_text(f"{header}\n{ROW}\t\t\t\t\t4\n")
+    (plan,) = load_study_file(folder / STUDY).plans().values()
+    assert plan.point.gradient_groups == 4
+    assert plan.point.model_dump()["gradient_groups"] == 4
+    assert "gradient_groups" not in plan.point.model_copy(update={"gradient_groups": 1}).model_dump()
+    (folder / "runs/default.tsv").write_text(f"{header}\n{ROW}\t\t\t64 MiB\t\t4\n")
+    with pytest.raises(ConfigError, match="gradient_groups: found 4; allowed: 1"):
+        load_study_file(folder / STUDY)
+
+
 def test_half_precision_is_for_accelerators(folder):
     (folder / "runs/default.tsv").write_text(f"{HEADER}\ncosmoflow_tiny\tfp16\t1\t1\t1\tfp16\tnone\t\n")
     with wrong_setting("precision", NO_FP16, found="'fp16'"):
@@ -211,6 +224,14 @@ def test_tf32_on_an_accelerator_is_for_the_engine_jax(folder, engine, code):
     row = f"cosmoflow_tiny\tone\t1\t1\t1\ttf32\tnone\t\t{engine}\n"
     (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\n{row}")
     with wrong_setting("precision", code, found="'tf32'") if code else nullcontext():
+        load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("column", ["spatial_parts", "gradient_groups"])
+def test_the_engine_jax_leaves_messages_to_xla(folder, column):
+    row = "cosmoflow_tiny\tone\t1\t2\t1\tfp32\tnone\t\tjax\t2\n"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\t{column}\n{row}")
+    with wrong_setting(column, NOT_BY_JAX, found="2"):
         load_study_file(folder / STUDY)
 
 

@@ -15,7 +15,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import MEETING_LIMIT_S, Meeting, free_address, places_of
 
 GROUP, MEMBER = AXES = ("group", "member")
@@ -25,7 +25,7 @@ GROUP, MEMBER = AXES = ("group", "member")
 def mesh_of_ranks(point: Point | None) -> Mesh:
     """Return the devices of all ranks in the ranks' order, one each; after the ranks have joined."""
     devices = sorted(jax.devices(), key=lambda device: device.process_index)
-    members = len(next(iter(batchnorm_groups(point)), [None]))
+    members = len(next(iter(rank_groups(point)), [None]))
     return Mesh(np.array(devices).reshape(-1, members), AXES)
 
 
