@@ -229,6 +229,7 @@ def test_tf32_on_an_accelerator_is_for_the_engine_jax(folder, engine, code):
 
 @pytest.mark.parametrize("column", ["spatial_parts", "gradient_groups"])
 def test_the_engine_jax_leaves_messages_to_xla(folder, column):
+    change(folder, BENCHMARK, "model", {"conv_layers": 2})  # enough planes for two parts
     row = "cosmoflow_tiny\tone\t1\t2\t1\tfp32\tnone\t\tjax\t2\n"
     (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\t{column}\n{row}")
     with wrong_setting(column, NOT_BY_JAX, found="2"):
