@@ -24,7 +24,11 @@ from hpcai.records.run import EpochRecord, RankReport, TrainingReport, read_part
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
 LIMIT_S = 180
-LAUNCHERS = {"horovod": ("hpcai.training.launch", "--gloo"), "tensorflow": ("hpcai.training.spawn",)}
+LAUNCHERS = {
+    "horovod": ("hpcai.training.launch", "--gloo"),
+    "tensorflow": ("hpcai.training.spawn",),
+    "jax": ("hpcai.training.spawn",),
+}
 """How the ranks of each engine are started."""
 RANK_PROGRAM = ("-m", "hpcai.training")
 Meddle = Callable[[Path, subprocess.Popen], None]

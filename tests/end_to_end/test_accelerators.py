@@ -32,7 +32,7 @@ def run(data: Prepared, name: str, plan: RunPlan, *ranks: tuple[str, ...]) -> Ru
     layout.mkdir()
     for number, lines in enumerate(ranks):
         (layout / str(number)).write_text("\n".join(lines))
-    return data.run(name, plan, program=[sys.executable, str(FAKED), str(layout)])
+    return data.run(name, plan, program=[str(FAKED), str(layout)])
 
 
 @pytest.mark.parametrize("engine", ["tensorflow", pytest.param("horovod", marks=pytest.mark.slow)])

@@ -23,6 +23,14 @@ from hpcai.core.messages import Message
 from hpcai.core.sealed import seal, unseal
 
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
+TF32_BY_JAX = Message(
+    "load.tf32_by_jax",
+    "fp32, bf16 or fp16: tf32 is a setting of the engine jax on accelerators; TensorFlow takes TF32 for fp32 where the "
+    "device has it",
+)
+NO_FP16_BY_JAX = Message("load.no_fp16_by_jax", "fp32, tf32 or bf16: the engine jax has no loss scaling")
+NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA and has whole samples")
+OTHER_ENGINE = Message("load.other_engine", "one of {engines}: the model of {benchmark!r} runs on no other")
 BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
 OTHER_DATA = Message(
     "load.other_data", "a different dataset name, because its data or pack differ from those of {other!r}"
@@ -266,14 +274,30 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
     if row.precision == "fp16" and machine.device.kind == "cpu":
         problems.add(place, "precision", row.precision, NO_FP16())
+    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
+        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    if row.engine == "jax":
+        _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
         return
+    if row.engine not in benchmark.engines:
+        allowed = OTHER_ENGINE(engines=", ".join(benchmark.engines), benchmark=benchmark.name)
+        problems.add(place, "engine", row.engine, allowed)
     if row.spatial_parts > 1:
         _check_parts(benchmark, row, place, problems)
     if row.ranks % row.spatial_parts == 0:
         _check_batch(benchmark, row, place, problems)
+
+
+def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    """Check that a point asks for nothing that only TensorFlow's step does."""
+    if row.precision == "fp16" and machine.device.kind != "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
+    for name in ("spatial_parts", "gradient_groups"):
+        if getattr(row, name) > 1:
+            problems.add(place, name, getattr(row, name), NOT_BY_JAX())
 
 
 def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:

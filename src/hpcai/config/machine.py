@@ -19,7 +19,7 @@ from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
 from hpcai.core.messages import Message
 from hpcai.core.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Topology = Literal["star", "bus", "mesh", "ring", "tree"]
 Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 

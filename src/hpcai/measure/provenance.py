@@ -22,7 +22,7 @@ from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
 
 PACKAGES = (
-    *("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake"),
+    *("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "jax", "numpy", "mlperf-logging", "snakemake"),
     *("nvidia-cudnn-cu12", "nvidia-nccl-cu12"),
 )
 PREFIXES = (

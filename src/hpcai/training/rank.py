@@ -15,7 +15,7 @@ from hpcai.training import collective
 from hpcai.training.accelerators import gather_accelerators, own_accelerator, require_own
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
-from hpcai.training.engine import configure_device
+from hpcai.training.engines import steps_of
 from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
 from hpcai.training.loop import Outputs, Start, Training
 from hpcai.training.mlperf_log import MlperfLog
@@ -37,7 +37,7 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     started_s
         Monotonic clock at the start of the main module [s].
     """
-    device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
+    device = steps_of(plan.point.engine).configure_device(plan.machine.device, placement.threads, placement.local_rank)
     ranks = collective.start(plan.point, plan.point.engine)
     _require_plan(plan, ranks, placement)
     found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device}

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Ratio, Settings
+from hpcai.config.base import Count, Engine, Ratio, Settings
 from hpcai.config.benchmark import BenchmarkSettings, DataSettings, PartTraffic, RecipeSettings, Suite
 from hpcai.core.messages import Message
 
@@ -83,6 +83,7 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     stop: ClassVar[Literal["target", "epochs"]] = "target"
     remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "refuse"
     native: ClassVar[bool] = True
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow", "jax")
 
     workload: Literal["cosmoflow"]
     data: CosmoFlowData
