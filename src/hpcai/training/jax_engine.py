@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 from hpcai.config.machine import Device, Precision
 from hpcai.config.runs import Point
+from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.training.accelerators import position_of
 from hpcai.training.affinity import accelerator_of
 from hpcai.training.collectives.jax import AXES, mesh_of_ranks
 from hpcai.training.engine import weights_digest
@@ -48,11 +50,11 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
         jax.config.update("jax_platforms", "cpu")
         return device.model or "cpu"
     jax.config.update("jax_platforms", "cuda,cpu")
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    if visible.strip() and "," not in visible:
-        return device.model or f"accelerator {visible.strip()}"  # the launcher shows each rank its own
-    jax.config.update("jax_cuda_visible_devices", str(local_rank))
-    return device.model or f"accelerator {accelerator_of(os.environ, local_rank)}"
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as the driver and Slurm count them
+    visible = len(uuids_of(visible_names(os.environ), find_accelerators())) or 1
+    place = position_of(local_rank, visible)
+    jax.config.update("jax_cuda_visible_devices", str(place))
+    return device.model or f"accelerator {accelerator_of(os.environ, place)}"
 
 
 class State(NamedTuple):
@@ -134,10 +136,17 @@ class Engine:
         self._state, loss = self._train_compiled(self._state, self._sharded(batches[-1]))
         return loss
 
+    def put(self, batch: Batch) -> Batch:
+        """Return a batch that lies in the device's memory, which `train` takes as it is."""
+        return tuple(self._sharded(batch))
+
     def _sharded(self, batch: Batch) -> list[jax.Array]:
         """Return the batches of all ranks as arrays, of which this rank has its own."""
         sharding = NamedSharding(self._mesh, OWN)
-        return [jax.make_array_from_process_local_data(sharding, np.asarray(part)) for part in batch]
+        return [
+            part if isinstance(part, jax.Array) else jax.make_array_from_process_local_data(sharding, np.asarray(part))
+            for part in batch
+        ]
 
     def evaluate(self, batch: Batch) -> jax.Array:
         """Return the rows (k, m) of one batch, whose last tensor are the samples' weights.
