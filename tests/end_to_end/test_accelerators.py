@@ -1,6 +1,5 @@
 """One accelerator for each rank, on real ranks and pretended accelerators."""
 
-import sys
 from pathlib import Path
 
 import pytest

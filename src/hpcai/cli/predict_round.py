@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from hpcai.mlperf_hpc.analysis.forecast_text import Answer
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
-MISSING = Message("forecast.missing", "{option}: found none, expected one{why}")
+MISSING = Message("predict_round.missing", "{option}: found none, expected one{why}")
 NEEDS_ROUND = Message(
-    "forecast.needs_round", "{option}: found it without --round, expected both: it is about a round to come"
+    "predict_round.needs_round", "{option}: found it without --round, expected both: it is about a round to come"
 )
-EXCLUDES = Message("forecast.excludes", "{option}: found it with {other}, expected only one of them")
+EXCLUDES = Message("predict_round.excludes", "{option}: found it with {other}, expected only one of them")
 NO_QUANTITY = Message(
-    "forecast.no_quantity", "{option}: found {found!r}, expected a quantity above 0 such as {example!r}"
+    "predict_round.no_quantity", "{option}: found {found!r}, expected a quantity above 0 such as {example!r}"
 )
 EPILOGUE = """\
 \b

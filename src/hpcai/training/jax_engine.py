@@ -69,7 +69,7 @@ class State(NamedTuple):
     """Over micro-batches: of each gradient, and of the numbers."""
 
 
-SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN)  # type: ignore[arg-type]
+SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN)
 """Which arrays are one for all ranks, and of which each rank has its own."""
 
 
@@ -118,7 +118,8 @@ class Engine:
     def _compiled(self, step: Callable[..., Any], outputs: Any) -> Callable[..., Any]:  # noqa: ANN401  a tree
         """Return a step of each rank as one program of all ranks; the old state's memory is used for the new one."""
         parts = shard_map(step, self._mesh, in_specs=(SPLIT, OWN), out_specs=outputs, check_rep=False)
-        return jax.jit(parts, donate_argnums=0)
+        compiled: Callable[..., Any] = jax.jit(parts, donate_argnums=0)
+        return compiled
 
     # ---- steps
 

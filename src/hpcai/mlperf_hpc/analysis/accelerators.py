@@ -14,8 +14,8 @@ from hpcai.mlperf_hpc.analysis.system_families import name_family
 
 TABLE = "accelerators.yaml"
 UNKNOWN_ACCELERATOR = Message(
-    "forecast.unknown_accelerator",
-    "--accelerator: found {found!r}, whose published rates are not in " + TABLE + ", expected one of: {known}",
+    "accelerators.unknown_accelerator",
+    "--accelerator: found {found!r}, whose published rates are not in accelerators.yaml, expected one of: {known}",
 )
 
 

@@ -19,7 +19,7 @@ MOST_FACTOR = 1.5
 LEAST_COVERAGE_RATIO = 0.85
 """Goal of the share of published times inside their intervals of :data:`curve_model.LEVEL_RATIO`."""
 NOTHING_PUBLISHED = Message(
-    "forecast.nothing_published", "--backtest: no source has a new submission of {target}; found rounds {found}"
+    "backtest.nothing_published", "--backtest: no source has a new submission of {target}; found rounds {found}"
 )
 
 

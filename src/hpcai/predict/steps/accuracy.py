@@ -22,15 +22,15 @@ MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 """Of the absolute relative error over all steps: its median, and the largest."""
 STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
-NO_UPDATE = Message("block_steps.no_update", "the optimizer's update was not measured")
-NO_ERROR = Message("block_steps.no_error", "no step of {steps} was both predicted and measured")
+NO_UPDATE = Message("steps.no_update", "the optimizer's update was not measured")
+NO_ERROR = Message("steps.no_error", "no step of {steps} was both predicted and measured")
 ERRORS = Message(
-    "block_steps.errors",
+    "steps.errors",
     "{known} of {steps} steps: median error {median:.1%} (goal {median_goal:.0%}), largest {worst:.1%} (goal "
     "{worst_goal:.0%})",
 )
 SAID_DISTURBED = Message(
-    "block_steps.disturbed",
+    "steps.disturbed",
     "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again",
 )
 

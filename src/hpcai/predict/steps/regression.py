@@ -25,7 +25,7 @@ LEAST_BLOCKS = 40
 RESTARTS = 5
 VALIDATION_RATIO = 0.2
 MEDIAN_GOAL_RATIO, P90_GOAL_RATIO = 0.08, 0.20
-TOO_FEW = Message("block_regression.too_few", "{found} timed blocks of other networks, expected at least {least}")
+TOO_FEW = Message("regression.too_few", "{found} timed blocks of other networks, expected at least {least}")
 KINDS: tuple[BlockKind, ...] = get_args(BlockKind)
 Train = Callable[[Floats, Floats, int], Callable[[Floats], Floats]]
 """Takes inputs, targets and a seed; returns what estimates targets."""

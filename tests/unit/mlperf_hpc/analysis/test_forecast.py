@@ -184,7 +184,7 @@ def test_accelerators_are_found_by_any_spelling() -> None:
     assert find_accelerator("mi300x") == "MI300X"
     with pytest.raises(ConfigError) as caught:
         find_accelerator("Z80")
-    assert caught.value.code == "forecast.unknown_accelerator"
+    assert caught.value.code == "accelerators.unknown_accelerator"
     for name, accelerator in read_accelerators().items():
         assert name_family(name) == name
         assert accelerator.source

@@ -108,18 +108,18 @@ def test_backtest_is_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     [
         (("--round", "v9"), "forecast.unknown_round"),
         (("--round", "v1.0", *ON_V100), "forecast.no_earlier"),
-        (("--round", "v3.0", "--accelerator", "Z80"), "forecast.unknown_accelerator"),
+        (("--round", "v3.0", "--accelerator", "Z80"), "accelerators.unknown_accelerator"),
         (("--round", "v3.0", "--system", "ORG/x"), "forecast.unknown_system"),
         (("--round", "v3.0"), "forecast.no_machine"),
-        (("--round", "v3.0", *ON_V100, "--accelerator", "H100"), "forecast.excludes"),
+        (("--round", "v3.0", *ON_V100, "--accelerator", "H100"), "predict_round.excludes"),
         (("--round", "v3.0", *ON_V100, "--units", "1"), "forecast.refused"),
-        (("--round", "v3.0", "--within", "ten"), "forecast.no_quantity"),
-        (("--round", "v3.0", "--within", "-1 s"), "forecast.no_quantity"),
-        (("--round", "v3.0", *ON_V100, "--unit-power", "5 m"), "forecast.no_quantity"),
-        (("--accelerator", "H100"), "forecast.needs_round"),
-        ((*ON_V100, "--figure", "x.svg"), "forecast.needs_round"),
-        ((), "forecast.missing"),
-        (("--backtest", "v3.0"), "forecast.excludes"),
+        (("--round", "v3.0", "--within", "ten"), "predict_round.no_quantity"),
+        (("--round", "v3.0", "--within", "-1 s"), "predict_round.no_quantity"),
+        (("--round", "v3.0", *ON_V100, "--unit-power", "5 m"), "predict_round.no_quantity"),
+        (("--accelerator", "H100"), "predict_round.needs_round"),
+        ((*ON_V100, "--figure", "x.svg"), "predict_round.needs_round"),
+        ((), "predict_round.missing"),
+        (("--backtest", "v3.0"), "predict_round.excludes"),
     ],
 )
 def test_bad_questions_have_a_code(words: tuple[str, ...], code: str) -> None:
@@ -135,7 +135,7 @@ def test_bad_backtests_have_a_code() -> None:
         assert caught.value.code == f"forecast.{code}"
     with pytest.raises(ConfigError) as caught:
         call(["predict", "round", "SOURCE"])
-    assert caught.value.code == "forecast.missing"
+    assert caught.value.code == "predict_round.missing"
 
 
 def test_units_are_counts() -> None:
