@@ -8,10 +8,12 @@ ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 
+upper = $(shell echo $(1) | tr a-z A-Z)
+given = $(if $($(call upper,$(1))),--$(1)=$($(call upper,$(1))))
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
+.PHONY: run predict gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +24,9 @@ run: env ## set up, run the default study, write results/report.html
 
 predict: env ## measure the inputs of predictions, then write the report with them
 	@$(BIN)/hpcai run predict $(ARGS)
+
+gpu: env ## measure one GPU: products, and training steps of CosmoFlow and ResNet-50 at official size; writes results/gpu.html
+	@$(BIN)/hpcai gpu $(ARGS)
 
 rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive") and write results/rounds.html, without any run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
@@ -52,8 +57,8 @@ prepare:
 packages:
 	@sh tests/install_packages.sh
 
-env: ## make or update the virtual environment from requirements.lock (MPI=yes|no: change whether Horovod knows MPI)
-	@$(PYTHON) envs/install.py $(VENV) $(if $(MPI),--mpi=$(MPI))
+env: ## make or update the virtual environment (DEVICE=cpu|cuda, LOCK=default|newest, HOROVOD=yes|no, MPI=yes|no: change it)
+	@$(PYTHON) envs/install.py $(VENV) $(foreach option,device lock horovod mpi,$(call given,$(option)))
 
 lint: env ## linters, types, layers
 	$(BIN)/ruff check --no-cache .
@@ -88,11 +93,18 @@ screenshots: env ## take screenshots of results/report.html for README and docs 
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
-lock: env ## resolve requirements.lock, docs/requirements.txt and envs/ again
-	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
-		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
-	$(BIN)/uv pip compile docs/requirements.in --generate-hashes --python-version 3.11 \
-		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate -q -o docs/requirements.txt
+# All but `train`, in whose place other lock files have something else.
+EXTRAS = $(foreach extra,data workflow build test,--extra $(extra))
+RESOLVE = $(BIN)/uv pip compile --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	--no-header --no-annotate -q
+
+lock: env ## resolve requirements.lock, those for CUDA and for the newest TensorFlow, docs/requirements.txt and envs/ again
+	$(RESOLVE) pyproject.toml --all-extras --allow-unsafe -o requirements.lock
+	$(RESOLVE) pyproject.toml envs/cuda.in $(EXTRAS) --allow-unsafe -c requirements.lock \
+		--override envs/cuda-overrides.txt -o requirements-cuda.lock
+	$(RESOLVE) pyproject.toml envs/newest.in $(EXTRAS) --allow-unsafe \
+		--upgrade-package tensorflow-cpu --upgrade-package keras -o requirements-newest.lock
+	$(RESOLVE) docs/requirements.in -o docs/requirements.txt
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement

@@ -6,6 +6,7 @@ from pathlib import Path
 
 PARTS = {
     "bench_step.py": "training steps of all benchmarks against the machine's GEMM rate",
+    "bench_engines.py": "CosmoFlow and ResNet-50 steps of the engines tensorflow and jax against horovod",
     "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
     "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",

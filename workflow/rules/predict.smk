@@ -246,8 +246,10 @@ rule sum_blocks:
         "logs/sum_blocks.log",
     conda:
         "../../envs/hpcai.yaml"
+    threads: ALL_CORES
     params:
         tolerance=TOLERANCE,
+        seed=PREDICT.kernel_seed,
         library=library_of("workflow/scripts/sum_blocks.py"),
     script:
         "../scripts/sum_blocks.py"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcai.campaign.damages import Damage
 from hpcai.campaign.failures import Failure, LostPoint, failures_of, say_failures
+from hpcai.campaign.gpu_site import Part, Wanted, look_at_gpu_site
 from hpcai.campaign.live import AtWork, LiveRun, live_runs
 from hpcai.campaign.live import wait_until_idle as wait_for_runs_and_jobs
 from hpcai.campaign.planned import Knowledge, know
@@ -40,6 +41,7 @@ LOCKED = Message("doctor.locked", "{folder} is locked by a workflow {where}")
 CANNOT_READ = Message("doctor.cannot_read", "cannot be read ({reason})")
 ASK_FOR_ACCESS = Message("doctor.ask_for_access", "ask its owner for access, or try again when the file system is back")
 REFUSED_BY_SLURM = Message("doctor.refused_by_slurm", "Slurm rejected {jobs}")
+LACKING = Message("doctor.lacking", "accelerators: {part}: found {found}, expected {needed}")
 MEND = Message("doctor.mend", "fix the cause{where}; the next start tries again")
 
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
@@ -87,6 +89,8 @@ class Diagnosis:
     not_planned: tuple[RunState, ...]
     discarded: tuple[str, ...]
     around: Surroundings
+    gpu_site: tuple[Part, ...] = ()
+    """What there is here for accelerators; empty: nobody asked, and the study needs none."""
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
@@ -145,7 +149,7 @@ class Diagnosis:
         return 2 if self.missing or self.in_state("broken down") or self.is_under_way or unwell else 0
 
 
-def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False) -> Diagnosis:
+def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False, gpu: bool = False) -> Diagnosis:
     """Look at a results folder.
 
     Parameters
@@ -156,6 +160,8 @@ def diagnose(results: Path, study: Path | None = None, *, check_files: bool = Fa
         A study file to compare with; None: the plan of the last start, or the default study.
     check_files
         Check whole records, and raw files against the sizes and digests in them; reads everything.
+    gpu
+        Look at what there is here for accelerators, also if the study's machine has none.
 
     Raises
     ------
@@ -174,7 +180,15 @@ def diagnose(results: Path, study: Path | None = None, *, check_files: bool = Fa
         states, other_states = other_states, ()
     around = _look_around(knowledge, [one.folder.name for one in states])
     states = tuple(_with_failure(one, around.failures) for one in states)
-    return Diagnosis(knowledge, states, other_states, tuple(discarded_folders(results)), around)
+    discarded = tuple(discarded_folders(results))
+    return Diagnosis(knowledge, states, other_states, discarded, around, _look_for_accelerators(knowledge, gpu=gpu))
+
+
+def _look_for_accelerators(knowledge: Knowledge, *, gpu: bool) -> tuple[Part, ...]:
+    campaign = knowledge.campaign
+    if not gpu and (campaign is None or campaign.machine.device.kind == "cpu"):
+        return ()
+    return look_at_gpu_site(Wanted.of(campaign))
 
 
 def _with_failure(one: RunState, failures: Sequence[Failure]) -> RunState:
@@ -244,6 +258,11 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
                 "--rerun-incomplete makes them again; a measured run is only published again",
             )
         )
+    found += [
+        Problem(LACKING(part=part.name, found=part.found, needed=part.needed), part.remedy)
+        for part in diagnosis.gpu_site
+        if part.state == "missing"
+    ]
     found += _failure_problems(diagnosis)
     if around.missing_data:
         found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))

@@ -11,10 +11,19 @@ from pathlib import Path
 from hpcai.campaign.child import Child, snakemake_program
 from hpcai.campaign.failures import OUTCOMES_RULE, last_words
 from hpcai.campaign.journal import Job, Journal, read_journals
-from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
+from hpcai.campaign.run_options import (
+    ENGINE_OF_WHEELS,
+    calls_of,
+    only_answers,
+    report_words,
+    study_files,
+    without_horovod,
+    working_folder,
+)
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
 from hpcai.config.load import refuse_loose_files
+from hpcai.launchers.registry import default_launcher
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -26,6 +35,10 @@ EARLIER = 5
 """So many earlier starts tell how long jobs take."""
 TAIL = 30
 """So many lines of the log are shown if Snakemake ends badly without that a job has failed."""
+NO_HOROVOD = (
+    "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
+    "profile names none (make env HOROVOD=yes brings Horovod)"
+)
 HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
 
 Run the workflow with one screen instead of Snakemake's lines, which go to logs/run/; then say where the time went and
@@ -50,6 +63,9 @@ def run(words: list[str]) -> int:
         return 0
     # Snakemake would wait for a FIFO, read a device for ever, and run the Python code of a template.
     refuse_loose_files(study_files(words))
+    asked, words = words, without_horovod(words)
+    if words != asked:
+        print(NO_HOROVOD.format(engine=ENGINE_OF_WHEELS, launcher=default_launcher()), flush=True)
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
     snakemake_program()  # what is missing is told before anything is written

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict"]
-"""Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured."""
+Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict", "gpu"]
+"""Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured; ``gpu``: the
+command `hpcai gpu`, outside of the workflow."""
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,10 @@ def doctor(
         bool, flag("--check-files", "check every raw file against its record (reads all data)")
     ] = False,
     json: Annotated[Path | None, option("FILE", "write all findings as JSON")] = None,
+    gpu: Annotated[
+        bool,
+        flag("--gpu", "also say what this node lacks for accelerators; asked by itself if the machine file has some"),
+    ] = False,
     wait: Annotated[
         float | None,
         option(
@@ -89,7 +93,7 @@ def doctor(
                 wait_until_idle(results, _say, wait)
             except KeyboardInterrupt:
                 _say("waits no longer")
-        diagnosis = diagnose(results, study, check_files=check_files)
+        diagnosis = diagnose(results, study, check_files=check_files, gpu=gpu)
     if json:
         write_asked_json(json, diagnosis_as_dict(diagnosis))
     print(say_diagnosis(diagnosis))

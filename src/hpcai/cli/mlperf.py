@@ -47,7 +47,7 @@ def page(
     output: Annotated[Path, option("DIR", "folder for rounds.html and rounds_page/")],
 ) -> None:
     """Write the page on imported rounds: all of them compared."""
-    from hpcai.report.rounds_folder import write_page_of
+    from hpcai.report.own_pages import write_page_of
 
     print(write_page_of(rounds, output).resolve().as_uri())
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular
+from hpcai.core.messages import Message
 from hpcai.core.sealed import unseal
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
@@ -39,6 +40,10 @@ examples:
 Regressors = Mapping[str, KernelRegressor]
 Stored = TypeVar("Stored", bound=BaseModel)
 KERNELS = "kernel regressors"
+WHOLE_STEPS = Message(
+    "predict_training.whole_steps",
+    "--spatial-parts is given with {option}, which knows whole samples only: leave one out",
+)
 PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
 RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
 """Columns of a printed table of several scenarios, after those that tell them apart."""
@@ -106,6 +111,8 @@ def training(question: Question) -> None:
     sweeps = read_sweeps(question.sweep or [])
     columns = combine(read_quantities(question.given, cluster, sweeps), sweeps)
     scenario = Scenario(**columns)
+    if (question.regressors or question.per_layer) and (columns["spatial_parts"] > 1).any():
+        raise ConfigError(WHOLE_STEPS(option="--regressors" if question.regressors else "--per-layer"))
     regressors = _read_regressors(question.regressors) if question.regressors else None
     if question.per_layer:
         frame = _tabulate_layers(network, scenario, model, sweeps, regressors)

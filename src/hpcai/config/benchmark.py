@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Name, SafePath, Settings, Text
+from hpcai.config.base import Count, Engine, Name, SafePath, Settings, Text
 from hpcai.core.messages import Message
 
 NEEDS_PLAIN_SHARDS = Message(
@@ -121,6 +121,9 @@ class BenchmarkSettings(Settings):
     epoch (others in each epoch); or the batch is filled up with samples of the same epoch."""
     native: ClassVar[bool]
     """Whether TensorFlow reads the official container itself (TFRecord); others are converted when they are packed."""
+
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow")
+    """What can train it; jax needs models in Keras' layers and keras.ops."""
 
     if TYPE_CHECKING:  # each workload declares its own, in an order of its own
         workload: str

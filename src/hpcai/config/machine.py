@@ -16,11 +16,18 @@ from pydantic import (
 )
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
+from hpcai.core.messages import Message
 from hpcai.core.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Topology = Literal["star", "bus", "mesh", "ring", "tree"]
 Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+ONE_RANK_EACH = Message(
+    "machine.one_rank_each",
+    "ranks_per_node is more than accelerators_per_node: one rank per accelerator at most, but with "
+    "device.shared_by_ranks",
+)
 
 
 class Peak(Settings):
@@ -46,6 +53,18 @@ class Device(Settings):
     memory_bytes: Bytes | None = None
     memory_link: Link | None = None
     peaks: dict[Precision, Peak] = Field(default={}, description="Per precision; empty = not declared.")
+    shared_by_ranks: bool = Field(
+        default=False,
+        description="Whether several ranks may compute on one accelerator; the plan in each record says so.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave the permission to share out where there is none: plans stay as they were before there was this key."""
+        fields: dict[str, object] = write(self)
+        if not self.shared_by_ranks:
+            fields.pop("shared_by_ranks", None)
+        return fields
 
 
 class Links(Settings):
@@ -204,8 +223,9 @@ class Machine(Settings):
             )
         if (self.device.kind == "gpu") != (self.accelerators_per_node > 0):
             raise ValueError("device.kind 'gpu' needs accelerators_per_node > 0, and 'cpu' needs 0")
-        if self.device.kind == "gpu" and self.ranks_per_node > self.accelerators_per_node:
-            raise ValueError("ranks_per_node is more than accelerators_per_node: one rank per accelerator at most")
+        more_ranks = self.ranks_per_node > self.accelerators_per_node
+        if self.device.kind == "gpu" and more_ranks and not self.device.shared_by_ranks:
+            raise ValueError(ONE_RANK_EACH())
         return self
 
 

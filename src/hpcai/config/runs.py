@@ -39,7 +39,7 @@ class Point(Settings):
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     engine: Engine = Field(
         default="horovod",
-        description="Library that exchanges gradients between ranks: Horovod, or TensorFlow's own collectives.",
+        description="Library that exchanges gradients between ranks: Horovod, TensorFlow's own collectives, or JAX.",
     )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
+from hpcai.config.base import Count, Engine, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.messages import Message
@@ -47,6 +47,10 @@ class Study(Settings):
     machine: Name
     benchmarks: tuple[Name, ...] = Field(min_length=1)
     runs: Name = Field(default="runs", description="Run table: the file runs/NAME.tsv of the configuration folder.")
+    engine: Engine | None = Field(
+        default=None,
+        description="What exchanges gradients in rows of the run table that name no engine; blank: horovod.",
+    )
     weak_runs: Name | None = Field(
         default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
     )

@@ -11,6 +11,7 @@ EXTRA_OF = {
     "h5py": "data",
     "lmdb": "data",
     "horovod": "train",
+    "jax": "jax",
     "keras": "train",
     "tensorflow": "train",
     "snakemake": "workflow",

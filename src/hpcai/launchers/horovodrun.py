@@ -6,9 +6,8 @@ import sys
 from hpcai.config.machine import this_node
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.ranks import Ranks, hosts_of
+from hpcai.launchers.ranks import Ranks, meeting_step
 from hpcai.slurm.allocation import find_allocation
-from hpcai.slurm.step import RANKS_END_TOGETHER, step_command
 
 GLOO = "--gloo"
 
@@ -21,11 +20,7 @@ def _command(ranks: Ranks) -> list[str]:
             f"{ranks.name}: horovodrun reaches other nodes only inside a Slurm job; start it there, or use a launcher "
             f"with MPI"
         )
-    hosts = hosts_of(ranks)
-    layout = [GLOO, "--hosts", ",".join(hosts), "--ranks-per-node", str(ranks.ranks_per_node)]
-    rendezvous = [sys.executable, "-m", "hpcai.training.launch_nodes", *layout, "--"]
-    step = [*step_command(hosts, ranks.ranks_per_node), *RANKS_END_TOGETHER, "--mpi=none"]
-    return [*rendezvous, *step, sys.executable, "-m", "hpcai.training.join_step"]
+    return [sys.executable, "-m", "hpcai.training.launch_nodes", GLOO, *meeting_step(ranks)]
 
 
 LAUNCHER = Launcher(

@@ -252,15 +252,8 @@ def parse_options(module: str) -> Options:
     return Options(found.threads, found.device, found.repeats, tuple(found.without))
 
 
-def serve(options: Options, ways: Callable[[DeviceKind], Iterable[Way]]) -> None:
-    """Print a line for every sample and every failure, as the measuring process with so many cores."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    _settle_tensorflow(options)
-    for line in sample_ways(ways(options.device), options):
-        print(line.model_dump_json(), flush=True)
-
-
-def _settle_tensorflow(options: Options) -> None:
+def settle_tensorflow(options: Options) -> None:
+    """Settle threads and device of the library that most ways compute with."""
     # Keras imports these two for plots and data frames where it finds them: a quarter of the time of all imports.
     for name in ("matplotlib", "pandas"):
         if name not in sys.modules:
@@ -275,6 +268,18 @@ def _settle_tensorflow(options: Options) -> None:
         raise LaunchError(
             "TensorFlow found no accelerator here; correct device.kind of the machine file or the request"
         )
+
+
+def serve(
+    options: Options,
+    ways: Callable[[DeviceKind], Iterable[Way]],
+    settle: Callable[[Options], None] = settle_tensorflow,
+) -> None:
+    """Print a line for every sample and every failure, as the measuring process with so many cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    settle(options)
+    for line in sample_ways(ways(options.device), options):
+        print(line.model_dump_json(), flush=True)
 
 
 def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:

@@ -61,9 +61,9 @@ PERF = (
 )
 
 
-def _samples(profile: Profile) -> int:
-    """Return the samples that rank 0 trained on while it was profiled."""
-    return len(profile.profiled_steps()) * profile.plan.local_batch
+def _samples(profile: Profile) -> float:
+    """Return the samples that rank 0 trained on while it was profiled; of shared samples, its share."""
+    return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
 
 
 def counters_of(profile: Profile) -> Reading | None:

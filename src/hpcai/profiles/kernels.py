@@ -152,6 +152,8 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
 
 def _find(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.kernels
+    if plan.point.engine == "jax" and (plan.machine.device.kind == "cpu" or wanted == "tensorflow"):
+        return Missing("engine jax: TensorFlow's profiler sees no operation of XLA; nsys does, on an accelerator")
     if plan.machine.device.kind == "cpu":
         here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
         return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")

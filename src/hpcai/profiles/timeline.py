@@ -148,6 +148,8 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
 def _find(plan: RunPlan) -> Instrument | Missing:
     if plan.point.ranks == 1:
         return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
+    if plan.point.engine == "jax":
+        return Missing("engine jax: gradients travel within XLA's program, of which there is no timeline")
     return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)
 
 

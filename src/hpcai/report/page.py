@@ -26,7 +26,7 @@ from hpcai.report.material import Link, Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
 from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
-from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
+from hpcai.report.sections import DEVICE_SECTIONS, ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
 NO_ANSWER = Message("page.no_answer", "There are no results yet: no run has been recorded.")
@@ -127,7 +127,25 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
         If a file cannot be read.
     """
     material = read_material(results, sources, place)
-    sections = tuple(_make_section(material, spec) for spec in ROUND_SECTIONS)
+    runs = material.table("mlperf_runs")
+    facts = {"origins": sorted(runs["origin"].unique()) if "mlperf_runs" in material.tables else []}
+    _write_own_page(material, ROUND_SECTIONS, "rounds.html.j2", facts, output)
+
+
+def write_device_page(results: Path, place: str, sources: Path, output: Path) -> None:
+    """Write the page on one device, parameters and errors as of :func:`write_rounds_page`."""
+    material = read_material(results, sources, place)
+    steps = material.table("gpu_steps")
+    devices = sorted({str(device) for device in steps.get("device", ()) if device})
+    kind = str(steps["device_kind"].iloc[0]) if len(steps) else ""
+    _write_own_page(material, DEVICE_SECTIONS, "gpu.html.j2", {"devices": devices, "kind": kind}, output)
+
+
+def _write_own_page(
+    material: Material, specs: Iterable[SectionSpec], template: str, facts: dict[str, Any], output: Path
+) -> None:
+    """Write some sections as a page of their own, with the definitions of the columns that it shows."""
+    sections = tuple(_make_section(material, spec) for spec in specs)
     shown = {
         heading.anchor
         for section in sections
@@ -135,12 +153,9 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
         if isinstance(part, Table)
         for heading in part.headings
     }
-    context = {
-        **_frame_page(material, sections),
-        "origins": sorted(material.table("mlperf_runs")["origin"].unique()) if "mlperf_runs" in material.tables else [],
-        "definitions": [entry for entry in _list_definitions(material) if entry[0] in shown],
-    }
-    page = _environment(sources).get_template("rounds.html.j2").render(context)
+    definitions = [entry for entry in _list_definitions(material) if entry[0] in shown]
+    context = {**_frame_page(material, sections), **facts, "definitions": definitions}
+    page = _environment(material.sources).get_template(template).render(context)
     write_atomically(output, page.encode("utf-8"))
 
 

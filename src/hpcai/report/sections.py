@@ -105,5 +105,13 @@ ROUND_SECTIONS = fill_sections(
     ),
 )
 """What published rounds and our own runs of MLPerf HPC show."""
+DEVICE_SECTIONS = fill_sections(
+    SectionSpec(
+        "gpu",
+        "Training on one device",
+        "How fast one device trains, how near that is to its matrix products and its memory, and what it draws.",
+    ),
+)
+"""What `hpcai gpu` measured; a page of its own."""
 SECTIONS = (*STUDY_SECTIONS, *PREDICTION_SECTIONS, *ROUND_SECTIONS)
 """Sections of figures and tables alone; the page adds its summary, the runs, provenance and definitions."""

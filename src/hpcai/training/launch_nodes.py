@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 import psutil
 
@@ -43,14 +44,14 @@ END_LIMIT_S = 8.0
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", required=True, help="as Horovod's launcher is told")
+    parser.add_argument("--gloo", action="store_true", help="as Horovod's launcher is told")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")
     return parser.parse_args(arguments)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Start the rendezvous and the step; end as the step does."""
     options = parse_arguments()
     hosts = options.hosts.split(",")

@@ -4,10 +4,12 @@ import sys
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
+from unit.refusals import refused
 
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.launchers.registry import launch_command
+from hpcai.launchers.spawn import ONLY_HERE
 from hpcai.records.weak import NodeShare
 from hpcai.slurm.step import LAST_RANK_WAIT_S, step_command
 
@@ -59,6 +61,19 @@ def test_horovodrun_over_nodes_is_one_step_around_which_ranks_meet():
     assert command[4:9] == ["--hosts", "n1,n2", "--ranks-per-node", "4", "--"]
     assert command[-5:] == [sys.executable, "-m", "hpcai.training.join_step", "train", "--fast"]
     assert {"--ntasks=8", "--mpi=none", "--kill-on-bad-exit=1"} <= set(options(command))
+
+
+@pytest.mark.usefixtures("job")
+def test_spawn_over_nodes_is_the_same_step_under_its_own_name():
+    spawned, run = (launch_command(name, RANKS, ["train"]) for name in ("spawn", "horovodrun"))
+    assert spawned == [sys.executable, "-m", "hpcai.training.spawn", *run[4:]]
+    one = Ranks("r", nodes=1, ranks_per_node=2, cores_per_rank=1)
+    assert launch_command("spawn", one, ["train"])[1:] == ["-m", "hpcai.training.spawn", "-np", "2", "train"]
+
+
+def test_spawn_does_not_reach_other_nodes_by_itself():
+    with refused(LaunchError, ONLY_HERE, run=RANKS.name, nodes=2):
+        launch_command("spawn", RANKS, ["train"])
 
 
 @pytest.mark.usefixtures("job")

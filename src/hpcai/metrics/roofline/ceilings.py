@@ -116,7 +116,7 @@ def _places(own: pd.DataFrame, machine: Machine) -> list[Place]:
 
 def _precisions(judged: pd.DataFrame, machine: Machine, asked: set[str]) -> list[str]:
     measured = set() if judged.empty else set(judged.loc[judged["kind"].isin((GEMM, CONVOLUTION)), "precision"])
-    return [name for name in ("fp32", "bf16", "fp16") if name in asked | measured | set(machine.device.peaks)]
+    return [name for name in ("fp32", "tf32", "bf16", "fp16") if name in asked | measured | set(machine.device.peaks)]
 
 
 def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precision: str) -> list[Row]:

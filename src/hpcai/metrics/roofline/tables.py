@@ -129,8 +129,8 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
     Replicas that lie on one node each send nothing over the network; else a node sends at most what a rank does, which
     has as many neighbours.
     """
-    own = _same_point(runs, score) if "part_bytes_per_step" in runs else runs.iloc[:0]
-    sent = own[own["part_bytes_per_step"] > 0] if len(own) else own
+    own = _same_point(runs, score) if "part_bytes" in runs else runs.iloc[:0]
+    sent = own[own["part_bytes"] > 0] if len(own) else own
     if sent.empty:
         return {}
     first = records_of(sent)[0]
@@ -140,7 +140,7 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
     most = "; at most, of a node" if row["scope"] == NETWORK and nodes > 1 else ""
     said = PARTS_SHARED(parts=int(first["spatial_parts"]))
     return {
-        "part_bytes": float(first["part_bytes_per_step"]),
+        "part_bytes": float(first["part_bytes"]),
         "note": join_words(row.get("note", ""), f"{said}{most}", separator="; "),
     }
 

@@ -29,12 +29,12 @@ POINT_SETTINGS = tuple(
     if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # stand in columns of their own
 )
 """What makes a variant: the settings of a point of the run table, one column each."""
+STEP = ("global_batch_samples", "part_bytes")
 ABOUT = (
     "suite",
     "workload",
     *POINT_SETTINGS,
-    "global_batch_samples",
-    "part_bytes_per_step",
+    *STEP,
     "data_source",
     "quality_metric",
     "quality_unit",

@@ -34,7 +34,7 @@ SURROUNDINGS = (
     "quality_target",
 )  # fmt: skip
 """Columns that are to be the same on both sides: where they differ, the settings may not be what made the effect."""
-PRECISIONS = ("fp32", "bf16", "fp16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EFFECT_COLUMNS = columns_of("variant_effects")
 
 SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")

@@ -113,7 +113,7 @@ def _difference(base: Point, target: Point) -> str:
     same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes", "gradient_groups")
     if any(getattr(one, name) != getattr(other, name) for name in same):
         return ""
-    if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group")):
+    if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group", "spatial_parts")):
         return ""
     changed = [name for name in (PRECISION, COMPRESSION) if getattr(one, name) != getattr(other, name)]
     plain = one.precision == "fp32" if changed == [PRECISION] else one.compression == "none"

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 NO_OVERLAP = "computing and exchange one after another (no overlap)"
 OVERLAP = "messages travel one after another while gradients are computed, ready at equal intervals (overlap)"
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
+PARTS = Message(
+    "outcome.parts",
+    "{parts} ranks share each sample: each computes its part of the voxels, and waits for planes before each "
+    "convolution, both ways, over the link of the allreduce",
+)
 BOUNDS = ("", "low_", "high_")
 OTHER_BASE = Message(
     "outcome.other_base",
@@ -90,6 +95,7 @@ def _taken_for_granted(case: "Case", model: StepModel, factor: float) -> tuple[s
         "contention between ranks are in the factor",
         OVERLAP if model.overlap else NO_OVERLAP,
         GROUPS if start.row["batchnorm_group"] > 1 else "",
+        PARTS(parts=case.setting.spatial_parts) if case.setting.spatial_parts > 1 else "",
     )
 
 

@@ -68,7 +68,7 @@ def _of_model(
         "variant": point.variant,
         "scale": point.scale,
         "ranks": point.setting.ranks,
-        "batch": point.setting.global_batch // point.setting.ranks,
+        "batch": point.setting.global_batch * point.setting.spatial_parts // point.setting.ranks,
         "overhead": NO_OVERHEAD,
         **asdict(quiet_of_scale(point.row)),
         "method": "modelled",
