@@ -51,7 +51,9 @@ class Placement(_Part):
     hostname: str
     device: str
     accelerator: str = Field(default="", description="In the notation of CUDA_VISIBLE_DEVICES; blank on processors.")
-    accelerator_uuid: str = Field(default="", description="UUID of the GPU or its MIG instance; blank: none, or not known.")
+    accelerator_uuid: str = Field(
+        default="", description="UUID of the GPU or its MIG instance; blank: none, or not known."
+    )
     cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
     threads: int = Field(ge=1)
 
