@@ -148,7 +148,7 @@ def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
         "characterisation", {"notice": "", "characterisation": make_views({**tables, "characterisation": view})}
     )
     communication, io = tables["communication"].iloc[0], tables["io"].iloc[0]
-    assert says(page, "memory:", "DRAM", "time of the kernels")
+    assert says(page, "memory:", "DRAM", "kernel time")
     assert says(page, "memory 9 GB/s", "hardware counters, n1x2")
     assert says(page, "network:", "bus bandwidth", "2 (n - 1) / n times")
     assert f"network {communication['bus_bandwidth_bytes_per_s'] / 1e6:.3g} MB/s" in page
@@ -167,7 +167,7 @@ def test_work_says_how_it_was_counted_and_from_how_many_runs_the_rate_is() -> No
     page = render("work", {"notice": "", "characterisation": views})
     assert says(page, "formula: 2 GFLOP", "rate 30 GFLOP/s, n = 5")
     assert says(page, "formula: 2 GFLOP", "rate not measured")
-    assert all(word in page for word in ("formula_sixfold", "optimized_hlo", "before optimisation", "filled up"))
+    assert all(word in page for word in ("formula_sixfold", "optimized_hlo", "before optimisation", "padded"))
 
 
 def test_kernels_say_what_was_not_read() -> None:

@@ -20,7 +20,7 @@ SafePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,@%-]{1
 
 def _one_printable_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("expected a single line of printable text")
+        raise ValueError("a single line of printable text is allowed")
     return text
 
 

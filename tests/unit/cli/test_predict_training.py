@@ -96,7 +96,7 @@ def test_layers_in_rows(printed):
     [
         (("--cost-model", "im2col"), "im2col"),
         (("--allreduce", "fused"), "fused"),
-        (("--form", "printed"), "no time"),
+        (("--form", "printed"), "not a time"),
         (("--overlap",), ", overlap"),
     ],
 )

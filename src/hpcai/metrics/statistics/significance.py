@@ -130,7 +130,7 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
     if not (len(before) and len(after)):
         return Significance(**about, method="none", note=_nothing(before, after))
     if before.min() <= 0 or after.min() <= 0:
-        return Significance(**about, method="none", note="non-positive values have no ratio")
+        return Significance(**about, method="none", note="values that are not positive have no ratio")
     ratio = ratio_interval(after, before)
     about["ratio"] = ratio.value
     if min(len(before), len(after)) == 1:

@@ -415,7 +415,7 @@ def test_an_arrow_has_the_kind_of_its_results_and_says_what_is_not_stated():
     )
     (found,) = arrows(*measured, scales=scales).to_dict("records")
     assert found["kind"] == "measured"
-    assert "compression alone" in found["note"]
+    assert "only in compression" in found["note"]
     assert arrows(measured[0], pair[1]).empty  # a measured and a declared result
 
 

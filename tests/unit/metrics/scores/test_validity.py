@@ -102,14 +102,14 @@ def test_verdict_on_runs(n_ok, n, words):
     ("converged", "missed", "total", "words"),
     [
         (0, 0, 2, "no valid result: none of 2 trials completed training; too few trials (0 of 10"),
-        (7, 3, 10, "10 of 10 trials trained to their end, 7 reached the target"),
+        (7, 3, 10, "10 of 10 trials completed training, 7 reached the target"),
         (
             9,
             0,
             10,
             "9 of 10 trials completed training, 9 reached the target; the 1 that failed do not count",
         ),
-        (12, 0, 12, "12 of 12 trials trained to their end, 12 reached the target"),
+        (12, 0, 12, "12 of 12 trials completed training, 12 reached the target"),
     ],
 )
 def test_verdict_on_trials(converged, missed, total, words):

@@ -153,7 +153,7 @@ def test_few_runs_are_judged_by_the_t_test_and_their_order(runs: int) -> None:
     assert change.can_be_significant
     assert change.is_significant(change.p_value)
     assert not change.is_significant(0.06)
-    assert "assumption of normal scatter" in change.method
+    assert "assuming a normal distribution" in change.method
     overlap = compare_samples([1.0, 1.001, 1.1], [1.05, 1.2, 1.201])
     assert not overlap.is_significant(0.001)
 
