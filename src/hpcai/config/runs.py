@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings
 from hpcai.config.machine import Machine, Precision
@@ -36,7 +37,7 @@ class Point(Settings):
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     engine: Engine = Field(
-        default="horovod",
+        default=USUAL_ENGINE,
         description="What exchanges gradients between ranks: Horovod, or TensorFlow's own collectives.",
     )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
@@ -54,7 +55,7 @@ class Point(Settings):
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Leave the usual engine out: plans stay as they were before there was a choice."""
         fields: dict[str, object] = write(self)
-        if self.engine == "horovod":
+        if self.engine == USUAL_ENGINE:
             fields.pop("engine", None)
         return fields
 
@@ -62,6 +63,11 @@ class Point(Settings):
     def scale(self) -> str:
         """Nodes x ranks per node, as it stands in paths."""
         return f"n{self.nodes}x{self.ranks_per_node}"
+
+    @property
+    def link_name(self) -> str:
+        """What the allreduce of its ranks by its engine is called in names of files; the usual engine is left out."""
+        return self.scale if self.engine == USUAL_ENGINE else f"{self.scale}_{self.engine}"
 
     @property
     def ranks(self) -> int:
@@ -175,6 +181,11 @@ class RunPlan(Settings):
         storage = fields["machine"]["storage"]
         storage["node_local"] = storage["node_local"].replace("-${UID}", "")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def engine_of_link(name: str) -> str:
+    """Return the engine of :attr:`Point.link_name`."""
+    return name.partition("_")[2] or USUAL_ENGINE
 
 
 def derive_seed(study_seed: int, run_id: str) -> int:

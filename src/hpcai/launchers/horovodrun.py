@@ -4,11 +4,9 @@ import re
 import sys
 
 from hpcai.config.machine import this_node
-from hpcai.core.errors import LaunchError
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.ranks import Ranks, hosts_of
-from hpcai.slurm.allocation import find_allocation
-from hpcai.slurm.step import RANKS_END_TOGETHER, step_command
+from hpcai.launchers.over_nodes import over_nodes
+from hpcai.launchers.ranks import Ranks
 
 GLOO = "--gloo"
 
@@ -16,16 +14,7 @@ GLOO = "--gloo"
 def _command(ranks: Ranks) -> list[str]:
     if ranks.nodes == 1 and {share.host for share in ranks.shares} <= {this_node()}:
         return [sys.executable, "-m", "hpcai.training.launch", "-np", str(ranks.count), GLOO]
-    if find_allocation() is None:
-        raise LaunchError(
-            f"{ranks.name}: horovodrun reaches other nodes only inside a job of Slurm; "
-            "start it there, or use a launcher with MPI"
-        )
-    hosts = hosts_of(ranks)
-    layout = [GLOO, "--hosts", ",".join(hosts), "--ranks-per-node", str(ranks.ranks_per_node)]
-    rendezvous = [sys.executable, "-m", "hpcai.training.launch_nodes", *layout, "--"]
-    step = [*step_command(hosts, ranks.ranks_per_node), *RANKS_END_TOGETHER, "--mpi=none"]
-    return [*rendezvous, *step, sys.executable, "-m", "hpcai.training.join_step"]
+    return over_nodes(ranks, "horovodrun", [sys.executable, "-m", "hpcai.training.launch_nodes", GLOO])
 
 
 LAUNCHER = Launcher(

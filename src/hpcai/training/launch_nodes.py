@@ -1,7 +1,7 @@
-"""horovodrun over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
+"""Ranks over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
 
-horovodrun itself needs ssh between the nodes. Here one step of Slurm starts all ranks, and they meet at a rendezvous
-server, which lives in this process as long as the step does.
+horovodrun itself needs ssh between the nodes, and `spawn` starts ranks on its own node alone. For both of them one step
+of Slurm starts all ranks here, and they meet at a rendezvous server, which lives in this process as long as the step.
 """
 
 import argparse
@@ -43,7 +43,7 @@ END_LIMIT_S = 8.0
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", required=True, help="as Horovod's launcher is told")
+    parser.add_argument("--gloo", action="store_true", help="as Horovod's launcher is told")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")

@@ -1,7 +1,8 @@
-"""Ranks on this node, by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
+"""Ranks by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
 
 Each rank learns its place from the variables that horovodrun sets, and where to meet the others from the rendezvous,
 which lives in this process. Lines that ranks write are marked with their rank. The first rank that fails ends all.
+With ``--hosts`` first, ranks are a step over the nodes of a Slurm job (:mod:`hpcai.training.launch_nodes`).
 """
 
 import argparse
@@ -17,6 +18,7 @@ from types import FrameType
 from typing import IO
 
 from hpcai.core.programs import shell_status
+from hpcai.training import launch_nodes
 from hpcai.training.ending import leave, run_and_leave
 from hpcai.training.rendezvous import ADDRESS, LOOPBACK, PORT, SECRET, Rendezvous, new_secret, place_variables
 
@@ -35,6 +37,8 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 def main() -> None:
     """Start all ranks; end as the first one that failed did, or with 0."""
+    if sys.argv[1:2] == ["--hosts"]:
+        launch_nodes.main()
     options = parse_arguments()
     secret, host = new_secret(), socket.gethostname()
     server = Rendezvous(LOOPBACK, secret)

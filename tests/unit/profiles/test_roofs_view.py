@@ -11,7 +11,9 @@ from hpcai.metrics.roofline.samples_above import ABOVE_ROOF
 from hpcai.profiles.roofs_view import inconsistencies_view
 from hpcai.profiles.views import VIEWS, as_view
 
-SCALES = pd.DataFrame([{"benchmark": "b", "variant": "v", "scale": "n1x2", "ranks": 2, "precision": "fp32"}])
+SCALES = pd.DataFrame(
+    [{"benchmark": "b", "variant": "v", "engine": "horovod", "scale": "n1x2", "ranks": 2, "precision": "fp32"}]
+)
 LATENCY_S, BYTES_PER_S = 1e-4, 1e9
 
 

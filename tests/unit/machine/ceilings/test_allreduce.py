@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from hpcai.machine.ceilings.allreduce import OTHER_TRANSFERS, add_transfers, measure_allreduce
+from hpcai.machine.subprocess_measure import THIS_PYTHON
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.profiles.ceilings_view import COLUMNS
 from hpcai.profiles.link_views import allreduce_ceiling, bus_factor, link_fit_rows, link_rows
@@ -29,7 +30,7 @@ def report_of(latency_s: float = 1e-3, bandwidth: float = 1e9, nodes: int = 1) -
 
 
 def measure(launch=(), **options):
-    return measure_allreduce(launch, 1, **options)
+    return measure_allreduce([*launch, *THIS_PYTHON], 1, **options)
 
 
 def test_sizes_reach_from_a_number_to_64_mib():
