@@ -120,7 +120,7 @@ def make_links(ranks: tuple[int, ...] = (8, 128)) -> pd.DataFrame:
             for size in 4.0 ** np.arange(5, 14):
                 time = 20e-6 + wait_s + size / rate
                 source = f"results/characterise/allreduce_{count}.json"
-                rows.append((what, scope, count, size, time, 0.9 * time, source))
+                rows.append((what, "horovod", scope, count, size, time, 0.9 * time, source))
     return pd.DataFrame(rows, columns=["what", "engine", "scope", "ranks", "bytes", "time_s", "time_min_s", "source"])
 
 

@@ -247,12 +247,14 @@ def test_a_measured_link_stands_in_for_one_that_is_not_declared(tmp_path: Path) 
 
 
 FIT = {
-    "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bandwidth_bytes_per_s": 1e9, "bandwidth_error_bytes_per_s": 2e8,
+    "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bandwidth_bytes_per_s": 1e9,
+    "bandwidth_error_bytes_per_s": 2e8,
     "misfit_ratio": 10.1, "source": "results/characterise/allreduce_n1x4.json",
 }  # fmt: skip
 MESSAGES = [
     {
-        "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bytes": size, "time_s": 2 * time_s, "time_min_s": time_s,
+        "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bytes": size,
+        "time_s": 2 * time_s, "time_min_s": time_s,
         "source": FIT["source"],
     }
     for size, time_s in ((1024, 1e-3), (4_000_000, 2e-3), (16_000_000, 1.6e-2))

@@ -74,8 +74,8 @@ def detail_scales(
         of their exchanges, 2 (p - 1) / p times the algorithm bandwidth, to be compared with what there is:
         ``bandwidth_measured_bytes_per_s``, the same of the measured allreduce of this engine at the mean size of their
         messages (beyond the measured sizes that of its fitted line: modelled), or ``bandwidth_declared_bytes_per_s``,
-        one direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where there
-        is one (``bandwidth_used_of``). What is empty has its reason.
+        one direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where
+        there is one (``bandwidth_used_of``). What is empty has its reason.
     """
     own = scores[scores["method"] == "measured"] if len(scores) else scores
     rows: list[dict[str, Any]] = []
