@@ -15,7 +15,7 @@ NUMBERS = np.array([[1e38, 0.1, 70_000.0], [1e38, 1 / 3, -1.0], [-2e37, 1e-30, 2
 SHAPES = ((3, 5), (), (4096,))
 
 
-def check(rank: int, compression: str, *, grouped: bool) -> None:
+def check(rank: int, compression: str, groups: int) -> None:
     gradients = [
         np.stack([np.random.default_rng([seed, number]).normal(size=shape) for seed in range(RANKS)]).astype(np.float32)
         for number, shape in enumerate(SHAPES)
@@ -23,7 +23,7 @@ def check(rank: int, compression: str, *, grouped: bool) -> None:
 
     @tf.function(autograph=False)
     def exchange(own: list[tf.Tensor], numbers: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        return collective.mean_of_gradients(own, numbers, compression, grouped=grouped)
+        return collective.mean_of_gradients(own, numbers, compression, groups)
 
     for _ in range(3):
         means, numbers = exchange([tf.constant(parts[rank]) for parts in gradients], tf.constant(NUMBERS[rank]))
@@ -41,8 +41,8 @@ def main() -> None:
     ranks = collective.start()
     assert ranks.size == RANKS
     for compression in ("none", "fp16"):
-        for grouped in (True, False):
-            check(ranks.rank, compression, grouped=grouped)
+        for groups in (0, 1, 2, 3):
+            check(ranks.rank, compression, groups)
     print("the same mean", flush=True)
     collective.stop()
 

@@ -18,3 +18,4 @@ sacctmgr --immediate add cluster hpcai
 sacctmgr --immediate add account bench,teaching
 sacctmgr --immediate add user root account=bench,teaching defaultaccount=teaching
 sacctmgr --immediate modify user root where account=bench set maxwall=30 maxsubmit=5
+sacctmgr --immediate modify user root where account=teaching set maxtres=node=1

@@ -53,8 +53,8 @@ class Cluster:
     folder
         Short path of the cluster's own new folder; also where one looks for its logs.
     has_accounting
-        With slurmdbd: the user has the accounts bench (jobs of 30 minutes, 5 at a time) and, by default, teaching;
-        partition project is for bench alone.
+        With slurmdbd: the user has the accounts bench (jobs of 30 minutes, 5 at a time) and, by default, teaching
+        (jobs of one node); partition project is for bench alone.
     """
 
     nodes = NODES

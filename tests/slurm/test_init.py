@@ -112,7 +112,7 @@ def accounted(tmp_path_factory):
 
 def test_the_default_account_and_its_limits(accounted, tmp_path):
     written = write(accounted, tmp_path / "study")
-    assert written.asked["slurm_account"] == "teaching"
+    assert (written.asked["slurm_account"], written.machine.nodes) == ("teaching", 1)
     status, said = check(accounted, written)
     assert status == 0, said
 

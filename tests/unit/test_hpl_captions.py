@@ -10,7 +10,7 @@ NAMES = ("hpl_efficiency", "hpl_host_link", "hpl_network", "hpl_validation")
 NASTY = "*bold `x` |sub| http://a_ \\ <script>alert(1)</script> a_ [1]_ {{ 7 }} Ü #1)"
 RUN = {
     "order": 4000, "block": 128, "process_rows": 1, "process_columns": 2, "attempt": 1, "measured_time_s": 0.813,
-    "model": "three rates", "error_ratio": -0.058, "goal_ratio": 0.1, "within_goal": True, "accepted": True,
+    "model": "all parts", "error_ratio": -0.058, "goal_ratio": 0.1, "within_goal": True, "accepted": True,
     "reason": "", "source": "results/characterise/hpl_run.json",
 }  # fmt: skip
 ROWS = [
@@ -51,7 +51,7 @@ def test_caption_states_each_run_and_each_set() -> None:
     }
     far = {**RUN, "error_ratio": -0.2, "within_goal": False}
     page = render("hpl_validation", {"hpl_validation": [RUN, rejected, missing, far], "hpl_published": ROWS})
-    assert says(page, "three rates -5.8 %, within", "10 %")
+    assert says(page, "all parts -5.8 %, within", "10 %")
     assert says(page, "-20.0 %", "<strong>not</strong>")
     assert "not accepted: *bold" in page
     assert "not measured: no hpcc" in page

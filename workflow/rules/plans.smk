@@ -1,6 +1,7 @@
 """Plans and inputs of runs, profiles and weak-scaling groups, by the wildcards of their paths."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from snakemake.exceptions import WorkflowError
 
@@ -94,6 +95,26 @@ def run_pack(wildcards):
     benchmark = CAMPAIGN.benchmarks[wildcards.benchmark]
     packed = f"data/{benchmark.data.dataset}/packed/packed.json"
     return packed if benchmark.is_packed else []
+
+
+def plans_of_blocks(_wildcards):
+    """Plan of each benchmark's first run, whose step is divided into blocks."""
+    return [work_plan(one) for one in _measured_benchmarks()]
+
+
+def manifests_of_blocks(_wildcards):
+    """Manifests of their datasets, in the same order."""
+    return [run_manifest(one) for one in _measured_benchmarks()]
+
+
+def packs_of_blocks(_wildcards):
+    """Manifests of the packed datasets, of those that stage."""
+    return [pack for one in _measured_benchmarks() for pack in [run_pack(one)] if pack]
+
+
+def _measured_benchmarks():
+    """What stands for wildcards, one for each benchmark that is measured."""
+    return [SimpleNamespace(benchmark=benchmark) for benchmark in MEASURED]
 
 
 def records_to_analyse():

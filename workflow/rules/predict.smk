@@ -21,6 +21,7 @@ MEASURED_PREDICTIONS = {
     "fit_kernels": OF_MACHINE["kernel_times"],
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
     "predict_study": [*LAYERS, REGRESSORS],
+    "sum_blocks": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
 MEASURED_TABLES = [
@@ -58,6 +59,28 @@ if CAMPAIGN.study.measure:
             draft="results/predict/{machine}/{family}/draft.jsonl",
         script:
             "../scripts/measure_kernels.py"
+
+    rule measure_blocks:
+        input:
+            plans=plans_of_blocks,
+            manifests=manifests_of_blocks,
+            packs=packs_of_blocks,
+        output:
+            report="results/predict/{machine}/step_blocks.json",
+        log:
+            "logs/measure_blocks/{machine}.log",
+        conda:
+            "../../envs/hpcai.yaml"
+        envmodules:
+            *CAMPAIGN.machine.modules,
+        threads: ALL_CORES
+        resources:
+            **whole_nodes(1, MACHINE_LIMIT_S),
+        params:
+            **in_image(),
+            networks=list(PREDICT.reference_networks),
+        script:
+            "../scripts/measure_blocks.py"
 
     rule measure_reference_steps:
         output:
@@ -212,6 +235,22 @@ rule predict_study:
         library=library_of("workflow/scripts/predict_study.py"),
     script:
         "../scripts/predict_study.py"
+
+
+rule sum_blocks:
+    input:
+        steps=OF_MACHINE["step_blocks"],
+    output:
+        tables=prediction_tables("sum_blocks"),
+    log:
+        "logs/sum_blocks.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        tolerance=TOLERANCE,
+        library=library_of("workflow/scripts/sum_blocks.py"),
+    script:
+        "../scripts/sum_blocks.py"
 
 
 rule judge_steps:

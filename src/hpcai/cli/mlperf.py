@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from hpcai.cli.options import Command, Group, argument, choice, count, flag, option, takes
+from hpcai.cli.options import Command, Group, argument, choice, flag, option, takes
+from hpcai.cli.predict_round import EPILOGUE, predict_round
 
 app = typer.Typer(cls=Group, help="Published rounds and submissions of MLPerf HPC.")
 DOES_NOT_COMPLY = FAILS = 2
@@ -76,32 +77,7 @@ def check(
     return 0 if verdict.complies else DOES_NOT_COMPLY
 
 
-@app.command(cls=Command)
-def predict(
-    sources: Annotated[
-        list[Path], argument("SOURCE", "result repository, folder or archive, as `hpcai mlperf import` takes it")
-    ],
-    benchmark: Annotated[str, option("NAME", "one of the sources; a wrong name lists them")],
-    system: Annotated[str, option("ORG/SYSTEM", "a submission on the machine: any one of it will do")],
-    units: Annotated[
-        int | None,
-        option("N", parser=count, words="accelerators, or processors without; by default a table of powers of two"),
-    ] = None,
-    batch: Annotated[
-        int | None,
-        option(
-            "N", parser=count, words="global batch in samples; by default the machine's samples per unit, at least 1"
-        ),
-    ] = None,
-    json: Annotated[Path | None, option("FILE", "also write predictions and errors to a file")] = None,
-) -> None:
-    """Predict the time to solution of a scale and batch that nobody ran."""
-    from hpcai.core.files import write_asked_json
-    from hpcai.mlperf_hpc.analysis.prediction_text import Question, print_predictions
-
-    found = print_predictions(Question(sources, benchmark, system, units, batch))
-    if json:
-        write_asked_json(json, found)
+app.command("predict", cls=Command, epilog=EPILOGUE)(predict_round)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,12 @@ from typer.main import get_command
 
 from hpcai.cli.options import Group
 
-MODULES = {"hpl": "hpcai.cli.predict_hpl", "training": "hpcai.cli.predict_training"}
+MODULES = {
+    "hpl": "hpcai.cli.predict_hpl",
+    "round": "hpcai.cli.predict_round",
+    "step": "hpcai.cli.predict_step",
+    "training": "hpcai.cli.predict_training",
+}
 
 
 class Predictors(Group):

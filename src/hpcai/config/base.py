@@ -37,3 +37,5 @@ Compression = Literal["none", "fp16"]
 """Of gradients in the allreduce."""
 Engine = Literal["horovod", "tensorflow"]
 """What exchanges tensors between ranks: a module of `hpcai.training.collectives` each."""
+SpatialParts = Literal[1, 2, 4]
+"""Ranks that share a sample, each with an equal part of its planes along the first axis."""

@@ -1,6 +1,6 @@
 """What every benchmark file holds: data, packing, staging, model, recipe and target of one workload at one size."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -11,6 +11,27 @@ NEEDS_PLAIN_SHARDS = Message(
     "benchmark.needs_plain_shards",
     "staging.place: 'none' needs pack.codec: 'none' here, because TensorFlow reads the shards in place",
 )
+
+
+class PartTraffic(NamedTuple):
+    """What a rank sends in a step, for one sample, to those it shares the sample with.
+
+    Attributes
+    ----------
+    to_neighbour
+        Numbers to each neighbour, forward and backward, on the mean of both of them.
+    to_each
+        Numbers to every rank of the replica.
+    exchanges
+        Exchanges in a step, one after the other.
+    """
+
+    to_neighbour: float = 0.0
+    to_each: float = 0.0
+    exchanges: int = 0
+
+
+WHOLE_SAMPLES = Message("benchmark.whole_samples", "1: {workload} trains on whole samples")
 
 Suite = Literal["mlperf_hpc", "hpc_ai500"]
 Split = Literal["train", "validation"]
@@ -117,6 +138,14 @@ class BenchmarkSettings(Settings):
     def is_packed(self) -> bool:
         """Whether training reads shards or what is staged from them, not the dataset itself."""
         return self.staging.place == "node_local" or not self.native
+
+    def refuse_parts(self, parts: int) -> str:  # noqa: ARG002  a workload that cuts its samples looks at it
+        """Return what is allowed instead of cutting each sample into so many parts (more than 1); empty if nothing."""
+        return WHOLE_SAMPLES(workload=self.workload)
+
+    def part_traffic(self, parts: int) -> PartTraffic:  # noqa: ARG002  a workload that cuts its samples looks at it
+        """Return what ranks send that share each sample in so many parts; nothing for whole samples."""
+        return PartTraffic()
 
     @model_validator(mode="after")
     def _can_be_read(self) -> "BenchmarkSettings":

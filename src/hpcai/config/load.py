@@ -30,6 +30,11 @@ OTHER_DATA = Message(
 POINT_TWICE = Message(
     "load.point_twice", "each benchmark, variant and scale once (line {line} has it; raise its {raised})"
 )
+PARTS_OF_RANKS = Message("load.parts_of_ranks", "a divisor of the {ranks} ranks, which share samples")
+PARTS_OF_NODE = Message(
+    "load.parts_of_node", "a divisor of the {ranks} ranks of a node, because staging.partition is 'split'"
+)
+NO_GROUPS_BESIDE_PARTS = Message("load.no_groups_beside_parts", "1, because {parts} ranks share each sample")
 TOO_MANY_INSTANCES = Message(
     "load.too_many_instances",
     "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
@@ -256,15 +261,34 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
         return
-    _check_batch(benchmark, row, place, problems)
+    if row.spatial_parts > 1:
+        _check_parts(benchmark, row, place, problems)
+    if row.ranks % row.spatial_parts == 0:
+        _check_batch(benchmark, row, place, problems)
+
+
+def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
+    """Check that the ranks make whole replicas, and that the benchmark can cut its samples into so many parts."""
+    parts = row.spatial_parts
+    if row.ranks % parts:
+        problems.add(place, "spatial_parts", parts, PARTS_OF_RANKS(ranks=row.ranks))
+    elif benchmark.staging.partition == "split" and row.ranks_per_node % parts:
+        problems.add(place, "spatial_parts", parts, PARTS_OF_NODE(ranks=row.ranks_per_node))
+    if refusal := benchmark.refuse_parts(parts):
+        problems.add(place, "spatial_parts", parts, refusal)
+    elif row.batchnorm_group > 1:
+        problems.add(place, "batchnorm_group", row.batchnorm_group, NO_GROUPS_BESIDE_PARTS(parts=parts))
 
 
 def _check_batch(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
     """Check that a global batch has equal parts for ranks and micro-batches, and that an epoch has at least one."""
     batch, samples = row.global_batch or benchmark.recipe.global_batch, benchmark.data.train_samples
-    if batch % (row.ranks * row.accumulation):
-        parts = f"{row.ranks} ranks" + (f" x {row.accumulation} micro-batches" if row.accumulation > 1 else "")
+    if batch % (row.replicas * row.accumulation):
+        parts = f"{row.ranks} ranks" if row.spatial_parts == 1 else f"{row.replicas} replicas"
+        parts += f" x {row.accumulation} micro-batches" if row.accumulation > 1 else ""
         problems.add(place, "global_batch", batch, f"a multiple of the {parts}")
+    if row.gradient_groups > 1 and row.fusion_bytes is not None:
+        problems.add(place, "gradient_groups", row.gradient_groups, "1, because fusion_bytes sends single gradients")
     if row.engine != "horovod":
         for name in ("fusion_bytes", "cycle_time_s"):
             if getattr(row, name) is not None:

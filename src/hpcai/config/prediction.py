@@ -39,6 +39,11 @@ class AssumedLink(Settings):
 class Prediction(Settings):
     """What is asked of the predictors, measured by `snakemake predict` alone; by default they measure nothing."""
 
+    step_blocks: bool = Field(
+        default=False,
+        description="Whether the fused blocks of the study's benchmarks, and of `reference_networks`, are timed once "
+        "per machine: what their training steps are predicted from.",
+    )
     kernel_samples: Index = Field(
         default=0,
         description="Random shapes of each kernel that are timed once per machine to train the regressors; fewer than "
@@ -69,6 +74,7 @@ class Prediction(Settings):
         folder = f"predict/{machine}"
         return {
             "kernel_times": [f"{folder}/{one}/times.parquet" for one in get_args(KernelFamily) if self.kernel_samples],
+            "step_blocks": [f"{folder}/step_blocks.json"] if self.step_blocks else [],
             "reference_steps": [f"{folder}/reference_steps.json"] if self.reference_networks else [],
             "blas_rates": [f"{folder}/blas_rates.json"] if self.hpl_tests else [],
             "hpl": [f"{folder}/hpl.json"] if self.hpl_tests else [],

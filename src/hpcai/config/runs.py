@@ -8,12 +8,14 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings
+from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings, SpatialParts
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
 from hpcai.core.units import Bytes, Seconds
 
+NUMBER_BYTES: dict[Precision, int] = {"fp32": 4, "bf16": 2, "fp16": 2}
+"""Of what layers hand on."""
 RunKind = Literal["timed", "profiled", "weak"]
 
 
@@ -43,6 +45,12 @@ class Point(Settings):
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
+    spatial_parts: SpatialParts = Field(default=1, description="Neighbouring ranks that share each sample (CosmoFlow).")
+    gradient_groups: Count = Field(
+        default=1,
+        description="Messages that the gradients travel in, those of the last layers first; each leaves when it is "
+        "complete, while the backward pass goes on. 1: one message after the backward pass.",
+    )
     fusion_bytes: Bytes | None = Field(
         default=None,
         description="Horovod fuses single gradients up to this size; blank: all gradients travel as one group.",
@@ -53,8 +61,11 @@ class Point(Settings):
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Leave the usual engine out: plans stay as they were before there was a choice."""
+        """Leave out what is as usual, so that plans stay as they were before there was a choice."""
         fields: dict[str, object] = write(self)
+        for name in ("spatial_parts", "gradient_groups"):
+            if getattr(self, name) == 1:
+                fields.pop(name, None)
         if self.engine == USUAL_ENGINE:
             fields.pop("engine", None)
         return fields
@@ -73,6 +84,11 @@ class Point(Settings):
     def ranks(self) -> int:
         """Number of ranks."""
         return self.nodes * self.ranks_per_node
+
+    @property
+    def replicas(self) -> int:
+        """Number of trainings of the model side by side: each has samples of its own, which its ranks may share."""
+        return self.ranks // self.spatial_parts
 
     def run_id(self, kind: RunKind, repetition: int) -> str:
         """Return the path of a run of this point below results/runs (or results/profiles/PROFILE, or results/weak)."""
@@ -148,13 +164,25 @@ class RunPlan(Settings):
 
     @property
     def local_batch(self) -> int:
-        """Samples per optimizer step and rank."""
-        return self.global_batch // self.point.ranks
+        """Samples per optimizer step and replica; each of its ranks computes a part of every sample."""
+        return self.global_batch // self.point.replicas
 
     @property
     def micro_batch(self) -> int:
-        """Samples whose gradients a rank computes at once."""
+        """Samples whose gradients a replica computes at once."""
         return self.local_batch // self.point.accumulation
+
+    @property
+    def part_bytes(self) -> float:
+        """Bytes that a rank with most neighbours sends in a step to those it shares samples with; 0: it shares none.
+
+        Modelled from the shapes. Horovod sends planes to neighbours alone, TensorFlow's all-to-all as much to all.
+        """
+        point, others = self.point, self.point.spatial_parts - 1
+        traffic = self.benchmark.part_traffic(point.spatial_parts)
+        neighbours = min(others, 2) if point.engine == "horovod" else others
+        numbers = neighbours * traffic.to_neighbour + others * traffic.to_each
+        return NUMBER_BYTES[point.precision] * self.local_batch * numbers
 
     @property
     def epoch_steps(self) -> int:

@@ -268,6 +268,7 @@ def _identity(record: RunRecord) -> dict[str, Any]:
         "method": record.method,
         **{name: _setting(getattr(point, name)) for name in POINT_SETTINGS},
         "global_batch_samples": plan.global_batch,
+        "part_bytes_per_step": plan.part_bytes,
         "seed": _number(record.training.seed if record.training else plan.seed),
         "data_source": record.data_source,
         "rule_set": plan.rule_set,

@@ -1,15 +1,20 @@
 """The HPL step model against real runs of HPL on processors: variant ``cpu`` with rates measured on the same machine.
 
-Three models are compared (Hu and Lu 2021, doi 10.1007/s11227-021-03829-x, whose model counts the update alone):
+Four models are compared (Hu and Lu 2021, doi 10.1007/s11227-021-03829-x, whose model counts the update alone):
 
 * ``GEMM only``: the update of the trailing matrix.
 * ``credited / GEMM rate``: all operations that HPL credits, 2/3 N³ + 3/2 N², at the rate of the update.
 * ``three rates``: update, triangular solve and panel, each at its own rate.
+* ``all parts``: these three, and what moves data: row exchanges, the panel's broadcast, back substitution.
 
 On P x Q processes the update is shared by all. The triangular solve is shared by columns only, since every process row
 solves for itself; the panel by rows only, since one process column factorises it and, without look-ahead, the others
 wait. Rates depend on the order m of the remaining matrix: between the measured orders they are interpolated, outside
 them the nearest counts, and each operation of a step is done at the rate of its step.
+
+Data moved in a step on P x Q processes: 32 NB m / Q bytes by row exchanges, in memory; with P > 1 also
+16 NB m (P - 1) / (P Q) bytes in messages; with Q > 1 the panel, 8 NB (m + NB) / P bytes in messages, once, because the
+next panel's column gets it first. Back substitution reads the matrix once, 4 N² / (P Q) bytes.
 """
 
 from collections.abc import Hashable, Iterator, Mapping
@@ -23,21 +28,28 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.predict.hpl.counts import (
     Floats,
+    count_exchange_bytes,
     count_gemm_flop,
     count_panel_flop,
+    count_panel_link_bytes,
     count_reported_flop,
+    count_substitution_bytes,
     count_trsm_flop,
     list_trailing_orders,
 )
 from hpcai.predict.hpl.scenario import NodeRates, Scenario
 from hpcai.predict.hpl.simulate import simulate
 
-Model = Literal["three rates", "GEMM only", "credited / GEMM rate"]
-GOAL_RATIO = 0.10
+Model = Literal["all parts", "three rates", "GEMM only", "credited / GEMM rate"]
+PARTS = ("update_s", "solve_s", "panel_s", "exchange_s", "broadcast_s", "substitution_s")
+"""Of the model ``all parts``: columns of the table."""
+WITH_PARTS = ("all parts", "three rates")
+GOAL_RATIO = 0.05
 """Accepted error of the predicted time."""
 SHAPE = ["block", "process_rows", "process_columns"]
 COLUMNS = columns_of("hpl_validation")
 METHODS: dict[str, str] = {
+    "all parts": "modelled: sum of all parts of the steps at measured rates interpolated over m",
     "three rates": "modelled: variant cpu, update, solve and panel at measured rates interpolated over m",
     "GEMM only": "modelled: variant cpu without solve and panel, as printed; measured rate of the update",
     "credited / GEMM rate": "modelled: credited operations over the measured rate of the update",
@@ -47,17 +59,21 @@ NO_RATES = Message("hpl_validation.no_rates", "nothing is predicted: the rates i
 
 @dataclass(frozen=True)
 class ProcessRates:
-    """Rates of one process [flop/s], each over all steps of one run: operations over the sum of their times.
+    """Rates of one process, each over all steps of one run: work over the sum of its times; NaN if not measured.
 
     Attributes
     ----------
     gemm, trsm, panel
-        NaN where nothing was measured.
+        [flop/s].
+    exchange, substitution
+        Of row exchanges and back substitution, in memory [B/s].
     """
 
     gemm: float
     trsm: float
     panel: float
+    exchange: float = float("nan")
+    substitution: float = float("nan")
 
 
 def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GOAL_RATIO) -> pd.DataFrame:
@@ -67,11 +83,11 @@ def validate_hpl(runs: pd.DataFrame, rates: pd.DataFrame, goal_ratio: float = GO
     ----------
     runs
         One row per start: ``order``, ``block``, ``process_rows``, ``process_columns``, ``attempt``,
-        ``measured_time_s``, ``measured_rate_flop_per_s``, ``residual``, ``threshold``, ``verdict``, ``cpu_ratio``,
-        ``steal_ratio``, ``accepted``, ``reason``, ``source``.
+        ``measured_time_s``, ``measured_rate_flop_per_s``, ``message_rate_bytes_per_s``, ``residual``, ``threshold``,
+        ``verdict``, ``cpu_ratio``, ``steal_ratio``, ``accepted``, ``reason``, ``source``.
     rates
         Table ``hpl_rates``: ``routine``, ``remaining_order``, ``block``, ``process_rows``, ``process_columns``,
-        ``rate_flop_per_s`` of one process.
+        ``rate_flop_per_s`` or ``rate_bytes_per_s`` of one process.
     goal_ratio
         Largest accepted magnitude of the error of the predicted time.
 
@@ -96,22 +112,49 @@ def average_rates(order: int, block: int, process_rows: int, process_columns: in
     rates
         Table ``hpl_rates``.
     """
-    found = rates.dropna(subset=["rate_flop_per_s"])
+    found = rates.assign(rate=rates["rate_flop_per_s"].fillna(rates["rate_bytes_per_s"])).dropna(subset=["rate"])
     for name, value in zip(SHAPE, (block, process_rows, process_columns), strict=True):
         found = found[found[name] == value]
     m = list_trailing_orders(order, block)
     panels: Floats = m + block
+
+    def over_steps(routine: str, work: Floats, orders: Floats = m) -> float:
+        return _average(found[found["routine"] == routine], work, orders)
+
     return ProcessRates(
-        gemm=_average(found[found["routine"] == "dgemm"], count_gemm_flop(m, block), m),
-        trsm=_average(found[found["routine"] == "dtrsm"], count_trsm_flop(m, block), m),
-        panel=_average(found[found["routine"] == "panel"], count_panel_flop(m, block), panels),
+        gemm=over_steps("dgemm", count_gemm_flop(m, block)),
+        trsm=over_steps("dtrsm", count_trsm_flop(m, block)),
+        panel=over_steps("panel", count_panel_flop(m, block), panels),
+        exchange=over_steps("dlaswp", count_exchange_bytes(m, block)),
+        substitution=over_steps("dgemv", np.full(1, float(order)), np.full(1, float(order))),
     )
+
+
+def part_times(run: Mapping[Hashable, Any], rates: ProcessRates) -> dict[str, float]:
+    """Return the time [s] of each part of a run, in the order of :data:`PARTS`; NaN where a rate is not known."""
+    order, block = int(run["order"]), int(run["block"])
+    rows, columns = int(run["process_rows"]), int(run["process_columns"])
+    m = list_trailing_orders(order, block)
+    messages = float(run.get("message_rate_bytes_per_s", float("nan")))
+    pairs = float(count_exchange_bytes(m, block).sum()) / columns
+    spread_s = pairs / 2 * (rows - 1) / rows / messages if rows > 1 else 0.0
+    panels = float(count_panel_link_bytes(m, block).sum()) / 2 / rows
+    return {
+        "update_s": float(count_gemm_flop(m, block).sum()) / rates.gemm / (rows * columns),
+        "solve_s": float(count_trsm_flop(m, block).sum()) / rates.trsm / columns,
+        "panel_s": float(count_panel_flop(m, block).sum()) / rates.panel / rows,
+        "exchange_s": pairs / rates.exchange + spread_s,
+        "broadcast_s": panels / messages if columns > 1 else 0.0,
+        "substitution_s": count_substitution_bytes(float(order)) / rates.substitution / (rows * columns),
+    }
 
 
 def predict_time_s(model: Model, run: Mapping[Hashable, Any], rates: ProcessRates) -> float:
     """Return the time [s] that a model predicts for a run on P x Q processes; NaN if a rate is not known."""
     order, block = int(run["order"]), int(run["block"])
     rows, columns = int(run["process_rows"]), int(run["process_columns"])
+    if model == "all parts":
+        return float(sum(part_times(run, rates).values()))
     together = rates.gemm * rows * columns
     wanted = (rates.gemm, rates.trsm, rates.panel) if model == "three rates" else (rates.gemm,)
     if not np.all(np.isfinite(wanted)):
@@ -133,10 +176,10 @@ def predict_time_s(model: Model, run: Mapping[Hashable, Any], rates: ProcessRate
 
 
 def _average(found: pd.DataFrame, work: Floats, orders: Floats) -> float:
-    """Return all operations over the sum of their times, at rates interpolated over the order."""
+    """Return all work over the sum of its times, at rates interpolated over the order."""
     if found.empty:
         return float("nan")
-    known = found.groupby("remaining_order")["rate_flop_per_s"].median()
+    known = found.groupby("remaining_order")["rate"].median()
     rate = np.interp(orders, known.index.to_numpy(dtype=np.float64), known.to_numpy(dtype=np.float64))
     return float(work.sum() / (work / rate).sum()) if work.sum() > 0 else float("nan")
 
@@ -144,6 +187,7 @@ def _average(found: pd.DataFrame, work: Floats, orders: Floats) -> float:
 def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float) -> Iterator[dict[str, Any]]:
     order, block, rows, columns = (int(run[name]) for name in ("order", *SHAPE))
     process = average_rates(order, block, rows, columns, rates)
+    unknown_parts = dict.fromkeys(PARTS, float("nan"))
     for model in get_args(Model):
         predicted_s = predict_time_s(model, run, process)
         error = predicted_s / float(run["measured_time_s"]) - 1
@@ -153,8 +197,9 @@ def _compare(run: Mapping[Hashable, Any], rates: pd.DataFrame, goal_ratio: float
             **{name: run[name] for name in COLUMNS if name in run},
             "model": model,
             "gemm_rate_flop_per_s": process.gemm,
-            "trsm_rate_flop_per_s": process.trsm if model == "three rates" else float("nan"),
-            "panel_rate_flop_per_s": process.panel if model == "three rates" else float("nan"),
+            "trsm_rate_flop_per_s": process.trsm if model in WITH_PARTS else float("nan"),
+            "panel_rate_flop_per_s": process.panel if model in WITH_PARTS else float("nan"),
+            **(part_times(run, process) if model == "all parts" else unknown_parts),
             "predicted_time_s": predicted_s,
             "error_ratio": error,
             "goal_ratio": goal_ratio,

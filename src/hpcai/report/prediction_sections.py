@@ -4,6 +4,7 @@ from hpcai.report.section_specs import SectionSpec, fill_sections
 
 NO_WHAT_IF = "The study asks for no prediction of its own training (study key predict), or no run of it ended."
 NO_KERNELS = "No kernel was timed on this machine (study key predict, kernel_samples)."
+NO_BLOCKS = "No fused block was timed on this machine (study key predict, step_blocks)."
 NO_HPL = "The study asks for no run of HPL on this machine (study key predict, hpl_tests)."
 NOT_MEASURED = (
     "Not measured: it takes a measurement of its own, after the report. make predict, or snakemake predict and then "
@@ -22,6 +23,14 @@ TRAINING_MODEL = SectionSpec(
     "Training model",
     "What limits a data-parallel training step by the published model, and which of its findings come out again.",
     level=3,
+)
+STEP_BLOCKS = SectionSpec(
+    "step-blocks",
+    "Steps from their blocks",
+    "Training steps as the sum of their fused blocks, timed one by one on this machine, beside the same steps whole.",
+    level=3,
+    absent=NO_BLOCKS,
+    unmade=NOT_MEASURED,
 )
 KERNEL_REGRESSORS = SectionSpec(
     "kernel-regressors",
@@ -45,5 +54,5 @@ HPL_HERE = SectionSpec(
     absent=NO_HPL,
     unmade=NOT_MEASURED,
 )
-PREDICTION_SECTIONS = fill_sections(WHAT_IF, TRAINING_MODEL, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
+PREDICTION_SECTIONS = fill_sections(WHAT_IF, TRAINING_MODEL, STEP_BLOCKS, KERNEL_REGRESSORS, HPL_MODEL, HPL_HERE)
 """What models say, beside what was measured."""

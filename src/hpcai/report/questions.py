@@ -214,7 +214,7 @@ def _say_reproducible(material: Material) -> Question:
 
 
 def _say_unmeasured(material: Material) -> Question:
-    asked, place = "What was not measured?", ("runs", "What was captured")
+    asked, place = "What was not measured?", ("runs", "Captures")
     captures, ceilings = material.table("captures"), material.table("ceilings")
     kinds = _missing(captures, "profile") + _missing(ceilings, "kind")
     if captures.empty and ceilings.empty:

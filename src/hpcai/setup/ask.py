@@ -13,8 +13,9 @@ T = TypeVar("T")
 ANSWER_LIMIT_S = 30.0
 SINFO_FIELDS = ("%R", "%a", "%D", "%T", "%X", "%Y", "%Z", "%m", "%d", "%G", "%f")
 """Partition, up or not, nodes, state, sockets, cores, threads, memory [MiB], local disk [MiB], gres, features."""
-ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxSubmit")
-QOS_FIELDS = ("Name", "MaxWall")
+ASSOCIATION_FIELDS = ("Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxSubmit", "MaxTRES")
+QOS_FIELDS = ("Name", "MaxWall", "MaxTRES")
+"""MaxTRES is the most that one job may have."""
 INFINIBAND = "grep --with-filename . /sys/class/infiniband/*/ports/*/rate /sys/class/infiniband/*/ports/*/state"
 PLACES = ("/tmp", "/local", "/localscratch", "/lscratch", "/scratch/local", "/mnt/local", "/nvme")  # noqa: S108
 """Folders that sites put on the nodes' own disks."""

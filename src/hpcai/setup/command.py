@@ -84,7 +84,7 @@ def site_of(
         machine = values_of_host(answers, socket.gethostname().partition(".")[0])
         return Site(machine, Value(RUN_S, "chosen"), None, _silent(answers, slurm=False))
     where: Where = "job" if in_job else "login"
-    machine = values_of_partition(answers, chosen, where)
+    machine = values_of_partition(answers, chosen, where, account)
     memory_mib = int(str(machine.memory_bytes.value).split(maxsplit=1)[0])
     profile, run_s = values_of_profile(answers, chosen, account, memory_mib)
     return Site(machine, run_s, profile, _silent(answers, slurm=True))

@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from hpcai.setup.ask import Answers, fact_of
 from hpcai.setup.partition import Partition, allowed_accounts
 from hpcai.setup.site import Value
-from hpcai.setup.slurm_answers import Association, names_in, read_associations, read_qos_limits, read_settings
+from hpcai.setup.slurm_answers import (
+    Association,
+    QosLimits,
+    names_in,
+    number_in,
+    read_associations,
+    read_qos_limits,
+    read_settings,
+)
 from hpcai.slurm.text import duration_in_seconds
 
 LOOK_UP_ACCOUNTS = "sacctmgr show associations user=$USER format=account,partition,qos"
@@ -79,13 +87,42 @@ def find_qos(answers: Answers, partition: Partition, association: Association | 
 def find_limit(answers: Answers, partition: Partition, association: Association | None, qos: Value) -> Limit:
     """Return the shortest of all limits of time that hold for a job."""
     limits = [(duration_in_seconds(partition.fields.get("MaxTime", "")), "MaxTime of the partition")]
-    by_qos = fact_of(answers, "qos", read_qos_limits)
-    names = {partition.fields.get("QoS", ""): "of the partition"}
     if association is not None:
         limits.append((association.wall_s, "MaxWall of your association"))
-        names[str(qos.value or association.default_qos)] = "of your jobs"
-    limits += [(by_qos.get(name), f"MaxWall of QOS {name} {whose}") for name, whose in names.items()]
+    limits += [
+        (of.wall_s, f"MaxWall of QOS {name}") for name, of in _limits_of_qos(answers, partition, association, qos)
+    ]
     return _shortest(limits)
+
+
+def find_most_nodes(answers: Answers, partition: Partition, account: str) -> Value:
+    """Return how many of a partition's nodes one job may have, and what sets this limit."""
+    found = [(partition.nodes, f"sinfo: so many nodes of partition {partition.name} are alike and up")]
+    if most := number_in(partition.fields, "MaxNodes"):
+        found.append((most, f"scontrol show partition: MaxNodes={most}"))
+    _, association = find_account(answers, partition, account)
+    qos = find_qos(answers, partition, association)
+    given = [(f"QOS {name}", of.most_of_job) for name, of in _limits_of_qos(answers, partition, association, qos)]
+    if association is not None:
+        given.append(("your association", association.most_of_job))
+    shape = partition.shape
+    units = {"node": 1, "cpu": shape.cores * shape.threads_per_core, "gres/gpu": shape.gpu_count}
+    for whose, limits in given:
+        for name, of_a_node in units.items():
+            if name in limits and of_a_node:
+                found.append((max(1, limits[name] // of_a_node), f"MaxTRES of {whose}: {name}={limits[name]}"))
+    return Value(*min(found, key=lambda one: one[0]), partition.gap)
+
+
+def _limits_of_qos(
+    answers: Answers, partition: Partition, association: Association | None, qos: Value
+) -> list[tuple[str, QosLimits]]:
+    """Return the limits of the QOS of the partition and of the job, with a name for each."""
+    by_name = fact_of(answers, "qos", read_qos_limits)
+    names = {partition.fields.get("QoS", ""): "of the partition"}
+    if association is not None:
+        names[str(qos.value or association.default_qos)] = "of your jobs"
+    return [(f"{name} {whose}", by_name[name]) for name, whose in names.items() if name in by_name]
 
 
 def _shortest(limits: Sequence[tuple[float | None, str]]) -> Limit:

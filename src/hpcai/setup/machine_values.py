@@ -15,6 +15,7 @@ from hpcai.setup.host_answers import (
     read_nvidia_smi,
     read_ports,
 )
+from hpcai.setup.limits import find_most_nodes
 from hpcai.setup.partition import Partition
 from hpcai.setup.site import MachineValues, Value
 from hpcai.setup.slurm_answers import Shape, number_in, read_mpi_types, read_nodes, read_settings
@@ -35,7 +36,7 @@ class _Kept:
     memory_mib: int
 
 
-def values_of_partition(answers: Answers, partition: Partition, where: Where) -> MachineValues:
+def values_of_partition(answers: Answers, partition: Partition, where: Where, account: str = "") -> MachineValues:
     """Return the machine file of the nodes of a partition; processor and accelerators only if this is such a node."""
     shape, settings = partition.shape, fact_of(answers, "config", read_settings)
     kept = _kept(answers, partition)
@@ -46,7 +47,7 @@ def values_of_partition(answers: Answers, partition: Partition, where: Where) ->
     return MachineValues(
         name=plain_name(f"{cluster}_{partition.name}", "cluster"),
         title=f"Partition {partition.name} of {settings.get('clustername', 'a Slurm cluster')}",
-        nodes=_nodes(partition),
+        nodes=find_most_nodes(answers, partition, account),
         cores_per_node=cores,
         memory_bytes=_memory(partition, settings, kept),
         ranks_per_node=ranks,
@@ -153,13 +154,6 @@ def _memory(partition: Partition, settings: Mapping[str, str], kept: _Kept) -> V
     if least < 1:
         return Value("1 GiB", gap="memory of a node: Slurm has none configured (RealMemory); `free` on a node tells")
     return Value(f"{least} MiB", limits[least])
-
-
-def _nodes(partition: Partition) -> Value:
-    most = number_in(partition.fields, "MaxNodes")
-    if most and most < partition.nodes:
-        return Value(most, f"scontrol show partition: MaxNodes={most}")
-    return Value(partition.nodes, f"sinfo: so many nodes of partition {partition.name} are alike and up", partition.gap)
 
 
 def _shares(cores: int, sockets: int, gpus: int) -> tuple[Value, Value]:

@@ -58,6 +58,16 @@ class Association:
     default_qos: str
     wall_s: float | None
     most_jobs: int | None
+    most_of_job: Mapping[str, int]
+    """Units that one job may have, by their names: ``node``, ``cpu``, ``gres/gpu``."""
+
+
+@dataclass(frozen=True)
+class QosLimits:
+    """What a QOS limits a job to."""
+
+    wall_s: float | None
+    most_of_job: Mapping[str, int]
 
 
 def read_sinfo(text: str) -> tuple[NodeGroup, ...]:
@@ -124,21 +134,27 @@ def read_associations(text: str) -> tuple[Association, ...]:
         fields = [field.strip() for field in line.split("|")][: len(ASSOCIATION_FIELDS)]
         if len(fields) != len(ASSOCIATION_FIELDS) or not fields[0]:
             continue
-        account, partition, qos, default, wall, most = fields
+        account, partition, qos, default, wall, most, tres = fields
         jobs = int(most) if most.isdecimal() else None
-        found.append(Association(account, partition, _names(qos), default, duration_in_seconds(wall), jobs))
+        limits = (duration_in_seconds(wall), jobs, read_tres(tres))
+        found.append(Association(account, partition, _names(qos), default, *limits))
     return tuple(found)
 
 
-def read_qos_limits(text: str) -> dict[str, float]:
-    """Return the longest time [s] of each QOS that has one."""
+def read_qos_limits(text: str) -> dict[str, QosLimits]:
+    """Return the limits of each QOS from sacctmgr's answer in `ask.QOS_FIELDS`; other lines are left out."""
     limits = {}
     for line in text.splitlines():
         fields = line.strip().split("|")
-        limit = duration_in_seconds(fields[1]) if len(fields) >= len(QOS_FIELDS) else None
-        if limit is not None:
-            limits[fields[0]] = limit
+        if len(fields) >= len(QOS_FIELDS):
+            limits[fields[0]] = QosLimits(duration_in_seconds(fields[1]), read_tres(fields[2]))
     return limits
+
+
+def read_tres(text: str) -> dict[str, int]:
+    """Return counted resources by their names (``cpu=256,gres/gpu=8,node=4``); those with units are left out."""
+    pairs = (part.partition("=") for part in text.split(","))
+    return {name.strip(): int(count) for name, _, count in pairs if count.strip().isdecimal()}
 
 
 def read_mpi_types(text: str) -> tuple[str, ...]:

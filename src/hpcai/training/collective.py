@@ -58,7 +58,7 @@ def broadcast_variables(variables: Sequence[tf.Variable]) -> None:
 
 
 def mean_of_gradients(
-    gradients: Sequence[tf.Tensor], numbers: tf.Tensor, compression: Compression, *, grouped: bool
+    gradients: Sequence[tf.Tensor], numbers: tf.Tensor, compression: Compression, groups: int
 ) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Return the gradients, and numbers such as the loss, averaged over all ranks; used inside the compiled step.
 
@@ -74,24 +74,53 @@ def mean_of_gradients(
     compression
         ``fp16``: gradients travel in half precision; the numbers keep all their bits, because they may exceed that
         range.
-    grouped
-        All in one message and in one order, whatever the fusion threshold; else one by one, as Horovod fuses them.
+    groups
+        Messages to send, as :func:`split_backwards` makes them, whatever the fusion threshold; each in one order, and
+        as soon as all its gradients are there. 0: one by one, as Horovod fuses them.
     """
     engine, ranks = _joined[0]
     if ranks.size == 1:
         return list(gradients), numbers
-    if grouped and compression == "none":
-        *means, mean_numbers = engine.reduce([*gradients, numbers], "mean", "gradients")
-        return means, mean_numbers
     sent = [tf.cast(gradient, tf.float16) for gradient in gradients] if compression == "fp16" else list(gradients)
-    if grouped:
-        # A message has one type (Horovod fuses no others), and a second one costs a round trip.
-        own = in_own_slot(numbers, ranks.rank, ranks.size)
-        # No mean: the division would round the slots.
-        *sums, slots = engine.reduce([*sent, own], "sum", "gradients")
-        return [total / ranks.size for total in _like(gradients, sums)], mean_of_slots(slots)
-    means = engine.reduce_each(sent, "mean", "gradient")
-    return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
+    if groups == 0:
+        means = engine.reduce_each(sent, "mean", "gradient")
+        return _like(gradients, means), engine.reduce([numbers], "mean", "numbers")[0]
+    # A message has one type (Horovod fuses no others), and one for the numbers alone costs a round trip: they travel
+    # with the gradients that are ready first. A sum, where the division of a mean would round their slots.
+    halved = compression == "fp16"
+    extra = in_own_slot(numbers, ranks.rank, ranks.size) if halved else numbers
+    means, first = list(gradients), [extra]
+    for number, places in enumerate(split_backwards([one.shape.num_elements() or 0 for one in sent], groups)):
+        name = "gradients" if number == 0 else f"gradients.{number}"
+        message = [*(sent[place] for place in places), *first]
+        back = engine.reduce(message, "sum" if halved else "mean", name)
+        if first:
+            *back, extra = back
+        for place, one in zip(places, back, strict=True):
+            means[place] = tf.cast(one, gradients[place].dtype) / ranks.size if halved else one
+        first = []
+    return means, mean_of_slots(extra) if halved else extra
+
+
+def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:
+    """Return the places of the gradients of each message, the last layers' first; about equal in size.
+
+    Parameters
+    ----------
+    sizes
+        Numbers in each gradient, in the order of the layers.
+    groups
+        Messages; no more than there are gradients.
+    """
+    parts: list[list[int]] = [[]]
+    sent, whole = 0, sum(sizes)
+    for place in reversed(range(len(sizes))):
+        left = groups - len(parts)
+        if parts[-1] and left and (sent >= whole * len(parts) / groups or place + 1 <= left):
+            parts.append([])
+        parts[-1].append(place)
+        sent += sizes[place]
+    return [sorted(part) for part in parts]
 
 
 def _like(gradients: Sequence[tf.Tensor], exchanged: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -139,6 +168,74 @@ def mean_over_group(values: tf.Tensor, name: str) -> tf.Tensor:
         Name of the exchange, unique among those of a step.
     """
     return values if _size() == 1 else _engine().group_mean(values, f"group.{name}")
+
+
+def part_of(parts: int) -> int:
+    """Return which part of a sample this rank has, of so many that neighbouring ranks share."""
+    return _joined[0][1].rank % parts if parts > 1 else 0
+
+
+def exchange_in_group(rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
+    """Exchange rows with the ranks that share this one's samples, differentiable; used inside the step.
+
+    The gradient travels back the same ways: a row's is that of whoever received it.
+
+    Parameters
+    ----------
+    rows : (sum(sent), ...)
+        Rows for each rank of the group, in the order of the ranks.
+    sent, received
+        Rows for and from each rank of the group.
+    name
+        Name of the exchange, unique among those of a step.
+
+    Returns
+    -------
+    (sum(received), ...)
+    """
+    engine = _engine()
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def exchange(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def back(upstream: tf.Tensor) -> tf.Tensor:
+            return engine.group_exchange(upstream, received, sent, f"{name}.gradient")
+
+        return engine.group_exchange(own, sent, received, name), back
+
+    return exchange(rows)
+
+
+def gather_in_group(rows: tf.Tensor, parts: int, name: str) -> tf.Tensor:
+    """Return the rows of all ranks that share this one's samples, differentiable; used inside the step.
+
+    What follows must be the same on all of them. Then each has the whole gradient already, and nothing travels back:
+    the sum over the ranks is ``parts`` times the own rows' gradient. The mean over all ranks, which the step takes,
+    makes that the gradient of one rank with whole samples. (The gradient of Horovod's allgather is the mean instead,
+    which is too small by a factor of ``parts``.)
+
+    Parameters
+    ----------
+    rows : (n, ...)
+        This rank's rows; same shape on all ranks.
+    parts
+        Ranks that share a sample.
+    name
+        Name of the exchange, unique among those of a step.
+
+    Returns
+    -------
+    (parts n, ...)
+    """
+    engine, first = _engine(), part_of(parts) * rows.shape[0]
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def gather_rows_of_all(own: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
+        def back(upstream: tf.Tensor) -> tf.Tensor:
+            return parts * upstream[first : first + own.shape[0]]
+
+        return engine.group_gather(own, name), back
+
+    return gather_rows_of_all(rows)
 
 
 def average_variables(variables: Sequence[tf.Variable]) -> None:

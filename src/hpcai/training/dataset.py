@@ -78,11 +78,13 @@ class Dataset:
         places = self._places(split)
         records = [len(offsets) for _, offsets in places]
         split_by_node = self.is_staged and staging.partition == "split"
+        place, places_of_all = (ranks.local_rank, ranks.local_size) if split_by_node else (ranks.rank, ranks.size)
+        shared_by = self._plan.point.spatial_parts
         return Samples(
             paths=tuple(path for path, _ in places),
             file=np.repeat(np.arange(len(places)), records),
             offset_bytes=np.array([offset for _, offsets in places for offset in offsets], np.int64),
-            shard=Shard(ranks.local_rank, ranks.local_size) if split_by_node else Shard(ranks.rank, ranks.size),
+            shard=Shard(place // shared_by, places_of_all // shared_by),
             # Packed files are plain TFRecords, whatever they were packed from.
             gzip=self._pack is None and self._manifest.edition == "gzip",
         )

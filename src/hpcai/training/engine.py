@@ -138,8 +138,8 @@ class Engine:
             *gradients, numbers = [total + part / self._point.accumulation for total, part in parts]
             for total in self._sums:
                 total.assign(tf.zeros_like(total))
-        grouped = self._point.fusion_bytes is None
-        means, numbers = collective.mean_of_gradients(gradients, numbers, self._point.compression, grouped=grouped)
+        groups = self._point.gradient_groups if self._point.fusion_bytes is None else 0
+        means, numbers = collective.mean_of_gradients(gradients, numbers, self._point.compression, groups)
         if self._workload.weighted:
             weight = tf.where(numbers[1] > 0, numbers[1], 1.0)  # none: warming up on zeros
             means, numbers = [mean / weight for mean in means], numbers / weight

@@ -25,6 +25,7 @@ BAD_SAMPLE = Message(
 Batch = tuple[tf.Tensor, ...]
 Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]
 Collate = Callable[[tf.data.Dataset, int], tf.data.Dataset]
+ReadPart = Callable[[tf.Tensor, tf.Tensor], Batch]
 PREFETCHED_BATCHES = 2
 
 
@@ -79,6 +80,14 @@ class Reading:
     collate: Collate
     batch: int
     threads: int
+    read_part: ReadPart | None = None
+    """Reads a rank's part of a sample at a place of a plain file, where ranks share samples; others read all of it."""
+
+    def sample(self, path: tf.Tensor, offset_bytes: tf.Tensor, seed: tf.Tensor | None, *, gzip: bool) -> Batch:
+        """Return the tensors of the sample, or of this rank's part of it, whose record begins at a place of a file."""
+        if self.read_part is not None and not gzip:
+            return self.read_part(path, offset_bytes)
+        return self.parse(_record(path, offset_bytes, gzip), seed)
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
 
     def read(path: tf.Tensor, offset_bytes: tf.Tensor, number: tf.Tensor, epoch: tf.Tensor) -> Batch:
         own = tf.random.experimental.stateless_fold_in(tf.stack([schedule.seed, tf.cast(epoch, tf.int32)]), number)
-        return reading.parse(_record(path, offset_bytes, samples.gzip), own)
+        return reading.sample(path, offset_bytes, own, gzip=samples.gzip)
 
     addresses = tf.data.Dataset.range(1, schedule.epochs + 1).flat_map(own_addresses)
     parsed = addresses.map(read, num_parallel_calls=reading.threads, deterministic=True)
@@ -156,7 +165,7 @@ def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
     own = np.arange(len(samples))[samples.shard.index :: samples.shard.count]
     addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.constant(own, tf.int32)))
     parsed = addresses.map(
-        lambda path, offset_bytes: reading.parse(_record(path, offset_bytes, samples.gzip), None),
+        lambda path, offset_bytes: reading.sample(path, offset_bytes, None, gzip=samples.gzip),
         num_parallel_calls=reading.threads,
         deterministic=True,
     )
@@ -204,5 +213,6 @@ def checked(batches: Iterator[Batch], what: str) -> Iterator[Batch]:
         except StopIteration:
             return
         except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
-            raise DatasetError(at(str(what), BAD_SAMPLE(reason=error.message))) from error
+            reason = error.message.partition("\nTraceback")[0]  # of a Python function
+            raise DatasetError(at(str(what), BAD_SAMPLE(reason=reason))) from error
         yield batch

@@ -128,14 +128,14 @@ class Training:
         workload, dataset = self._workload, self._dataset
         self._log.start(constants.INIT_START)
         self._journal.beat()
-        seeds = seed_streams(self._seed, self._ranks.rank)
+        seeds = seed_streams(self._seed, self._ranks.rank // self._plan.point.spatial_parts)
         self._engine = Engine(workload, seeds)
         samples = (dataset.train_samples, dataset.validation_samples)
         self._log.settings(self._plan, samples, workload.hyperparameters())
         self._engine.synchronise()
         self._engine.warm_up()
         plan = self._plan
-        reading = Reading(workload.parse, workload.collate, plan.micro_batch, dataset.threads)
+        reading = Reading(workload.parse, workload.collate, plan.micro_batch, dataset.threads, workload.read_part)
         schedule = Schedule(seeds.order, self._goal.max_epochs, plan.epoch_steps * plan.local_batch)
         self._train_data = train_batches(dataset.samples("train"), reading, schedule)
         self._evaluation_data = evaluation_batches(dataset.samples("validation"), reading)
@@ -243,6 +243,8 @@ class Training:
         for batch in checked(iter(self._evaluation_data), "evaluation"):
             parts.append(self._engine.evaluate(batch))
             self._journal.beat(now=False)
+        if collective.part_of(self._plan.point.spatial_parts):
+            parts = []  # the first rank that shares these samples counts them
         rows = collective.gather_rows(parts, self._engine.no_rows, "quality")
         samples, expected = int(rows[:, 0].sum()), self._dataset.validation_samples
         if samples != expected:

@@ -1,7 +1,7 @@
 """What a benchmark has to say about its training; the loop does the rest."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -28,7 +28,10 @@ class Streams:
 
 
 def seed_streams(seed: int, rank: int) -> Streams:
-    """Derive the streams of a rank from the run's seed: all ranks share weights and order, none shares dropout."""
+    """Derive the streams of a rank from the run's seed: all ranks share weights and order, none shares dropout.
+
+    Ranks that share samples share dropout too: ``rank`` is the number of their replica.
+    """
 
     def draw(*key: int) -> int:
         return int(np.random.SeedSequence([seed, *key]).generate_state(1)[0]) % (2**31 - 1)
@@ -93,6 +96,14 @@ class Workload(ABC, Generic[Settings]):
             Shape (2,) int32, for augmentation by ``tf.random.stateless_*``: another for each epoch and sample, the same
             for any number of ranks. None in evaluation: nothing random.
         """
+
+    @property
+    def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
+        """What reads this rank's part of a sample from a path and an offset, where ranks share samples; None: nothing.
+
+        It is called for plain files; from a compressed one `parse` gets all of the record.
+        """
+        return None
 
     def collate(self, samples: tf.data.Dataset, size: int) -> tf.data.Dataset:
         """Make batches (*tensors of `batch_spec`, weights) of parsed samples.

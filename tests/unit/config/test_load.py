@@ -177,6 +177,18 @@ def test_communication_options_are_part_of_the_plan(folder):
     assert (plan.point.fusion_bytes, plan.point.cycle_time_s, plan.point.batchnorm_group) == (2**26, 0.0035, 2)
 
 
+def test_gradient_groups_are_for_messages_of_their_own(folder):
+    header = f"{OPTIONS}\tgradient_groups"
+    (folder / "runs/default.tsv").write_text(f"{header}\n{ROW}\t\t\t\t\t4\n")
+    (plan,) = load_study_file(folder / STUDY).plans().values()
+    assert plan.point.gradient_groups == 4
+    assert plan.point.model_dump()["gradient_groups"] == 4
+    assert "gradient_groups" not in plan.point.model_copy(update={"gradient_groups": 1}).model_dump()
+    (folder / "runs/default.tsv").write_text(f"{header}\n{ROW}\t\t\t64 MiB\t\t4\n")
+    with pytest.raises(ConfigError, match="gradient_groups: found 4; allowed: 1"):
+        load_study_file(folder / STUDY)
+
+
 def test_half_precision_is_for_accelerators(folder):
     (folder / "runs/default.tsv").write_text(f"{HEADER}\ncosmoflow_tiny\tfp16\t1\t1\t1\tfp16\tnone\t\n")
     with wrong_setting("precision", NO_FP16, found="'fp16'"):

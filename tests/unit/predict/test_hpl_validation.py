@@ -6,14 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hpcai.predict.hpl_validation import NO_RATES, average_rates, predict_time_s, validate_hpl
+from hpcai.machine.hpl.routines import MOVERS
+from hpcai.predict.hpl_validation import NO_RATES, PARTS, average_rates, predict_time_s, validate_hpl
 
 GEMM, TRSM, PANEL = 56.4e9, 42e9, 39.6e9
+EXCHANGE, READ, MESSAGES = 2.5e9, 10e9, 14e9
+MODELS = ["all parts", "three rates", "GEMM only", "credited / GEMM rate"]
 
 
 def rates(**changes: float) -> pd.DataFrame:
     """Rates of a test of N = 8000, NB = 192, the same for all orders unless changed."""
-    values = {"dgemm": GEMM, "dtrsm": TRSM, "panel": PANEL, **changes}
+    values = {"dgemm": GEMM, "dtrsm": TRSM, "panel": PANEL, "dlaswp": EXCHANGE, "dgemv": READ, **changes}
     return pd.DataFrame(
         [
             {
@@ -22,7 +25,8 @@ def rates(**changes: float) -> pd.DataFrame:
                 "block": 192,
                 "process_rows": rows,
                 "process_columns": columns,
-                "rate_flop_per_s": rate,
+                "rate_flop_per_s": float("nan") if routine in MOVERS else rate,
+                "rate_bytes_per_s": rate if routine in MOVERS else float("nan"),
             }
             for routine, rate in values.items()
             for order in (1000, 8000)
@@ -35,7 +39,8 @@ def run(**changes: object) -> pd.DataFrame:
     row: dict[str, object] = {
         "order": 8000, "block": 192, "process_rows": 1, "process_columns": 1, "attempt": 1, "measured_time_s": 6.295,
         "measured_rate_flop_per_s": 5.4e10, "residual": 0.002, "threshold": 16.0, "verdict": "passed",
-        "cpu_ratio": 0.995, "steal_ratio": 0.0, "accepted": True, "reason": "", "source": "hpl_run.json",
+        "cpu_ratio": 0.995, "steal_ratio": 0.0, "message_rate_bytes_per_s": MESSAGES,
+        "accepted": True, "reason": "", "source": "hpl_run.json",
     }  # fmt: skip
     return pd.DataFrame([{**row, **changes}])
 
@@ -63,6 +68,29 @@ def test_grids_share_the_solve_by_columns_and_the_panel_by_rows(rows: int, colum
     assert predicted(rows, columns, rates())["three rates"] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 2), (2, 1)])
+def test_parts_that_move_data_are_added_to_the_three_rates(rows: int, columns: int) -> None:
+    moved_s = 4 * 8000**2 / (rows * columns * READ)
+    for step in range(1, 8000 // 192 + 1):
+        m = 8000 - step * 192
+        moved_s += 32 * 192 * m / columns / EXCHANGE
+        moved_s += 16 * 192 * m / columns * (rows - 1) / rows / MESSAGES
+        moved_s += 8 * 192 * (m + 192) / rows / MESSAGES if columns > 1 else 0
+    found = validate_hpl(run(process_rows=rows, process_columns=columns), rates()).set_index("model")
+    times = found["predicted_time_s"]
+    assert times["all parts"] - times["three rates"] == pytest.approx(moved_s, rel=1e-9)
+    assert found.loc["all parts", list(PARTS)].sum() == pytest.approx(times["all parts"], rel=1e-12)
+    assert found.loc["three rates", list(PARTS)].isna().all()
+    assert (found.loc["all parts", "broadcast_s"] == 0) == (columns == 1)
+
+
+def test_a_grid_without_a_known_message_rate_is_not_predicted_by_its_parts() -> None:
+    found = validate_hpl(run(process_columns=2, message_rate_bytes_per_s=float("nan")), rates()).set_index("model")
+    assert np.isnan(found.loc["all parts", "predicted_time_s"])
+    assert NO_RATES() in found.loc["all parts", "reason"]
+    assert np.isfinite(found.loc["three rates", "predicted_time_s"])
+
+
 def test_rates_are_interpolated_over_the_order() -> None:
     table = rates()
     slow = (table["routine"] == "dgemm") & (table["remaining_order"] == 1000)
@@ -76,10 +104,10 @@ def test_rates_are_interpolated_over_the_order() -> None:
 
 def test_error_and_goal_are_stated_for_every_run_and_model() -> None:
     found = validate_hpl(run(), rates())
-    assert list(found["model"]) == ["three rates", "GEMM only", "credited / GEMM rate"]
-    assert list(found["error_ratio"]) == pytest.approx([-0.0254, -0.0729, -0.0384], abs=1e-3)
-    assert list(found["within_goal"]) == [True, True, True]
-    assert list(validate_hpl(run(), rates(), goal_ratio=0.05)["within_goal"]) == [True, False, True]
+    assert list(found["model"]) == MODELS
+    assert list(found["error_ratio"])[1:] == pytest.approx([-0.0254, -0.0729, -0.0384], abs=1e-3)
+    assert list(found["within_goal"])[1:] == [True, False, True]
+    assert list(validate_hpl(run(), rates(), goal_ratio=0.10)["within_goal"])[1:] == [True, True, True]
     assert found["method"].str.startswith("modelled").all()
 
 
@@ -91,9 +119,10 @@ def test_a_run_that_is_not_accepted_has_no_verdict() -> None:
 
 
 def test_unknown_rates_predict_nothing_and_say_so() -> None:
-    three, update, _ = validate_hpl(run(), rates(panel=float("nan"))).to_dict("records")
+    parts, three, update, _ = validate_hpl(run(), rates(panel=float("nan"))).to_dict("records")
     assert np.isnan(three["predicted_time_s"])
     assert NO_RATES() in three["reason"]
+    assert np.isnan(parts["predicted_time_s"])
     assert update["predicted_time_s"] == pytest.approx(5.835883, abs=1e-6)
     other_block = validate_hpl(run(block=128), rates())
     assert other_block["predicted_time_s"].isna().all()

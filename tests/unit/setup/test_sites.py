@@ -1,5 +1,6 @@
 """What is written for whole sites: every value with its command, a marked gap where there is none, all of it valid."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -94,6 +95,19 @@ def test_accounts_partitions_and_limits_of_a_university(tmp_path):
     # One port of the login node says nothing of the nodes' network.
     assert written.machine.links.network is None
     assert "links.network" in written.gaps
+
+
+@pytest.mark.parametrize(
+    ("tres", "nodes"),
+    [("node=6", 6), ("cpu=512,mem=2T", 5), ("cpu=40", 1), ("node=20", 16), ("gres/gpu=2", 16), ("", 16)],
+)
+def test_what_one_job_may_have_bounds_its_nodes(tmp_path, tres, nodes):
+    """A node has 48 cores, 96 CPUs by Slurm's count; the partition allows 16 nodes."""
+    for change in ({"qos": f"part_general||{tres}"}, {"associations": f"proj_ai||normal|normal|||{tres}"}):
+        written = Written(tmp_path / "study", "university_23_02", **change)
+        assert written.machine.nodes == nodes
+        assert tres.split(",")[0] in written.source("nodes") or nodes == 16
+        shutil.rmtree(tmp_path / "study")
 
 
 def test_another_account_has_limits_of_its_own(tmp_path):

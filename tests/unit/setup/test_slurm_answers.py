@@ -60,15 +60,21 @@ def test_settings_have_keys_of_any_case():
 
 
 def test_associations_with_and_without_partition():
-    both = read.read_associations("a||high,normal|normal||500\nb|gpu|long|long|1-00:00:00|\n\n|x|||\nnonsense\n")
-    assert [(one.account, one.partition, one.qos, one.wall_s, one.most_jobs) for one in both] == [
-        ("a", "", ("high", "normal"), None, 500),
-        ("b", "gpu", ("long",), 86400, None),
+    text = "a||high,normal|normal||500|\nb|gpu|long|long|1-00:00:00||cpu=96,mem=2T,gres/gpu=8\n\n|x||||\nnonsense\n"
+    both = read.read_associations(text)
+    assert [(one.account, one.partition, one.qos, one.wall_s, one.most_jobs, one.most_of_job) for one in both] == [
+        ("a", "", ("high", "normal"), None, 500, {}),
+        ("b", "gpu", ("long",), 86400, None, {"cpu": 96, "gres/gpu": 8}),
     ]
 
 
 def test_qos_limits_are_those_that_are_set():
-    assert read.read_qos_limits("normal|\nlong|2-00:00:00\nbad|never\nshort") == {"long": 172800}
+    limits = read.read_qos_limits("normal||\nlong|2-00:00:00|node=4\nbad|never|node=many\nshort")
+    assert {name: (one.wall_s, one.most_of_job) for name, one in limits.items()} == {
+        "normal": (None, {}),
+        "long": (172800, {"node": 4}),
+        "bad": (None, {}),
+    }
 
 
 @pytest.mark.parametrize(

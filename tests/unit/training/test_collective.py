@@ -1,5 +1,6 @@
 """Numbers that travel in half precision to the last bit."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.training.collective import in_own_slot, mean_of_slots
+from hpcai.training.collective import in_own_slot, mean_of_slots, split_backwards
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
 FLUSHED = float(np.finfo(np.float32).tiny)
@@ -46,3 +47,29 @@ def test_a_loss_beyond_half_precision_keeps_its_value(ranks: list[list[float]], 
 def test_more_ranks_than_half_precision_counts_are_told_apart() -> None:
     ranks = np.random.default_rng(5).normal(size=(3000, 1)).astype(np.float32)
     assert exchanged(ranks) == ranks.astype(np.float64).mean().astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "groups", "expected"),
+    [
+        ([1, 1, 1, 1], 1, [[0, 1, 2, 3]]),
+        ([1, 1, 1, 1], 2, [[2, 3], [0, 1]]),
+        ([8, 1, 1, 1], 2, [[1, 2, 3], [0]]),
+        ([1, 1, 1, 8], 3, [[3], [2], [0, 1]]),
+        ([1, 8], 2, [[1], [0]]),
+        ([5, 5], 7, [[1], [0]]),
+        ([0, 0, 4], 1, [[0, 1, 2]]),
+    ],
+)
+def test_messages_hold_all_gradients_once_the_last_layers_first(sizes, groups, expected):
+    assert split_backwards(sizes, groups) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(1, 10))
+def test_as_many_messages_as_asked_for_and_none_empty(sizes, groups):
+    parts = split_backwards(sizes, groups)
+    assert len(parts) == min(groups, len(sizes))
+    assert sorted(place for part in parts for place in part) == list(range(len(sizes)))
+    for earlier, later in itertools.pairwise(parts):
+        assert min(earlier) > max(later)

@@ -1,4 +1,4 @@
-"""Rates of DGEMM, DTRSM and the panel factorisation in the BLAS of ``hpcc``, with as many busy cores as HPL has."""
+"""Rates of the routines of an HPL step in the BLAS of ``hpcc``, with as many busy cores as HPL has."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.machine.hpl.input import HplTest
 from hpcai.machine.hpl.library import BlasLibrary, OfBlas, find_blas
-from hpcai.machine.hpl.routines import MOST_REPETITIONS, Request, Routine, Timings
+from hpcai.machine.hpl.routines import MOST_REPETITIONS, MOVERS, Request, Routine, Timings
 from hpcai.machine.hpl.run import ONE_THREAD
 from hpcai.metrics.quietness import judge_quiet
 
@@ -32,6 +32,8 @@ METHOD = {
     "dgemm": "measured: cblas_dgemm, rank NB, not transposed",
     "dtrsm": "measured: cblas_dtrsm, left, lower, unit",
     "panel": "measured: recursive right-looking factorisation by calls of this BLAS",
+    "dlaswp": "measured: dlaswp, random pivots; two reads and two writes of each pair",
+    "dgemv": "measured: cblas_dgemv, not transposed; the matrix read once",
 }
 
 
@@ -50,8 +52,10 @@ class BlasRate(BaseModel):
     simultaneous: int
     """Processes that ran the routine at the same time."""
     threads: int = 1
+    leading_rows: int = 0
     rate_flop_per_s: float | None = None
     best_flop_per_s: float | None = None
+    rate_bytes_per_s: float | None = None
     n: int = 0
     cpu_ratio: float | None = None
     reason: str = ""
@@ -74,7 +78,7 @@ class BlasReport(OfBlas):
             How much others may take of a machine that is called quiet.
         """
         table = pd.DataFrame([rate.model_dump() for rate in self.rates], columns=list(BlasRate.model_fields))
-        numbers = ("rate_flop_per_s", "best_flop_per_s", "cpu_ratio")
+        numbers = ("rate_flop_per_s", "best_flop_per_s", "rate_bytes_per_s", "cpu_ratio")
         table = table.astype(dict.fromkeys(numbers, float))
         reasons = table.pop("reason")
         return table.assign(
@@ -89,8 +93,9 @@ class BlasReport(OfBlas):
 def measure_blas_rates(tests: Sequence[Mapping[str, int]]) -> BlasReport:
     """Measure the rates that the tests need.
 
-    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, both on P x Q cores at once; the
-    panel has m/P rows and NB columns, on P cores at once, for the m of :data:`PARTS` of each order.
+    DGEMM updates m/P x m/max(2, Q) with rank NB, DTRSM solves for m/max(2, Q) columns, DLASWP exchanges NB rows of so
+    many columns, all on P x Q cores at once; the panel has m/P rows and NB columns, on P cores at once, for the m of
+    :data:`PARTS` of each order. DGEMV reads the whole matrix of a process.
 
     Parameters
     ----------
@@ -126,14 +131,19 @@ def _plan_step(test: HplTest, order: int) -> Iterator[BlasRate]:
         "process_rows": test.process_rows,
         "process_columns": test.process_columns,
     }
+    whole = max(test.order // test.process_rows, test.block)
     shapes: dict[Routine, tuple[int, int, int]] = {
         "dgemm": (rows, columns, test.processes),
         "dtrsm": (test.block, columns, test.processes),
         "panel": (rows, test.block, test.process_rows),
+        "dlaswp": (rows, columns, test.processes),
     }
+    if order == test.order:
+        shapes["dgemv"] = (whole, max(order // test.process_columns, 1), test.processes)
     for routine, (height, width, simultaneous) in shapes.items():
         shape = {"rows": height, "columns": width, "simultaneous": simultaneous}
-        yield BlasRate.model_validate({**common, **shape, "routine": routine})
+        leading = whole if routine == "dlaswp" else 0
+        yield BlasRate.model_validate({**common, **shape, "routine": routine, "leading_rows": leading})
 
 
 def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRate]:
@@ -151,7 +161,7 @@ def _measure_all(tests: Sequence[HplTest], blas: BlasLibrary) -> Iterator[BlasRa
 
 def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> BlasRate:
     """Ask so many processes at the same moment; their repetitions count together."""
-    request = Request(routine=rate.routine, rows=rate.rows, columns=rate.columns, block=rate.block)
+    request = Request(**rate.model_dump(include=set(Request.model_fields)))
     for worker in workers:
         _pipe(worker.stdin).write(request.model_dump_json() + "\n")
         _pipe(worker.stdin).flush()
@@ -159,13 +169,20 @@ def _measure(rate: BlasRate, workers: "Sequence[subprocess.Popen[str]]") -> Blas
     if not all(lines):
         endings = ", ".join(str(worker.wait()) for worker, line in zip(workers, lines, strict=True) if not line)
         raise LaunchError(f"a process that measures {rate.routine} ended with {endings}")
-    measured = count_timings(rate, request.work_flop, [Timings.model_validate(json.loads(line)) for line in lines])
-    logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, measured.reason or measured.rate_flop_per_s)
+    measured = count_timings(rate, request.work, [Timings.model_validate(json.loads(line)) for line in lines])
+    known = measured.rate_flop_per_s or measured.rate_bytes_per_s
+    logger.info("%s of %d x %d: %s", rate.routine, rate.rows, rate.columns, measured.reason or known)
     return measured
 
 
-def count_timings(rate: BlasRate, work_flop: float, timings: Sequence[Timings]) -> BlasRate:
-    """Return a rate with what was timed: median and best over all processes."""
+def count_timings(rate: BlasRate, work: float, timings: Sequence[Timings]) -> BlasRate:
+    """Return a rate with what was timed: median and best over all processes.
+
+    Parameters
+    ----------
+    work
+        Of one call: bytes for :data:`~hpcai.machine.hpl.routines.MOVERS`, else operations.
+    """
     durations = [duration for timing in timings for duration in timing.durations_s]
     cpu_ratio = min(timing.cpu_ratio for timing in timings)
     if min(len(timing.durations_s) for timing in timings) < LEAST_REPETITIONS:
@@ -174,14 +191,11 @@ def count_timings(rate: BlasRate, work_flop: float, timings: Sequence[Timings]) 
             f"(processor time {100 * cpu_ratio:.0f} % of the wall time)"
         )
         return rate.model_copy(update={"n": len(durations), "cpu_ratio": cpu_ratio, "reason": reason})
-    return rate.model_copy(
-        update={
-            "rate_flop_per_s": work_flop / statistics.median(durations),
-            "best_flop_per_s": work_flop / min(durations),
-            "n": len(durations),
-            "cpu_ratio": cpu_ratio,
-        }
-    )
+    counted = {"n": len(durations), "cpu_ratio": cpu_ratio}
+    if rate.routine in MOVERS:
+        return rate.model_copy(update={**counted, "rate_bytes_per_s": work / statistics.median(durations)})
+    rates = {"rate_flop_per_s": work / statistics.median(durations), "best_flop_per_s": work / min(durations)}
+    return rate.model_copy(update={**counted, **rates})
 
 
 @contextmanager

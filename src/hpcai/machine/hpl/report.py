@@ -34,6 +34,8 @@ class HplRun(BaseModel):
     cpu_ratio: float | None = None
     """Least time on a core over wall time of any rank, while HPL's section of the output was written."""
     steal_ratio: float | None = None
+    message_rate_bytes_per_s: float | None = None
+    """Between two processes, messages of 2 MB, as the same start measured it; None for one process."""
     start_s: float | None = None
     """Wall time of the whole start; beside HPL it runs the other tests of HPC Challenge."""
     accepted: bool = False
@@ -57,7 +59,7 @@ class HplReport(OfBlas):
             Name of the report's file, for the column ``source``.
         """
         table = pd.DataFrame([run.model_dump() for run in self.runs], columns=list(HplRun.model_fields))
-        ends = ("_s", "_ratio", "residual", "threshold")
+        ends = ("_s", "_ratio", "residual", "threshold")  # a rate ends with _s as well
         numbers = [name for name in HplRun.model_fields if name.endswith(ends)]
         table = table.astype(dict.fromkeys(numbers, float))
         return table.assign(method="measured", library=self.library, source=source)

@@ -1,4 +1,4 @@
-"""The three routines of an HPL step, called in the BLAS that ``hpcc`` loads; a measuring process of its own.
+"""The routines of an HPL step, called in the BLAS that ``hpcc`` loads; a measuring process of its own.
 
 Reads one JSON request per line and answers each with one line of times. Several such processes get the same request at
 the same moment, so that a rate holds with as many busy cores as the grid of processes has.
@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 
-Routine = Literal["dgemm", "dtrsm", "panel"]
+Routine = Literal["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
+MOVERS: tuple[Routine, ...] = ("dlaswp", "dgemv")
+"""Routines that are bound by memory: they have a rate in bytes instead of operations."""
 Matrix = npt.NDArray[np.float64]
 COLUMN_MAJOR, AS_IS, LOWER, UNIT, LEFT = 102, 111, 122, 132, 141
 """Values of CBLAS."""
@@ -35,13 +37,19 @@ PANEL_CALLS = tuple(f"cblas_{name}" for name in ("idamax", "dswap", "dscal", "dg
 
 
 class Request(BaseModel):
-    """What shall be timed: DGEMM (rows x columns, rank block), DTRSM (block x columns) or a panel (rows x block)."""
+    """What shall be timed.
+
+    DGEMM (rows x columns, rank block), DTRSM (block x columns), a panel (rows x block), DLASWP (block exchanges among
+    the last rows of a matrix of leading_rows x columns) or DGEMV (rows x columns).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     routine: Routine
     rows: int
     columns: int
     block: int
+    leading_rows: int = 0
+    """Rows of the whole matrix in memory, for DLASWP."""
 
     @property
     def work_flop(self) -> float:
@@ -51,6 +59,18 @@ class Request(BaseModel):
         if self.routine == "dtrsm":
             return float(self.block) ** 2 * self.columns
         return float(self.block) ** 2 * self.rows - self.block**3 / 3.0
+
+    @property
+    def work_bytes(self) -> float:
+        """Bytes that one call reads and writes [B]: DLASWP two elements of each pair, DGEMV the matrix."""
+        if self.routine == "dlaswp":
+            return 4.0 * ITEM_BYTES * self.block * self.columns
+        return float(ITEM_BYTES) * self.rows * self.columns
+
+    @property
+    def work(self) -> float:
+        """Work of one call, in the unit of the routine's rate: bytes for :data:`MOVERS`, else operations."""
+        return self.work_bytes if self.routine in MOVERS else self.work_flop
 
 
 class Timings(BaseModel):
@@ -87,6 +107,25 @@ class Blas:
         """Solve with a unit lower triangle in place (DTRSM)."""
         block, columns = right.shape
         self._trsm(block, columns, (_at(triangle), block), (_at(right), block))
+
+    def exchange(self, matrix: Matrix, first: int, pivots: npt.NDArray[np.int32]) -> None:
+        """Exchange the rows from ``first`` on with those of ``pivots``, one after the other (DLASWP)."""
+        rows, columns = matrix.shape
+        numbers = (ctypes.c_int(value) for value in (columns, rows, first + 1, first + len(pivots), 1))
+        width, leading, begin, end, stride = (ctypes.byref(number) for number in numbers)
+        # DLASWP counts from one, and pivots[begin] belongs to row `begin`.
+        places = np.concatenate([np.zeros(first, dtype=np.int32), pivots + 1]).astype(np.int32)
+        self.library.dlaswp_(
+            width, ctypes.c_void_p(_at(matrix)), leading, begin, end, ctypes.c_void_p(places.ctypes.data), stride
+        )
+
+    def multiply(self, matrix: Matrix, vector: Matrix, result: Matrix) -> None:
+        """Subtract matrix x vector from the result (DGEMV)."""
+        rows, columns = matrix.shape
+        self.library.cblas_dgemv(
+            COLUMN_MAJOR, AS_IS, rows, columns, self.minus_one, ctypes.c_void_p(_at(matrix)), rows,
+            ctypes.c_void_p(_at(vector)), 1, self.one, ctypes.c_void_p(_at(result)), 1,
+        )  # fmt: skip
 
     def factorise(self, panel: Matrix) -> list[int]:
         """Factorise a panel in place with row exchanges; return the row exchanged with each row.
@@ -208,6 +247,17 @@ def _make_call(blas: Blas, request: Request) -> tuple[Callable[[], object], Call
         # Small entries: solving again and again in place must not overflow.
         triangle, right = fill(request.block, request.block) / request.block**2, fill(request.block, request.columns)
         return _nothing, lambda: blas.solve(triangle, right)
+    if request.routine == "dlaswp":
+        matrix = fill(max(request.leading_rows, request.rows), request.columns)
+        first = matrix.shape[0] - request.rows
+        own = first + np.arange(request.block)
+        pivots = generator.integers(own, matrix.shape[0]).astype(np.int32)
+        return _nothing, lambda: blas.exchange(matrix, first, pivots)
+    if request.routine == "dgemv":
+        matrix, vector, result = (fill(*shape) for shape in (
+            (request.rows, request.columns), (request.columns, 1), (request.rows, 1),
+        ))  # fmt: skip
+        return _nothing, lambda: blas.multiply(matrix, vector, result)
     panel = fill(request.rows, request.block)
     work = panel.copy(order="F")
     return lambda: np.copyto(work, panel), lambda: blas.factorise(work)

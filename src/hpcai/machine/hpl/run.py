@@ -266,7 +266,9 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
     if len(rows) != 1:
         return run.model_copy(update={"reason": f"not measured: {len(rows)} rows of results instead of one"})
     row = rows.iloc[0]
-    time_s = _refine(float(row["time_s"]), raw.read_text(errors="replace"))
+    text = raw.read_text(errors="replace")
+    time_s = _refine(float(row["time_s"]), text)
+    message_rate = 1e9 * _summary_value(text, "AvgPingPongBandwidth_GBytes")
     return run.model_copy(
         update={
             "measured_time_s": time_s,
@@ -276,6 +278,7 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
             "verdict": str(row["verdict"]),
             "cpu_ratio": cpu_ratio,
             "steal_ratio": steal_ratio,
+            "message_rate_bytes_per_s": _known(message_rate) if run.process_rows * run.process_columns > 1 else None,
             "start_s": start_s,
         }
     )
@@ -283,9 +286,14 @@ def read_run(run: HplRun, raw: Path, cpu_ratio: float | None, steal_ratio: float
 
 def _refine(printed_s: float, text: str) -> float:
     """Return the time with the summary's digits, if it is the printed one."""
-    found = re.search(r"^HPL_time=(\d+\.?\d*(?:e[+-]?\d+)?)$", text, re.MULTILINE)
-    fine_s = float(found[1]) if found else math.nan
+    fine_s = _summary_value(text, "HPL_time")
     return fine_s if abs(fine_s - printed_s) <= ROUNDING_S else printed_s
+
+
+def _summary_value(text: str, name: str) -> float:
+    """Return a number of hpcc's summary; NaN if it is not there."""
+    found = re.search(rf"^{name}=(\d+\.?\d*(?:e[+-]?\d+)?)$", text, re.MULTILINE)
+    return float(found[1]) if found else math.nan
 
 
 def _known(value: float) -> float | None:

@@ -178,7 +178,7 @@ def workload_of_one_rank(
     """
     from hpcai.training.registry import workload_of
 
-    alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1}
+    alone = {"nodes": 1, "ranks_per_node": 1, "accumulation": 1, "batchnorm_group": 1, "spatial_parts": 1}
     batch = samples or min(plan.micro_batch, MOST_SAMPLES)
     point = plan.point.model_copy(update={**alone, "global_batch": batch})
     return workload_of(plan.model_copy(update={"point": point}), {**NEUTRAL_STATISTICS, **(statistics or {})})

@@ -49,8 +49,8 @@ LITTLE_COMMUNICATION = Message("advice.little_communication", "Nothing to gain: 
 TRANSFERS_HIDE = Message("advice.transfers_hide", "Nothing to gain: {share} of the transfers hide behind computation.")
 LITTLE_HIDES = Message(
     "advice.little_hides",
-    "Only {share} of the transfers hide behind computation: with fusion_bytes set, gradients leave one by one as they "
-    "become ready, instead of as one group after the last.",
+    "Only {share} of the transfers hide behind computation: with gradient_groups 2 or more, the gradients of the last "
+    "layers leave while the others are computed, instead of all as one group after the last.",
 )
 STRAGGLER = Message(
     "advice.straggler",

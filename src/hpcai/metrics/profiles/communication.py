@@ -17,6 +17,9 @@ from hpcai.metrics.profiles.spans import covered_length, group_overlapping, merg
 
 NEGOTIATION = "NEGOTIATE_"
 OPERATIONS = ("ALLREDUCE", "ALLGATHER", "BROADCAST", "ALLTOALL", "REDUCESCATTER", "ADASUM", "BARRIER", "JOIN")
+ALLTOALL = "ALLTOALL"
+"""How ranks that share samples exchange planes; nothing else of a step is one."""
+HALO = "halo exchange"
 LIBRARIES = ("NCCL_", "MPI_", "GLOO_", "CCL_", "DDL_", "MLSL_")
 ALLREDUCE = "_ALLREDUCE"
 PHASES = ("phase", "spans", "total_s", "mean_s", "median_s", "share_ratio", "excluded_spans")
@@ -41,6 +44,11 @@ def is_negotiation(activities: pd.Series) -> Flags:
 def is_operation(activities: pd.Series) -> Flags:
     """Return which spans are operations as a whole."""
     return _matches(activities, OPERATIONS.__contains__)
+
+
+def is_halo(activities: pd.Series) -> Flags:
+    """Return which spans are halo exchanges of ranks that share samples, or negotiations of these."""
+    return _matches(activities, lambda name: name.removeprefix(NEGOTIATION) == ALLTOALL)
 
 
 def is_allreduce_transfer(activities: pd.Series) -> Flags:

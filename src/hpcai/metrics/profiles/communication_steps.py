@@ -176,6 +176,8 @@ def _lane(activity: str) -> str | None:
     """Return the lane of an activity; None for an operation as a whole."""
     if activity in parts.OPERATIONS:
         return None
+    if activity.startswith(parts.LIBRARIES) and activity.endswith(parts.ALLTOALL):
+        return parts.HALO
     return next((lane for starts, lane in LANES if activity.startswith(starts)), "other")
 
 
@@ -217,6 +219,7 @@ def communication_summary(
         "negotiation_s": _covered(spans[negotiations], windows),
         "negotiation_share_ratio": parts.negotiation_share(phases),
         "exchange_per_step_s": exchange_s / steps if steps else _NAN,
+        "halo_per_step_s": _covered(spans[parts.is_halo(spans["activity"])], windows) / steps if steps else _NAN,
         "overlap_ratio": parts.overlap_ratio(messages, conditions.computation),
         "step_time_s": float(windows["duration_s"].mean()) if steps else _NAN,
         "communication_share_ratio": parts.share_of(exchange_s, float(windows["duration_s"].sum())),

@@ -16,7 +16,8 @@ POINT_COLUMNS = columns_of("roofline_points")
 
 Rates and roofs are those of all ranks together; `traffic_bytes`, `intensity_flop_per_byte` and `link_bytes_per_s` are
 those of one participant: a rank, over a network a node. `message_bytes` is what one step reduces: counted in the
-timeline or modelled from the parameters; in the scope memory it is empty, and `message_method` says whether the traffic
+timeline or modelled from the parameters; `part_bytes` is what a participant sends besides, because ranks share samples,
+and part of its traffic; in the scope memory it is empty, and `message_method` says whether the traffic
 was measured or modelled. `bound` is communication (in the scope memory: memory) or computation. `reason` says why a
 point is not drawn, `note` what its numbers stand on.
 """

@@ -91,7 +91,8 @@ def _traffic(row: Row) -> Row:
     message = number_of(row, "message_bytes")
     if not (message > 0 and participants > 1):
         return {"traffic_bytes": math.nan, "intensity_flop_per_byte": math.nan}
-    traffic = ring_traffic(message, participants)
+    parts = number_of(row, "part_bytes")
+    traffic = ring_traffic(message, participants) + (0.0 if math.isnan(parts) else parts)
     intensity = communication_intensity(work / participants, traffic) if work > 0 else math.nan
     return {"traffic_bytes": traffic, "intensity_flop_per_byte": intensity}
 

@@ -8,6 +8,7 @@ import pandas as pd
 from hpcai.catalogue.points import POINT, SERIES
 from hpcai.catalogue.tables import common_columns
 from hpcai.config.machine import Machine
+from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
 from hpcai.metrics.profiles.link import of_engine
 from hpcai.metrics.roofline.ceilings import WORDS, declared_link
@@ -16,6 +17,10 @@ from hpcai.metrics.roofline.links import link_rate
 from hpcai.metrics.roofline.model import count_participants
 from hpcai.metrics.roofline.placing import place_points
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
+
+PARTS_SHARED = Message(
+    "tables.parts_shared", "planes that {parts} ranks of a replica exchange, modelled from the shapes"
+)
 
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
 """What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
@@ -79,6 +84,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
     if ranks == 1:
         return row
     row |= _message(score, views.get("communication"), runs, row)
+    row |= _parts(score, runs, row, nodes)
     own_views = {
         name: of_engine(view, score["engine"]) for name, view in views.items() if name in ("links", "link_fits")
     }
@@ -119,6 +125,28 @@ def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame,
         return {}
     note = f"{parameters.iloc[0]:.0f} parameters of {width} bytes: no timeline of this point"
     return {"message_bytes": float(parameters.iloc[0]) * width, "message_method": "modelled", "note": note}
+
+
+def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
+    """Return the bytes that a participant sends because ranks share samples; over a network those that leave a node.
+
+    Replicas that lie on one node each send nothing over the network; else a node sends at most what a rank does, which
+    has as many neighbours.
+    """
+    own = _same_point(runs, score) if "part_bytes_per_step" in runs else runs.iloc[:0]
+    sent = own[own["part_bytes_per_step"] > 0] if len(own) else own
+    if sent.empty:
+        return {}
+    first = records_of(sent)[0]
+    inside = int(first["ranks_per_node"]) % int(first["spatial_parts"]) == 0
+    if row["scope"] == NETWORK and inside:
+        return {"part_bytes": 0.0}
+    most = "; at most, of a node" if row["scope"] == NETWORK and nodes > 1 else ""
+    said = PARTS_SHARED(parts=int(first["spatial_parts"]))
+    return {
+        "part_bytes": float(first["part_bytes_per_step"]),
+        "note": join_words(row.get("note", ""), f"{said}{most}", separator="; "),
+    }
 
 
 def _link(row: Row, counts: tuple[int, int], views: Views, machine: Machine) -> Row:

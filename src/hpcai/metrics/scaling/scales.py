@@ -35,6 +35,7 @@ ABOUT = (
     "workload",
     *POINT_SETTINGS,
     "global_batch_samples",
+    "part_bytes_per_step",
     "data_source",
     "quality_metric",
     "quality_unit",

@@ -186,6 +186,8 @@ WORDS: dict[str, tuple[str, Any]] = {
     "engine": ("engine", str),
     "accumulation": ("micro-batches per step:", "{:g}".format),
     "batchnorm_group": ("ranks that share batch-norm statistics:", "{:g}".format),
+    "spatial_parts": ("ranks that share each sample:", "{:g}".format),
+    "gradient_groups": ("messages of gradients per step:", "{:g}".format),
     "fusion_bytes": ("fusion:", _fusion),
     "cycle_time_s": ("Horovod's cycle:", _cycle),
     "global_batch_samples": ("samples in the global batch:", "{:g}".format),

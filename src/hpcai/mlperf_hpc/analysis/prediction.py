@@ -2,21 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
 
 from hpcai.core.messages import Message
 from hpcai.core.text import say_share
-from hpcai.mlperf_hpc.analysis.curve_model import Floats, generator, interval_of
+from hpcai.mlperf_hpc.analysis.curve_model import Floats, Mixture, generator, interval_of
 from hpcai.mlperf_hpc.analysis.epoch_curve import EpochCurve, fit_epochs
-from hpcai.mlperf_hpc.analysis.prediction_points import STAGED_S, PointSet, name_machine
-from hpcai.mlperf_hpc.analysis.throughput_curve import (
-    EpochTimeCurve,
-    StagingCurve,
-    fit_epoch_time,
-    fit_staging,
-)
+from hpcai.mlperf_hpc.analysis.prediction_points import STAGED_S, PointSet
+from hpcai.mlperf_hpc.analysis.throughput_curve import StagingCurve, fit_epoch_time, fit_staging
 
 NOT_LOGGED = Message(
     "prediction.not_logged", "staging not logged in {group}: it is part of the extra time, which is as there"
@@ -28,6 +24,10 @@ BATCH_OUTSIDE = Message("prediction.batch_outside", "batch outside {least:.0f} t
 UNITS_OUTSIDE = Message("prediction.units_outside", "units outside the family's {least:.0f} to {most:.0f}")
 TOO_FEW_POINTS = Message(
     "prediction.too_few_points", "submissions with a time: {points}, a prediction needs at least {needed}"
+)
+HYBRID = Message(
+    "prediction.hybrid",
+    "{parts:g} units share each sample (model parallelism), as in {submissions} submissions of the family",
 )
 
 FURTHEST_RATIO = 4.0
@@ -56,11 +56,6 @@ class Configuration:
     family: str
     units: int
     batch_samples: int
-
-    @property
-    def machine(self) -> str:
-        """The machine: all systems of one family that one organisation has submitted."""
-        return name_machine(self.organisation, self.family)
 
 
 @dataclass(frozen=True)
@@ -94,13 +89,21 @@ class Prediction:
     reason: str
 
 
+class EpochTimeLaw(Protocol):
+    """What tells the epoch time: the curve of an edition, or a forecast for a later round."""
+
+    def predict(self, units: float, batch_samples: float, family: str, machine: str) -> Mixture:
+        """Return the distribution of the logarithm of the mean epoch time [s]."""
+        ...
+
+
 @dataclass(frozen=True)
 class JoinedCurves:
     """All curves of one edition of a benchmark. ``staging`` is None where no submission stages on the clock."""
 
     points: PointSet
     epochs: EpochCurve
-    epoch_time: EpochTimeCurve
+    epoch_time: EpochTimeLaw
     staging: StagingCurve | None
 
     def predict(self, wanted: Configuration) -> Prediction:
@@ -117,12 +120,13 @@ class JoinedCurves:
         if reason:
             return refuse(wanted, reason)
         epochs: Floats = np.exp(self.epochs.predict(wanted.batch_samples, wanted.organisation).draw(1))
-        curve = self.epoch_time.predict(wanted.units, wanted.batch_samples, wanted.family, wanted.machine)
+        machine = self.points.machine_of(wanted.organisation, wanted.family)
+        curve = self.epoch_time.predict(wanted.units, wanted.batch_samples, wanted.family, machine)
         epoch_s: Floats = np.exp(curve.draw(2))
-        near, group = _nearest_group(self.points.usable, wanted)
+        near, group = _nearest_group(self.points, wanted)
         compute_s = epochs * epoch_s
         drawn = near.iloc[generator(5).permutation(np.resize(np.arange(len(near)), len(epochs)))]
-        staging_s = self._draw_staging(drawn, wanted)
+        staging_s = self._draw_staging(drawn, wanted.units, machine)
         extra_s = compute_s * (drawn["rest_s"] / drawn["compute_s"].astype(float)).to_numpy(dtype=float)
         whole = np.nan_to_num(staging_s) + compute_s + extra_s
         return Prediction(
@@ -138,12 +142,12 @@ class JoinedCurves:
             reason="",
         )
 
-    def _draw_staging(self, drawn: pd.DataFrame, wanted: Configuration) -> Floats:
+    def _draw_staging(self, drawn: pd.DataFrame, units: int, machine: str) -> Floats:
         """Return a staging time for each drawn submission that stages, 0 for others, and NaN where it is not known."""
         known: Floats = drawn["staging_in_run_s"].to_numpy(dtype=float)
         if self.staging is None:
             return known
-        times: Floats = np.exp(self.staging.predict(wanted.units, wanted.machine).draw(3))
+        times: Floats = np.exp(self.staging.predict(units, machine).draw(3))
         return np.where(known > 0, times, known)
 
 
@@ -209,10 +213,11 @@ def _say_staging(near: pd.DataFrame, group: str) -> str:
     return f"staging ({'; '.join(words)}) and extra time as in {group}"
 
 
-def _nearest_group(usable: pd.DataFrame, wanted: Configuration) -> tuple[pd.DataFrame, str]:
+def _nearest_group(points: PointSet, wanted: Configuration) -> tuple[pd.DataFrame, str]:
     """Return the submissions of the machine, or else of the family, or else all, with the group's name."""
+    usable = points.usable
     choices = (
-        ("machine", wanted.machine, f"{wanted.organisation} {wanted.family}"),
+        ("machine", points.machine_of(wanted.organisation, wanted.family), f"{wanted.organisation} {wanted.family}"),
         ("family", wanted.family, wanted.family),
     )
     for column, value, name in choices:
@@ -238,12 +243,17 @@ def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
 def _say_basis(points: PointSet, wanted: Configuration, staging: str) -> str:
     usable = points.usable
     own, machine = (usable[usable[name] == value] for name, value in
-                    (("family", wanted.family), ("machine", wanted.machine)))  # fmt: skip
+                    (("family", wanted.family),
+                     ("machine", points.machine_of(wanted.organisation, wanted.family))))  # fmt: skip
     scales = own["units"].nunique()
     slope = "its own scales and those of all families" if scales > 1 else "the other families' parallel efficiency"
     references = f" and {len(points.references)} reference points" if len(points.references) else ""
+    hybrid = ""
+    if wanted.units > wanted.batch_samples:
+        alike = int((own["units"] > own["global_batch_samples"]).sum())
+        hybrid = HYBRID(parts=wanted.units / wanted.batch_samples, submissions=alike) + "; "
     return (
         f"epochs: {len(usable)} submissions{references} of all machines, {points.edition}; "
         f"epoch time: {len(own)} submissions of {wanted.family} ({len(machine)} of {wanted.organisation}), "
-        f"over units by {slope}; {staging}"
+        f"over units by {slope}; {hybrid}{staging}"
     )

@@ -46,6 +46,13 @@ class PointSet:
         columns = [part["global_batch_samples"].astype(float) for part in (self.usable, self.references)]
         return pd.concat([column for column in columns if len(column)])
 
+    def machine_of(self, organisation: str, family: str) -> str:
+        """Return the machine that an organisation has of a family, also if the submissions spell it with others."""
+        own = self.submissions[self.submissions["family"] == family]
+        members = _members(organisation)
+        shared = [not members.isdisjoint(_members(org)) for org in own["org"].astype(str)]
+        return str(own.loc[shared, "machine"].iloc[0]) if any(shared) else name_machine(organisation, family)
+
     def without(self, position: int) -> "PointSet":
         """Return the set without one submission and without references.
 
@@ -109,8 +116,29 @@ def _with_families(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame
     rows = results.drop(columns="family", errors="ignore").merge(known, on=["origin", "submission"], how="left")
     named = rows["family"].fillna("").astype(str)
     family = named.where(named != "", "unknown (" + rows["submission"].astype(str) + ")")
-    machine = [name_machine(org, name) for org, name in zip(rows["org"].astype(str), family, strict=True)]
-    return rows.assign(family=family, machine=machine)
+    return rows.assign(family=family, machine=_join_spellings(rows["org"].astype(str), family))
+
+
+def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]") -> list[str]:
+    """Return the machine of each submission: "LBNL" and "HPE+LBNL" submitted the same one of a family.
+
+    Organisations that share a member, also through a third one, have one machine of a family, named by all of them.
+    """
+    joined: list[tuple[str, frozenset[str]]] = []
+    for family, organisation in dict.fromkeys(zip(families, organisations, strict=True)):
+        members = _members(organisation)
+        touched = [one for one in joined if one[0] == family and not members.isdisjoint(one[1])]
+        joined = [one for one in joined if one not in touched]
+        joined.append((family, members.union(*(one[1] for one in touched))))
+    names = {
+        (family, member): name_machine("+".join(sorted(all_)), family) for family, all_ in joined for member in all_
+    }
+    return [names[family, min(_members(org))] for family, org in zip(families, organisations, strict=True)]
+
+
+def _members(organisation: str) -> frozenset[str]:
+    """Return the organisations of a joint submission, however they are spelled: "Fujitsu+RIKEN"."""
+    return frozenset(part.strip().casefold() for part in organisation.split("+"))
 
 
 def _why_unusable(row: Mapping[Any, Any]) -> str:

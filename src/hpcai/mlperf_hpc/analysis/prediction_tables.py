@@ -11,7 +11,7 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO, Mixture, interval_of
 from hpcai.mlperf_hpc.analysis.leave_one_out import leave_one_out, summarise_errors
 from hpcai.mlperf_hpc.analysis.prediction import FEWEST_POINTS, Configuration, JoinedCurves, Prediction, join_curves
-from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, name_machine, point_sets
+from hpcai.mlperf_hpc.analysis.prediction_points import PointSet, point_sets
 
 CURVE_COLUMNS = columns_of("mlperf_curves")
 """Table ``mlperf_curves``: points of the fitted curves, for a submission of an organisation that has none yet.
@@ -64,7 +64,7 @@ def prediction_row(points: PointSet, prediction: Prediction) -> dict[str, Any]:
     wanted = prediction.configuration
     usable = points.usable
     same = (
-        (usable["machine"] == wanted.machine)
+        (usable["machine"] == points.machine_of(wanted.organisation, wanted.family))
         & (usable["units"] == wanted.units)
         & (usable["global_batch_samples"] == wanted.batch_samples)
     )
@@ -85,9 +85,14 @@ def prediction_row(points: PointSet, prediction: Prediction) -> dict[str, Any]:
 
 
 def samples_per_unit(points: PointSet, organisation: str, family: str) -> float:
-    """Return the median samples of a global batch per unit of a machine; one where units share samples."""
-    own = _own(points, organisation, family)
-    return max(1.0, float((own["global_batch_samples"].astype(float) / own["units"].astype(float)).median()))
+    """Return the median samples of a global batch per unit of a machine; below one where units share samples.
+
+    A machine without a submission has those of its family, and a family without one those of all.
+    """
+    usable = points.usable
+    choices = (_own(points, organisation, family), usable[usable["family"] == family], usable)
+    own = next(choice for choice in choices if len(choice))
+    return float((own["global_batch_samples"].astype(float) / own["units"].astype(float)).median())
 
 
 def powers_of_two(points: PointSet, organisation: str, family: str) -> list[Configuration]:
@@ -95,16 +100,22 @@ def powers_of_two(points: PointSet, organisation: str, family: str) -> list[Conf
 
     The batch grows with the units (:func:`samples_per_unit`).
     """
-    samples = samples_per_unit(points, organisation, family)
     units = _own(points, organisation, family)["units"].astype(float)
     first = math.ceil(math.log2(float(units.min()) / BEYOND_RATIO))
     last = math.floor(math.log2(float(units.max()) * BEYOND_RATIO))
     counts = [2**power for power in range(max(first, 0), last + 1)]
-    return [Configuration(organisation, family, count, round(count * samples)) for count in counts]
+    return [configure(points, organisation, family, count) for count in counts]
+
+
+def configure(points: PointSet, organisation: str, family: str, units: int) -> Configuration:
+    """Return a configuration with the samples per unit that are usual there (:func:`samples_per_unit`)."""
+    return Configuration(
+        organisation, family, units, max(round(units * samples_per_unit(points, organisation, family)), 1)
+    )
 
 
 def _own(points: PointSet, organisation: str, family: str) -> pd.DataFrame:
-    return points.usable[points.usable["machine"] == name_machine(organisation, family)]
+    return points.usable[points.usable["machine"] == points.machine_of(organisation, family)]
 
 
 def _predictions_of(points: PointSet) -> Iterator[dict[str, Any]]:

@@ -72,14 +72,14 @@ def print_predictions(question: Question) -> dict[str, Any]:
     rows = [prediction_row(points, curves.predict(one)) for one in wanted]
     if question.units is not None and rows[0]["reason"]:
         raise ConfigError(f"{question.system}: cannot be predicted: {rows[0]['reason']}")
-    said = _say(rows, question.units is not None)
+    said = say_predictions(rows, one=question.units is not None)
     if all(row["reason"] for row in rows):
         print("\n".join(said))
         raise ConfigError(f"{question.system}: none of its {len(rows)} configurations can be predicted, see above")
     errors = leave_one_out([points])
     summary = summarise_errors(errors).to_dict("records")[0]
     print("\n".join([*said, _say_errors(summary, len(points.references))]))
-    plain: dict[str, Any] = _plain(
+    plain: dict[str, Any] = plain_values(
         {"predictions": rows, "prediction_errors": summary, "leave_one_out": errors.to_dict("records")}
     )
     return plain
@@ -94,7 +94,7 @@ def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "Point
     from hpcai.mlperf_hpc.analysis.system_families import system_table
     from hpcai.mlperf_hpc.analysis.tables import result_table, run_table
 
-    rounds = _read_unchecked(sources)
+    rounds = read_unchecked(sources)
     results = result_table(run_table(rounds))
     sets = list(point_sets(results, system_table(one.round for one in rounds), read_reference_epochs()))
     own = [points for points in sets if points.benchmark == benchmark]
@@ -115,7 +115,7 @@ def _find_points(sources: Sequence[Path], benchmark: str, system: str) -> "Point
     return named[0]
 
 
-def _read_unchecked(sources: Sequence[Path]) -> "list[CheckedRound]":
+def read_unchecked(sources: Sequence[Path]) -> "list[CheckedRound]":
     """Read rounds without verdicts on their logs: no prediction uses any, and they take most of the time."""
     from hpcai.mlperf_hpc.compliance.checked_round import CheckedRound
     from hpcai.mlperf_hpc.compliance.choose import Choice
@@ -140,20 +140,24 @@ def _say_none_usable(submissions: "pd.DataFrame") -> str:
 
 def _configurations(points: "PointSet", question: Question) -> list[Any]:
     from hpcai.mlperf_hpc.analysis.prediction import Configuration
-    from hpcai.mlperf_hpc.analysis.prediction_tables import powers_of_two, samples_per_unit
+    from hpcai.mlperf_hpc.analysis.prediction_tables import configure, powers_of_two
 
     usable = points.usable
     row = usable[usable["submission"] == question.system].iloc[0]
     organisation, family = str(row["org"]), str(row["family"])
     if question.units is None:
         return powers_of_two(points, organisation, family)
-    batch = question.batch or round(question.units * samples_per_unit(points, organisation, family))
-    return [Configuration(organisation, family, question.units, batch)]
+    if question.batch is None:
+        return [configure(points, organisation, family, question.units)]
+    return [Configuration(organisation, family, question.units, question.batch)]
 
 
-def _say(rows: Sequence[Row], one: bool) -> list[str]:
+def say_predictions(rows: Sequence[Row], *, one: bool, when: str = "") -> list[str]:
+    """Say one prediction with its parts, or several as a table; ``when`` follows the machine's name."""
     first = rows[0]
-    title = f"{first['benchmark']} ({first['edition']}) on {first['org']} {first['family']}"
+    title = f"{first['benchmark']} ({first['edition']}) on {first['org']} {first['family']}{when}".replace(
+        "on  ", "on "
+    )
     if one:
         head = f"{title}, {first['units']} units, global batch {first['global_batch_samples']}, predicted:"
         note = [f"  outside the published points: {first['extrapolated']}"] if first["extrapolated"] else []
@@ -200,11 +204,11 @@ def _say_errors(row: Row, references: int) -> str:
     )
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any JSON
+def plain_values(value: Any) -> Any:  # noqa: ANN401 - any JSON
     """Return numbers of numpy as Python's, and what is not there as null."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): plain_values(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
+        return [plain_values(part) for part in value]
     plain = value.item() if hasattr(value, "item") else value
     return None if isinstance(plain, float) and not math.isfinite(plain) else plain

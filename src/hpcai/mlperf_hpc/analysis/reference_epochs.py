@@ -16,14 +16,14 @@ REFERENCE_COLUMNS = columns_of("reference_epochs")
 """One row per point: ``org`` names the recipe's owner ("reference"), ``kept`` its runs."""
 
 
-def read_reference_epochs() -> pd.DataFrame:
-    """Return the reference convergence points of version 3.0.0, all of them (before pruning)."""
-    rows = [row for benchmark in BENCHMARKS for row in _points_of(benchmark)]
+def read_reference_epochs(rule_set: str = RULE_SET) -> pd.DataFrame:
+    """Return the reference convergence points of a version, all of them (before pruning)."""
+    rows = [row for benchmark in BENCHMARKS for row in _points_of(benchmark, rule_set)]
     return pd.DataFrame(rows, columns=list(REFERENCE_COLUMNS))
 
 
-def _points_of(benchmark: str) -> list[dict[str, Any]]:
-    name = f"rcp_checker/hpc_{RULE_SET}/rcps_{benchmark}.json"
+def _points_of(benchmark: str, rule_set: str) -> list[dict[str, Any]]:
+    name = f"rcp_checker/hpc_{rule_set}/rcps_{benchmark}.json"
     points = json.loads(resources.files("mlperf_logging").joinpath(name).read_text(encoding="utf-8"))
     return [
         {

@@ -15,8 +15,9 @@ EXPONENT_CENTRE, EXPONENT_DEVIATION = 1.0, 0.25
 """Prior of the exponents: the parallel efficiency that is assumed as long as the points say nothing else."""
 SATURATIONS = 2.0 ** np.arange(4.0, 20.0)
 """Units from which on the constant part of an epoch is the larger one."""
-SHARING = np.linspace(0.0, 1.0, 6)
-"""Exponents of the gain from several units per sample (model parallelism)."""
+UNDIVIDED_RATIOS = np.linspace(0.0, 1.0, 11)
+"""Part of the time of a sample that does not shrink when several units share it (model parallelism): halo exchanges,
+which wait for latency, and layers that each unit computes whole. 0 is ideal, at 1 nothing is gained."""
 STAGING_EXPONENTS = np.linspace(0.0, 1.0, 11)
 FAMILY_SCALE, MACHINE_SCALE, SUBMISSION_SCALE = 1.0, 0.5, 0.3
 """Priors of the scatter between families, between machines of one, and between submissions of one [log units]."""
@@ -58,8 +59,10 @@ def fit_epoch_time(points: pd.DataFrame) -> EpochTimeCurve:
     Notes
     -----
     With d the units that work on samples of their own, d = min(units, batch), the laws are ``a d^-p`` and
-    ``a (1 / d + 1 / D)`` (Amdahl: a constant part), each with half the prior weight, times ``(units / d)^-q``.
-    Samples per unit beyond one have no effect of their own: what they do is part of the scatter.
+    ``a (1 / d + 1 / D)`` (Amdahl: a constant part), each with half the prior weight, times
+    ``(1 - u) / k + u`` with k = units / d that share a sample and u of :data:`UNDIVIDED_RATIOS`: what is divided
+    among them, and what is not. Samples per unit beyond one have no effect of their own: what they do is part of the
+    scatter.
     """
     units, batches = (points[name].to_numpy(dtype=float) for name in ("units", "global_batch_samples"))
     shared = bool((units > batches).any())
@@ -72,7 +75,7 @@ def fit_epoch_time(points: pd.DataFrame) -> EpochTimeCurve:
     powers = stats.norm.pdf(EXPONENTS, EXPONENT_CENTRE, EXPONENT_DEVIATION)
     constants = np.full(len(SATURATIONS), 1 / len(SATURATIONS))
     weights = np.concatenate([0.5 * powers / powers.sum(), 0.5 * constants])
-    weights = np.repeat(weights / len(SHARING), len(SHARING)) if shared else weights
+    weights = np.repeat(weights / len(UNDIVIDED_RATIOS), len(UNDIVIDED_RATIOS)) if shared else weights
     return EpochTimeCurve(fit_laws(observed, _laws(units, batches, shared=shared), weights), shared)
 
 
@@ -105,6 +108,7 @@ def _laws(units: Floats, batches: Floats, *, shared: bool) -> Floats:
     laws = np.hstack([powers, constants])
     if not shared:
         return laws
-    gains = -np.log(units / workers)[:, None] * SHARING[None, :]
+    undivided = UNDIVIDED_RATIOS[None, :]
+    gains = np.log((1 - undivided) * (workers / units)[:, None] + undivided)
     both: Floats = (laws[:, :, None] + gains[:, None, :]).reshape(len(units), -1)
     return both

@@ -12,8 +12,8 @@ from matplotlib.patches import Patch
 from hpcai.catalogue.figures import figure
 from hpcai.plots import theme
 
-MODELS = ("three rates", "GEMM only", "credited / GEMM rate")
-MODEL_MARKERS = dict(zip(MODELS, "oD^", strict=True))
+MODELS = ("all parts", "three rates", "GEMM only", "credited / GEMM rate")
+MODEL_MARKERS = dict(zip(MODELS, "osD^", strict=True))
 SHAPE = ["order", "block", "process_rows", "process_columns"]
 BAND = "#e8eef6"
 ROW = 0.32

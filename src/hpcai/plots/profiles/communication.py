@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from hpcai.catalogue.figures import figure
 from hpcai.core.text import say_share, say_time
-from hpcai.metrics.profiles.communication import LIBRARIES
+from hpcai.metrics.profiles.communication import ALLTOALL, HALO, LIBRARIES
 from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 
@@ -25,6 +25,8 @@ PHASE_WORDS = (
     ("transfer", "transfer"),
 )
 """What a phase's name contains, and the group that it is drawn in."""
+HALO_COLOUR = "#cc79a7"
+"""Of a phase that only studies have whose ranks share samples."""
 NARROW = 0.06
 """A share below this is too narrow for its number."""
 STEP_LOOKS = {
@@ -67,6 +69,8 @@ def plot_phases(phases: pd.DataFrame, communication: pd.DataFrame, captures: pd.
         figure, ((left, right),) = theme.new_figure(1, 2, height=1.0 + profiles.row_height(runs) * len(runs))
         figure.set_size_inches(profiles.WIDE + profiles.label_width(runs), max(figure.get_figheight(), 3.6))
         palette = theme.colours(list(PHASES))
+        if known["phase"].astype(str).map(group_phase).eq(HALO).any():
+            palette[HALO] = HALO_COLOUR
         for place, run in enumerate(runs):
             _draw_phases(left, place, run.part, palette)
             own = communication[communication["run_id"].astype(str) == run.run_id] if len(communication) else None
@@ -89,7 +93,9 @@ def group_phase(name: str) -> str | None:
     for part, group in PHASE_WORDS:
         if part in words:
             return group
-    return "transfer" if name.startswith(LIBRARIES) else None
+    if name.startswith(LIBRARIES):
+        return HALO if name.endswith(ALLTOALL) else "transfer"
+    return None
 
 
 def _draw_phases(axes: Axes, place: int, phases: pd.DataFrame, palette: dict[str, theme.Colour]) -> None:
@@ -98,7 +104,7 @@ def _draw_phases(axes: Axes, place: int, phases: pd.DataFrame, palette: dict[str
     # What Horovod names no phase for: starting a library, its own book-keeping.
     shares[PHASES[-1]] = max(0.0, 1.0 - sum(shares.values()))
     left = 0.0
-    for group in PHASES:
+    for group in (*PHASES[:-1], *((HALO,) if HALO in shares else ()), PHASES[-1]):
         width = 100 * float(shares.get(group, 0.0))
         axes.barh(
             place,

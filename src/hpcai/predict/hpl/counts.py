@@ -61,6 +61,19 @@ def count_panel_link_bytes(trailing_order: Values, block: Values) -> Values:
     return 2 * BYTES_PER_DOUBLE * (trailing_order + block) * block
 
 
+def count_exchange_bytes(trailing_order: Values, block: Values) -> Values:
+    """Return the bytes [B] that the row exchanges of one step read and write in memory, 32 NB m.
+
+    NB pairs of rows of m elements; each element of a pair is read and written (HPL's dlaswp).
+    """
+    return trailing_order * (4 * BYTES_PER_DOUBLE * block)
+
+
+def count_substitution_bytes(order: Values) -> Values:
+    """Return the bytes [B] of the upper triangle that back substitution reads once, 4 N²."""
+    return order * order * (BYTES_PER_DOUBLE / 2)
+
+
 def count_network_bytes(trailing_order: Values, block: Values, nodes: Values) -> Values:
     """Return the bytes [B] that one node sends in one step, 8 NB m / nodes."""
     return trailing_order * (BYTES_PER_DOUBLE * block / nodes)

@@ -112,7 +112,7 @@ def _difference(base: Point, target: Point) -> str:
         if base.engine != target.engine:
             return ""
         return "" if one.ranks == other.ranks else MORE if other.ranks > one.ranks else FEWER
-    same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes")
+    same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes", "gradient_groups")
     if any(getattr(one, name) != getattr(other, name) for name in same):
         return ""
     if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group")):

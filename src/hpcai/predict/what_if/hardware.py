@@ -149,9 +149,7 @@ def assumed_exchange(link: AssumedLink, measured: Exchange) -> Exchange:
     )
 
 
-def exchange_s(
-    parameters: float, exchange: Exchange, ranks: int, compression: str, fusion_bytes: float | None
-) -> float:
+def exchange_s(parameters: float, exchange: Exchange, ranks: int, compression: str, messages: int) -> float:
     """Return the time of exchanging the gradients of a step [s]: ring allreduces (Barrachina et al. 2023, eq. 1).
 
     Parameters
@@ -164,21 +162,20 @@ def exchange_s(
         One rank exchanges nothing.
     compression
         Of the messages; the time to convert is not modelled.
-    fusion_bytes
-        Largest message; None: all gradients in one.
+    messages
+        That the gradients travel in.
     """
     if ranks == 1:
         return 0.0
-    messages = count_messages(parameters, fusion_bytes)
     ring = Ring(ranks, exchange.latency_s, exchange.link_bit_per_s)
     ratio = COMPRESSION_RATIOS[compression]
     message_s = float(ring_allreduce_s(parameters * GRADIENT_BYTES / messages, ring, GRADIENT_BYTES, ratio))
     return messages * (exchange.coordination_s + message_s)
 
 
-def count_messages(parameters: float, fusion_bytes: float | None) -> int:
-    """Return how many messages of at most so many bytes the gradients make; one if there is no limit."""
-    return 1 if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
+def count_messages(parameters: float, fusion_bytes: float | None, groups: int = 1) -> int:
+    """Return how many messages of at most so many bytes the gradients make; so many groups if there is no limit."""
+    return groups if fusion_bytes is None else max(math.ceil(parameters * GRADIENT_BYTES / fusion_bytes), 1)
 
 
 def _why_missing(own: pd.DataFrame, threads: int, found: Mapping[str, pd.DataFrame]) -> str:

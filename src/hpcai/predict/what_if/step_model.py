@@ -69,7 +69,9 @@ class Setting:
     global_batch
         Samples of a step over all ranks.
     fusion_bytes
-        Largest message of gradients; None: all in one.
+        Largest message of gradients; None: so many of equal size as there are groups.
+    gradient_groups
+        Messages of gradients.
     """
 
     nodes: int
@@ -79,6 +81,7 @@ class Setting:
     compression: str
     accumulation: int = 1
     fusion_bytes: float | None = None
+    gradient_groups: int = 1
 
     @property
     def micro_batch(self) -> float:
@@ -164,12 +167,10 @@ class StepModel:
             return replace(NO_STEP, reason=setting.why_impossible)
         times = self.compute(setting.micro_batch, setting.precision)
         compute_s = factor * (setting.accumulation * (times.forward_s + times.backward_s) + times.update_s)
-        communication_s = exchange_s(
-            self.parameters, exchange, setting.ranks, setting.compression, setting.fusion_bytes
-        )
+        messages = count_messages(self.parameters, setting.fusion_bytes, setting.gradient_groups)
+        communication_s = exchange_s(self.parameters, exchange, setting.ranks, setting.compression, messages)
         exposed_s = communication_s
         if self.overlap:
-            messages = count_messages(self.parameters, setting.fusion_bytes)
             # The last message waits for the last gradient; all of them cannot end before the first has waited.
             hidden_s = factor * times.backward_s * (1 - 1 / messages)
             exposed_s = max(communication_s / messages, communication_s - hidden_s)
@@ -244,6 +245,7 @@ def setting_of(row: Row) -> Setting:
         compression=str(row["compression"]),
         accumulation=int(row["accumulation"]),
         fusion_bytes=None if pd.isna(fusion) else float(fusion),
+        gradient_groups=int(row.get("gradient_groups", 1)),
     )
 
 

@@ -113,6 +113,8 @@ def _uses_gloo(record: RunRecord) -> bool:
 
 
 def _fusion(plan: RunPlan) -> str:
+    if plan.point.gradient_groups > 1:
+        return f"{plan.point.gradient_groups} groups, those of the last layers first"
     if plan.point.fusion_bytes is None:
         return "all gradients as one group (default)"
     return f"single gradients up to {say_bytes(plan.point.fusion_bytes)}"

@@ -30,11 +30,13 @@ class Ranks:
         return self.rank == 0
 
 
-def batchnorm_groups(point: Point | None) -> list[range]:
-    """Return the ranks of each group that shares batch-norm statistics; none where every rank has its own."""
-    if point is None or point.batchnorm_group == 1:
-        return []
-    return [range(first, first + point.batchnorm_group) for first in range(0, point.ranks, point.batchnorm_group)]
+def rank_groups(point: Point | None) -> list[range]:
+    """Return the ranks of each group that shares batch-norm statistics or samples; none where nothing is shared.
+
+    A point has no groups of both kinds (hpcai.config.load).
+    """
+    size = 1 if point is None else max(point.batchnorm_group, point.spatial_parts)
+    return [range(first, first + size) for first in range(0, point.ranks, size)] if point and size > 1 else []
 
 
 class Collectives(Protocol):
@@ -58,6 +60,12 @@ class Collectives(Protocol):
 
     def group_mean(self, values: tf.Tensor, name: str) -> tf.Tensor:
         """Return the mean over the ranks that share batch-norm statistics, differentiable."""
+
+    def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
+        """Send ``sent[r]`` rows to rank r of the own group; return the ``received[r]`` rows of each, in their order."""
+
+    def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the rows of all ranks of the own group in their order; each has as many."""
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Give all ranks the values of rank 0."""

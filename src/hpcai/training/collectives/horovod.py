@@ -12,7 +12,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from hpcai.config.runs import Point
-from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.rendezvous import reveal_secret
 
 _OPERATIONS = {"sum": hvd.Sum, "mean": hvd.Average}
@@ -29,7 +29,7 @@ class HorovodCollectives:
         if point:
             _set_options(point)
         # Every rank has to name all groups, in one order; the group of all ranks exists already.
-        groups = batchnorm_groups(point)
+        groups = rank_groups(point)
         own_sets = [hvd.ProcessSet(group) for group in groups] if len(groups) > 1 else []
         reveal_secret(os.environ)
         hvd.init(process_sets=own_sets or None)
@@ -57,6 +57,17 @@ class HorovodCollectives:
         """Return the mean over the group's process set; its gradient is the mean of the gradients."""
         return hvd.allreduce(values, op=hvd.Average, name=name, process_set=self._group)
 
+    def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
+        """Return rows of the ranks of the group's process set; only what is sent travels."""
+        splits = tf.constant(sent, tf.int32)
+        found, _ = hvd.alltoall(_bits(rows), splits=splits, name=name, process_set=self._group)
+        return tf.ensure_shape(tf.bitcast(found, rows.dtype), [sum(received), *rows.shape[1:]])
+
+    def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the rows of the group's process set."""
+        found = hvd.allgather(_bits(rows), name=name, process_set=self._group)
+        return tf.bitcast(found, rows.dtype)
+
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Give all ranks the values of rank 0."""
         hvd.broadcast_variables(list(variables), root_rank=0)
@@ -64,6 +75,11 @@ class HorovodCollectives:
     def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:
         """Return the rows of all ranks in their order."""
         return np.asarray(hvd.allgather(tf.constant(rows), name=name).numpy())
+
+
+def _bits(rows: tf.Tensor) -> tf.Tensor:
+    """Return bfloat16 as integers of the same bits, because Horovod has no bfloat16 for TensorFlow."""
+    return tf.bitcast(rows, tf.uint16) if rows.dtype == tf.bfloat16 else rows
 
 
 def _set_options(point: Point) -> None:

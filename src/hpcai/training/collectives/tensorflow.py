@@ -25,7 +25,7 @@ from tensorflow.python.eager import context
 
 from hpcai.config.runs import Point
 from hpcai.core.errors import LaunchError
-from hpcai.training.collectives.base import Ranks, Reduction, batchnorm_groups
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.join_step import local_address_towards
 from hpcai.training.rendezvous import ADDRESS, PLACES, PORT, SECRET
 
@@ -34,7 +34,7 @@ LOOK_S = 0.02
 SILENCE_LIMIT_S = 7 * 86400.0
 """Longer than any limit of a run."""
 ALL_RANKS, OWN_GROUP = 1, 2
-"""Keys of groups: all ranks, and those that share batch-norm statistics (plus the number of the group)."""
+"""Keys of groups: all ranks, and those that share batch-norm statistics or samples (plus the number of the group)."""
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
 
 
@@ -113,7 +113,7 @@ class TensorflowCollectives:
         """Join the cluster of all ranks; a rank that is alone joins none."""
         if not point or point.ranks > 1:
             self._ranks = places_of(os.environ)
-        groups = batchnorm_groups(point)
+        groups = rank_groups(point)
         for number, group in enumerate(groups):
             if self._ranks.rank in group:
                 self._group, self._group_size = OWN_GROUP + number, len(group)
@@ -163,6 +163,20 @@ class TensorflowCollectives:
             return self._exchange(own, name, self._group, self._group_size) / self._group_size, back
 
         return mean(values)
+
+    def group_exchange(self, rows: tf.Tensor, sent: Sequence[int], received: Sequence[int], name: str) -> tf.Tensor:
+        """Return rows of the ranks of the group; TensorFlow sends all of them the same number, so zeros travel too."""
+        most = max(*sent, *received)
+        parts = [tf.pad(part, _rows_after(rows, most - n)) for part, n in zip(tf.split(rows, sent), sent, strict=True)]
+        operation = partial(tf.raw_ops.CollectiveAllToAllV2, ordering_token=[])
+        found = self._run(operation, tf.stack(parts), name, self._group, self._group_size)
+        return tf.concat([found[rank, :number] for rank, number in enumerate(received)], axis=0)
+
+    def group_gather(self, rows: tf.Tensor, name: str) -> tf.Tensor:
+        """Return the rows of the group."""
+        operation = partial(tf.raw_ops.CollectiveGatherV2, ordering_token=[])
+        found = self._run(operation, rows, name, self._group, self._group_size)
+        return tf.ensure_shape(found, [self._group_size * rows.shape[0], *rows.shape[1:]])
 
     def broadcast(self, variables: Sequence[tf.Variable]) -> None:
         """Give all ranks the values of rank 0: the sum of these and of the others' zeros, which is exact."""
@@ -238,6 +252,11 @@ def _outlast_pauses(ranks: int) -> None:
 def _plain(name: str) -> str:
     """Return a name that TensorFlow allows for an operation."""
     return "".join(sign if sign.isalnum() or sign in "._-/" else "_" for sign in name) or "exchange"
+
+
+def _rows_after(rows: tf.Tensor, number: int) -> list[list[int]]:
+    """Return the paddings that add so many rows of zeros."""
+    return [[0, number]] + [[0, 0]] * (rows.shape.rank - 1)
 
 
 def _sendable(value: tf.Tensor) -> tf.Tensor:

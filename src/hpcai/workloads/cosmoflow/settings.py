@@ -5,7 +5,13 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hpcai.config.base import Count, Ratio, Settings
-from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
+from hpcai.config.benchmark import BenchmarkSettings, DataSettings, PartTraffic, RecipeSettings, Suite
+from hpcai.core.messages import Message
+
+ODD_PLANES = Message(
+    "cosmoflow.odd_planes",
+    "at most {most}: each part of an edge of {edge} needs an even number of planes at each of {pools} pools",
+)
 
 Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
 
@@ -82,6 +88,28 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     data: CosmoFlowData
     model: CosmoFlowModel = CosmoFlowModel()
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
+
+    def refuse_parts(self, parts: int) -> str:
+        """Return why cubes cannot be cut into so many parts along the depth: a pool would need planes of two parts."""
+        edge, pools = self.data.edge, self.model.conv_layers
+        most = edge >> pools
+        return ODD_PLANES(pools=pools, most=most, edge=edge) if parts > most else ""
+
+    def part_traffic(self, parts: int) -> PartTraffic:
+        """Return the planes around each convolution, and the last planes, which every rank gets.
+
+        The first convolution needs no gradient of its input. A boundary of parts is crossed by ``kernel - 1`` planes
+        of each input, on the way back by as many.
+        """
+        model, edge, channels = self.model, self.data.edge, int(self.data.channels)
+        if parts == 1:
+            return PartTraffic()
+        planes = 0.0
+        for block in range(model.conv_layers):
+            ways = 1 if block == 0 else 2
+            planes += ways * (model.kernel - 1) / 2 * edge**2 * channels
+            edge, channels = edge // 2, model.base_filters * 2**block
+        return PartTraffic(planes, edge**3 * channels / parts, 2 * model.conv_layers)
 
     @model_validator(mode="after")
     def _cube_survives_the_pools(self) -> "CosmoFlowBenchmark":

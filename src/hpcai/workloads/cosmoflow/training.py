@@ -1,5 +1,7 @@
 """CosmoFlow: a 3-D convolutional network estimates four parameters of a universe (MLPerf HPC reference, cosmoflow/)."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import keras
@@ -9,11 +11,13 @@ from keras import layers
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
+from hpcai.training import collective
 from hpcai.training.schedules import scaled_rate, warmup_and_decay
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.cosmoflow.mlperf import MLPERF
 from hpcai.workloads.cosmoflow.settings import CosmoFlowBenchmark
+from hpcai.workloads.cosmoflow.spatial import GatherParts, HaloConv3D, part_at
 
 TARGETS = 4
 LEAKY_SLOPE = 0.3
@@ -57,12 +61,16 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
 
     @property
     def cube(self) -> tuple[int, int, int, int]:
-        """Shape of one sample."""
+        """Shape of this rank's part of one sample."""
         edge = self.benchmark.data.edge
-        return (edge, edge, edge, self.benchmark.data.channels)
+        return (edge // self._parts, edge, edge, self.benchmark.data.channels)
+
+    @property
+    def _parts(self) -> int:
+        return self.plan.point.spatial_parts
 
     def batch_spec(self) -> tuple[tf.TensorSpec, tf.TensorSpec]:
-        """Return int16 counts (batch, edge, edge, edge, channels) and float32 targets (batch, 4)."""
+        """Return int16 counts (batch, edge / parts, edge, edge, channels) and float32 targets (batch, 4)."""
         batch = self.plan.micro_batch
         return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
 
@@ -71,7 +79,13 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
         example = tf.io.parse_single_example(record, features)
         counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
-        return tf.reshape(counts, self.cube), example["y"]
+        slabs = tf.reshape(counts, (self._parts, *self.cube))
+        return slabs[collective.part_of(self._parts)], example["y"]
+
+    @property
+    def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
+        """What reads this rank's planes of a sample alone; None for whole samples."""
+        return partial(part_at, self.cube, self._parts) if self._parts > 1 else None
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network in the precision of the plan; variables and outputs are float32.
@@ -93,12 +107,15 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         for block in range(settings.conv_layers):
             dtype = self._dtype(self.benchmark.data.edge >> block)
             filters = settings.base_filters * 2**block
-            convolution = layers.Conv3D(
+            convolution = layers.Conv3D if self._parts == 1 else partial(HaloConv3D, parts=self._parts)
+            convolution = convolution(
                 filters, settings.kernel, padding="same", use_bias=False, kernel_initializer=glorot(), dtype=dtype
             )
             values = layers.MaxPooling3D(2, dtype=dtype)(convolution(values))
             values = BiasAndLeakyReLU(dtype=dtype)(values)
         dtype = self._dtype(self.benchmark.data.edge)
+        if self._parts > 1:
+            values = GatherParts(self._parts, dtype=dtype)(values)
         values = layers.Flatten(dtype=dtype)(values)
         for number, units in enumerate(settings.dense):
             values = layers.Dense(units, kernel_initializer=glorot(), dtype=dtype, name=f"hidden_{number}")(values)

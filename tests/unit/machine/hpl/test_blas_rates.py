@@ -38,12 +38,17 @@ def test_shapes_shrink_with_the_remaining_matrix_and_are_shared_by_the_grid() ->
         ("dgemm", 4000, 2000, 1),
         ("dtrsm", 128, 2000, 1),
         ("panel", 4000, 128, 1),
+        ("dlaswp", 4000, 2000, 1),
+        ("dgemv", 4000, 4000, 1),
         ("dgemm", 4000, 1000, 4),
         ("dtrsm", 128, 1000, 4),
         ("panel", 4000, 128, 1),
+        ("dlaswp", 4000, 1000, 4),
+        ("dgemv", 4000, 1000, 4),
     ]
+    assert {rate.leading_rows for rate in plan if rate.routine == "dlaswp"} == {4000}
     assert sorted({rate.remaining_order for rate in plan}) == [500, 1000, 2000, 3000, 4000]
-    assert len(plan_rates([HplTest(order=4000, block=128)] * 2)) == 15
+    assert len(plan_rates([HplTest(order=4000, block=128)] * 2)) == 21
 
 
 def test_a_panel_is_never_smaller_than_its_block() -> None:
@@ -56,6 +61,9 @@ def test_median_and_best_are_over_all_processes() -> None:
     counted = count_timings(rate, 60.0, [timings(1.0, 2.0, 3.0), timings(2.0, 4.0, 6.0)])
     assert (counted.rate_flop_per_s, counted.best_flop_per_s, counted.n) == (60 / 2.5, 60.0, 6)
     assert counted.reason == ""
+    moved = next(rate for rate in plan_rates([HplTest(order=100, block=10)]) if rate.routine == "dlaswp")
+    counted = count_timings(moved, 60.0, [timings(1.0, 2.0, 3.0)])
+    assert (counted.rate_bytes_per_s, counted.rate_flop_per_s) == (30.0, None)
 
 
 def test_too_few_undisturbed_repetitions_are_no_rate() -> None:
@@ -75,7 +83,7 @@ def test_without_hpcc_nothing_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_p
     report = measure_blas_rates([{"order": 100, "block": 10}])
     assert "Debian package hpcc" in report.reason
     frame = report.frame("rates.json")
-    assert len(frame) == 15
+    assert len(frame) == 21
     assert frame["rate_flop_per_s"].isna().all()
     assert set(frame["reason"]) == {report.reason}
     assert {"routine", "rows", "block", "rate_flop_per_s", "library", "method", "source", "reason"} <= set(
@@ -88,6 +96,8 @@ def test_work_is_counted_as_the_step_model_does() -> None:
     assert Request(routine="dgemm", **sizes).work_flop == 2 * 100 * 30 * 10
     assert Request(routine="dtrsm", **sizes).work_flop == 10**2 * 30
     assert Request(routine="panel", **sizes).work_flop == pytest.approx(10**2 * 100 - 10**3 / 3)
+    assert Request(routine="dlaswp", **sizes).work == 32 * 10 * 30
+    assert Request(routine="dgemv", **sizes).work == 8 * 100 * 30
 
 
 @with_blas
@@ -114,6 +124,26 @@ def test_the_panel_is_the_factorisation_with_row_exchanges() -> None:
 
 
 @with_blas
+def test_rows_are_exchanged_in_order_below_those_that_are_done() -> None:
+    matrix = np.asfortranarray(np.random.default_rng(7).random((12, 5)))
+    pivots = np.array([9, 3, 11], dtype=np.int32)
+    expected = matrix.copy()
+    for row, pivot in enumerate(pivots, start=2):
+        expected[[row, pivot]] = expected[[pivot, row]]
+    Blas(str(LIBRARY)).exchange(matrix, 2, pivots)
+    np.testing.assert_array_equal(matrix, expected)
+
+
+@with_blas
+def test_a_product_with_a_vector_is_subtracted() -> None:
+    generator = np.random.default_rng(8)
+    matrix, vector, result = (np.asfortranarray(generator.random(shape)) for shape in ((9, 4), (4, 1), (9, 1)))
+    expected = result - matrix @ vector
+    Blas(str(LIBRARY)).multiply(matrix, vector, result)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
+
+
+@with_blas
 def test_calls_without_work_leave_the_panel_as_it_is() -> None:
     panel = np.asfortranarray(np.random.default_rng(5).random((60, 20)) + 1)
     before = panel.copy()
@@ -122,9 +152,9 @@ def test_calls_without_work_leave_the_panel_as_it_is() -> None:
 
 
 @with_blas
-@pytest.mark.parametrize("routine", ["dgemm", "dtrsm", "panel"])
+@pytest.mark.parametrize("routine", ["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"])
 def test_every_routine_is_timed(routine: str) -> None:
-    request = Request.model_validate({"routine": routine, "rows": 128, "columns": 64, "block": 16})
+    request = Request.model_validate({"routine": routine, "rows": 128, "columns": 64, "block": 16, "leading_rows": 200})
     timed = time_routine(Blas(str(LIBRARY)), request)
     assert timed.tried >= len(timed.durations_s)
     assert timed.cpu_ratio > 0
@@ -136,8 +166,8 @@ def test_processes_measure_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas_rates, "find_blas", lambda: BlasLibrary(str(LIBRARY), "libblas"))
     monkeypatch.setattr(blas_rates, "PARTS", (1.0,))
     report = measure_blas_rates([{"order": 64, "block": 16}])
-    assert [rate.routine for rate in report.rates] == ["dgemm", "dtrsm", "panel"]
-    assert all((rate.rate_flop_per_s or 0) > 0 or rate.reason for rate in report.rates)
+    assert [rate.routine for rate in report.rates] == ["dgemm", "dtrsm", "panel", "dlaswp", "dgemv"]
+    assert all((rate.rate_flop_per_s or rate.rate_bytes_per_s or 0) > 0 or rate.reason for rate in report.rates)
 
 
 def test_more_processes_than_cores_are_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ from hpcai.metrics.scores.variant_effects import (
 from hpcai.metrics.statistics.significance import SAME_VALUES, compare_samples, correct_holm
 
 PLAIN = {
-    "precision": "fp32", "compression": "none", "accumulation": 1, "batchnorm_group": 1, "fusion_bytes": math.nan,
+    "precision": "fp32", "compression": "none", "accumulation": 1, "batchnorm_group": 1, "spatial_parts": 1,
+    "gradient_groups": 1, "fusion_bytes": math.nan,
     "engine": "horovod", "cycle_time_s": math.nan, "global_batch_samples": 64,
 }  # fmt: skip
 SAME: dict[str, Any] = dict.fromkeys(SURROUNDINGS, "same")

@@ -15,7 +15,7 @@ from hpcai.plots.predictions.hpl_validation import NO_RUN, NO_TABLE, choose_runs
 from hpcai.predict.hpl.figures_data import sweep_figures
 
 RUN = {"order": 4000, "block": 128, "process_rows": 1, "process_columns": 1, "measured_time_s": 0.8, "goal_ratio": 0.1}
-MODELS = {"three rates": -0.05, "GEMM only": -0.12, "credited / GEMM rate": -0.07}
+MODELS = {"all parts": -0.02, "three rates": -0.05, "GEMM only": -0.12, "credited / GEMM rate": -0.07}
 
 
 @pytest.fixture(scope="module")
@@ -106,8 +106,8 @@ def test_validation_draws_accepted_runs_filled_and_others_hollow() -> None:
     for accepted, face_is_white in ((True, False), (False, True)):
         figure = plot_hpl_validation(validation(accepted), published())
         marks = [line for line in figure.axes[0].get_lines() if line.get_gid() == "run"]
-        assert sorted(float(np.asarray(mark.get_xdata())[0]) for mark in marks) == pytest.approx([-13, -8, -6])
-        assert [mark.get_markerfacecolor() == "white" for mark in marks] == [face_is_white] * 3
+        assert sorted(float(np.asarray(mark.get_xdata())[0]) for mark in marks) == pytest.approx([-13, -8, -6, -3])
+        assert [mark.get_markerfacecolor() == "white" for mark in marks] == [face_is_white] * len(MODELS)
         assert ("run not accepted" in words_of(figure)) is face_is_white
 
 

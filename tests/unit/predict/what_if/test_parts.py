@@ -8,7 +8,7 @@ import pytest
 from unit.predict.what_if import studies
 
 from hpcai.predict.what_if import PublishedEpochs, fit_published_epochs
-from hpcai.predict.what_if.hardware import NO_ROOFS, exchange_s, measured_exchange, rank_rates
+from hpcai.predict.what_if.hardware import NO_ROOFS, count_messages, exchange_s, measured_exchange, rank_rates
 from hpcai.predict.what_if.intervals import TOO_FEW_ERRORS, interval_from
 from hpcai.predict.what_if.published_epochs import ROUNDS
 from hpcai.predict.what_if.step_model import ComputeTime, Setting, StepModel
@@ -38,7 +38,7 @@ def test_interval_of_two_errors_is_none() -> None:
 
 def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
-    whole, parts = (exchange_s(1000, exchange, 2, "none", size) for size in (None, 1000.0))
+    whole, parts = (exchange_s(1000, exchange, 2, "none", messages) for messages in (1, count_messages(1000, 1000.0)))
     assert parts - whole == pytest.approx(3 * (studies.LATENCY_S + studies.WAITING_S))
 
 
@@ -58,19 +58,20 @@ def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
     assert math.isnan(none.peak_flop_per_s)
 
 
-def _step(overlap: bool, fusion_bytes: float | None) -> float:
+def _step(overlap: bool, fusion_bytes: float | None = None, gradient_groups: int = 1) -> float:
     model = StepModel(lambda batch, precision: ComputeTime(0.1 * batch, 0.2 * batch, 0.01), 1000, "a test", overlap)
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
-    setting = Setting(1, 2, 4, "fp32", "none", fusion_bytes=fusion_bytes)
+    setting = Setting(1, 2, 4, "fp32", "none", fusion_bytes=fusion_bytes, gradient_groups=gradient_groups)
     return model.estimate(setting, exchange).step_s
 
 
 def test_overlap_hides_all_but_the_last_message() -> None:
     exchange = measured_exchange(studies.link_fits(), 1, "horovod")
-    last = exchange_s(250, exchange, 2, "none", None)
+    last = exchange_s(250, exchange, 2, "none", 1)
     assert _step(True, 1000.0) == pytest.approx(0.61 + last)
     assert _step(False, 1000.0) == pytest.approx(0.61 + 4 * last)
     assert _step(True, None) == _step(False, None)
+    assert _step(True, gradient_groups=4) == _step(True, 1000.0)
 
 
 @pytest.mark.parametrize("measured_s", [0.5, 0.02])

@@ -1,0 +1,105 @@
+"""The command ``hpcai predict step``: training steps of this machine from their measured blocks, beside the steps."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pandas as pd
+import typer
+
+from hpcai.cli.options import Command, argument, choice, count, option, takes
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message, at
+from hpcai.core.text_table import say_table
+from hpcai.predict.steps.accuracy import collect_block_steps, collect_block_times, print_steps
+from hpcai.predict.steps.report import BlocksReport
+from hpcai.records.run import read_part
+
+app = typer.Typer()
+EXAMPLE = """\b
+examples:
+  hpcai predict step results/predict/laptop/step_blocks.json
+  hpcai predict step results/predict/laptop/step_blocks.json --network resnet50_tiny --output json"""
+NOT_TIMED = Message(
+    "predict_step.not_timed",
+    "network {network!r} was not timed, expected one of {known}: measure it (study key predict.step_blocks)",
+)
+OTHER_BATCH = Message(
+    "predict_step.other_batch",
+    "{network} was timed at batches of {known} samples, not {batch}: blocks have exact sizes, so no other is predicted",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What `hpcai predict step` is asked."""
+
+    blocks: Annotated[Path, argument("FILE", "blocks as measured on a machine (step_blocks.json)")]
+    network: Annotated[str | None, option("NAME", "one network or benchmark alone, with each of its blocks")] = None
+    batch: Annotated[int | None, option("N", "at this batch alone; with --network", count)] = None
+    output: Annotated[Literal["table", "json"], choice("format")] = "table"
+
+
+@app.command(cls=Command, short_help="Time of a training step from its measured blocks.", epilog=EXAMPLE)
+@takes(Question)
+def step(question: Question) -> None:
+    """Predict training steps as the sum of their fused blocks, each timed alone, beside the same steps measured.
+
+    Nothing is fitted. Times are processor time of one thread, without input and exchange of gradients.
+    """
+    report = _choose(read_part(BlocksReport, question.blocks), question)
+    source = str(question.blocks)
+    if question.output == "json":
+        steps = collect_block_steps(report, Tolerance(), source)
+        tables = {"steps": _records(steps), "blocks": _records(collect_block_times(report, source))}
+        facts = report.model_dump(include={"processor", "software", "sets", "threads", "wall_s"})
+        print(json.dumps({**facts, **tables}, indent=2, allow_nan=False))
+        return
+    print(print_steps(report, Tolerance()))
+    if question.network:
+        print(f"\n{_say_blocks(collect_block_times(report, source))}")
+
+
+def _choose(report: BlocksReport, question: Question) -> BlocksReport:
+    """Return the report of the steps that are asked for.
+
+    Raises
+    ------
+    ConfigError
+        If there is none.
+    """
+    steps = report.steps
+    if question.network:
+        steps = tuple(one for one in steps if one.network == question.network)
+        if not steps:
+            known = ", ".join(dict.fromkeys(one.network for one in report.steps))
+            raise ConfigError(at(str(question.blocks), NOT_TIMED(network=question.network, known=known)))
+    if question.batch:
+        found = tuple(one for one in steps if one.batch == question.batch)
+        if not found:
+            known = ", ".join(str(one.batch) for one in steps)
+            facts = {"network": question.network or "no network", "known": known, "batch": question.batch}
+            raise ConfigError(at(str(question.blocks), OTHER_BATCH(**facts)))
+        steps = found
+    return report.model_copy(update={"steps": steps})
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table; NaN is no JSON."""
+    return [
+        {name: None if pd.isna(value) else value for name, value in row.items()} for row in table.to_dict("records")
+    ]
+
+
+def _say_blocks(times: pd.DataFrame) -> str:
+    rows = [
+        [
+            str(row["batch"]), row["block"], row["kind"], f"{row['block_count']} x",
+            "" if pd.isna(row["cpu_time_s"]) else f"{1e3 * row['cpu_time_s']:.3f}",
+            "" if pd.isna(row["share_ratio"]) else f"{row['share_ratio']:.1%}",
+        ]
+        for row in times.to_dict("records")
+    ]  # fmt: skip
+    return say_table(["batch", "block", "kind", "number", "each ms", "of step"], rows, kinds="nwknnn")

@@ -1,0 +1,182 @@
+"""The graph of a training step's loss and gradients, divided into fused blocks.
+
+A block begins with an operation that multiplies matrices, gathers or adds up segments, and takes in what follows until
+the next one: bias, normalisation, activation, pooling, addition. The gradients of its operations belong to it. So each
+operation of the step is in exactly one block, an input gradient is in one only where a layer needs it, and what
+TensorFlow fuses in a step (convolution, bias and ReLU; a filter's gradient and a bias's) it can fuse in the block.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+PRODUCTS = ("Conv2D", "Conv3D", "Conv2DBackpropInput", "DepthwiseConv2dNative", "MatMul", "BatchMatMulV2", "Einsum")
+SPARSE = ("GatherV2", "ResourceGather", "UnsortedSegmentSum", "SegmentSum", "SparseTensorDenseMatMul")
+BEGINNINGS = (*PRODUCTS, *SPARSE)
+"""Types of operations that begin a block."""
+SHAPES = ("Shape", "ShapeN", "Size", "Rank")
+"""Constants wherever the shape is known while tracing; TensorFlow folds them, and what is computed from them."""
+READ = "ReadVariableOp"
+GRADIENTS = "gradients"
+_GRADIENT_OF = re.compile(r"_grad(?=/|$)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Operations of a step that are compiled together.
+
+    Attributes
+    ----------
+    operations
+        In the order of tracing, forward before backward.
+    inputs
+        Tensors that come from other blocks, or from the batch.
+    constants
+        Tensors that do not depend on the batch or on variables.
+    handles
+        Placeholders of the variables that it reads or changes.
+    outputs
+        Tensors that others need; none for what only changes variables.
+    """
+
+    operations: tuple[tf.Operation, ...]
+    inputs: tuple[tf.Tensor, ...]
+    constants: tuple[tf.Tensor, ...]
+    handles: tuple[tf.Tensor, ...]
+    outputs: tuple[tf.Tensor, ...]
+
+
+def divide(graph: tf.Graph, results: Sequence[tf.Tensor], first_gradient: int) -> list[Block]:
+    """Return the blocks of a traced step, in the order of the forward pass.
+
+    Parameters
+    ----------
+    graph
+        Of loss and gradients, the latter made by `tf.gradients`.
+    results
+        The loss and all gradients.
+    first_gradient
+        Operations of the graph before this one are the forward pass.
+    """
+    operations = graph.get_operations()
+    place = {one.name: number for number, one in enumerate(operations)}
+    needed = find_needed([*(one.op for one in results), *(one for one in operations if _changes_variable(one))])
+    fixed = _find_constants(operations)
+    work = [one for one in operations if one.name in needed and one.name not in fixed and _is_work(one)]
+    numbers = _number_forward([one for one in work if place[one.name] < first_gradient])
+    numbers |= _number_backward([one for one in work if place[one.name] >= first_gradient], numbers)
+    members: dict[int, list[tf.Operation]] = {}
+    for one in work:
+        members.setdefault(numbers[one.name], []).append(one)
+    wanted = {one.ref() for one in results}
+    consumers = _list_consumers(work)
+    return [_make_block(members[number], fixed, consumers, wanted) for number in sorted(members)]
+
+
+def find_needed(ends: Iterable[tf.Operation]) -> set[str]:
+    """Return the names of all operations that some others depend on, and of those."""
+    open_ = list(ends)
+    found = {one.name for one in open_}
+    while open_:
+        for tensor in open_.pop().inputs:
+            if tensor.op.name not in found:
+                found.add(tensor.op.name)
+                open_.append(tensor.op)
+    return found
+
+
+def _changes_variable(operation: tf.Operation) -> bool:
+    return operation.type.startswith("Assign") and operation.type.endswith("VariableOp")
+
+
+def _is_work(operation: tf.Operation) -> bool:
+    return operation.type not in ("Placeholder", READ, "NoOp")
+
+
+def _find_constants(operations: Iterable[tf.Operation]) -> set[str]:
+    """Return the names of operations whose results TensorFlow can compute before the first step."""
+    found: set[str] = set()
+    for one in operations:
+        known = all(tensor.shape.is_fully_defined() for tensor in one.inputs)
+        folded = one.inputs and all(tensor.op.name in found for tensor in one.inputs)
+        if one.type == "Const" or (one.type in SHAPES and known) or (folded and not one.op_def.is_stateful):
+            found.add(one.name)
+    return found
+
+
+def _number_forward(work: Sequence[tf.Operation]) -> dict[str, int]:
+    """Return the block of each operation: a new one where it begins one, else the latest of its inputs."""
+    numbers: dict[str, int] = {}
+    latest = 0
+    for one in work:
+        if one.type in BEGINNINGS:
+            latest += 1
+            numbers[one.name] = latest
+        else:
+            numbers[one.name] = max((numbers.get(tensor.op.name, 0) for tensor in one.inputs), default=0)
+    return numbers
+
+
+def _number_backward(work: Sequence[tf.Operation], forward: Mapping[str, int]) -> dict[str, int]:
+    """Return the block of each gradient's operation: that of the operation whose gradient it is.
+
+    Sums of gradients, which have several branches, belong to the block that uses them.
+    """
+    consumers = _list_consumers(work)
+    numbers: dict[str, int] = {}
+    for one in reversed(work):
+        number = _differentiated(one.name, forward)
+        if number is None:
+            users = [numbers[user.name] for tensor in one.outputs for user in consumers.get(tensor.ref(), [])]
+            sources = [forward.get(tensor.op.name, 0) for tensor in one.inputs]
+            number = max(users or sources, default=0)
+        numbers[one.name] = number
+    return numbers
+
+
+def _differentiated(name: str, forward: Mapping[str, int]) -> int | None:
+    """Return the block of the operation that a gradient's name tells, as `tf.gradients` names it."""
+    _, _, rest = name.partition("/")
+    for match in _GRADIENT_OF.finditer(rest):
+        if (found := forward.get(rest[: match.start()])) is not None:
+            return found
+    return None
+
+
+def _list_consumers(work: Iterable[tf.Operation]) -> "dict[object, list[tf.Operation]]":
+    found: dict[object, list[tf.Operation]] = {}
+    for one in work:
+        for tensor in one.inputs:
+            found.setdefault(tensor.ref(), []).append(one)
+    return found
+
+
+def _make_block(
+    members: Sequence[tf.Operation],
+    fixed: set[str],
+    consumers: "Mapping[object, Sequence[tf.Operation]]",
+    wanted: set[object],
+) -> Block:
+    own = {one.name for one in members}
+    inputs: dict[object, tf.Tensor] = {}
+    constants: dict[object, tf.Tensor] = {}
+    handles: dict[object, tf.Tensor] = {}
+    for tensor in (tensor for one in members for tensor in one.inputs):
+        source = tensor.op.inputs[0] if tensor.op.type == READ else tensor
+        if source.op.name in own:
+            continue
+        if source.dtype == tf.resource:
+            handles[source.ref()] = source
+        elif source.op.name in fixed:
+            constants[source.ref()] = source
+        else:
+            inputs[source.ref()] = source
+    outputs = tuple(
+        tensor
+        for one in members
+        for tensor in one.outputs
+        if tensor.ref() in wanted or any(user.name not in own for user in consumers.get(tensor.ref(), []))
+    )
+    return Block(tuple(members), tuple(inputs.values()), tuple(constants.values()), tuple(handles.values()), outputs)

@@ -1,0 +1,61 @@
+"""The work of a block: multiplications of its products, bytes that it must move, and what kind of block it is."""
+
+import math
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from hpcai.machine.blocks.compile import variable_shapes
+from hpcai.machine.blocks.trace import BEGINNINGS, Block
+from hpcai.predict.steps.report import BlockKind
+
+KINDS: dict[str, BlockKind] = {
+    "Conv2D": "convolution",
+    "Conv3D": "3-D convolution",
+    "Conv2DBackpropInput": "transposed convolution",
+    "DepthwiseConv2dNative": "depthwise",
+    "MatMul": "dense",
+    "BatchMatMulV2": "dense",
+    "Einsum": "dense",
+}
+"""By the operation that a block begins with; those that gather or add up segments are "sparse", others "other"."""
+
+
+def kind_of(block: Block) -> BlockKind:
+    """Return what kind of block it is."""
+    begins = next((one.type for one in block.operations if one.type in BEGINNINGS), "")
+    return KINDS.get(begins, "sparse" if begins else "other")
+
+
+def count_flop(operations: Iterable[tf.Operation]) -> float:
+    """Return the arithmetic of products and convolutions, 2 for each multiply-add [flop]; padding counts as work."""
+    return float(sum(_operation_flop(one) for one in operations))
+
+
+def count_bytes(block: Block) -> float:
+    """Return the bytes of all that a block gets and gives, each tensor once (modelled) [B]."""
+    tensors = [*block.inputs, *block.outputs]
+    moved = sum(_elements(one.shape) * one.dtype.size for one in tensors if one.dtype != tf.resource)
+    return float(moved + sum(4 * _elements(shape) for shape in variable_shapes(block)))
+
+
+def _elements(shape: tf.TensorShape) -> int:
+    return math.prod(shape) if shape.is_fully_defined() else 0
+
+
+def _operation_flop(operation: tf.Operation) -> int:
+    kind, inputs = operation.type, operation.inputs
+    window = slice(-2) if kind.startswith("Depthwise") else slice(-1)
+    if kind in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
+        return 2 * _elements(operation.outputs[0].shape) * math.prod(inputs[1].shape[window])
+    if "BackpropInput" in kind:
+        return 2 * _elements(inputs[2].shape) * math.prod(inputs[1].shape[window])
+    if "BackpropFilter" in kind:
+        return 2 * _elements(inputs[2].shape) * math.prod(operation.outputs[0].shape[window])
+    if kind == "MatMul":
+        return (
+            2 * _elements(operation.outputs[0].shape) * inputs[0].shape[0 if operation.get_attr("transpose_a") else 1]
+        )
+    if kind == "BatchMatMulV2":
+        return 2 * _elements(operation.outputs[0].shape) * inputs[0].shape[-2 if operation.get_attr("adj_x") else -1]
+    return 0

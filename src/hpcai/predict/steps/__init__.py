@@ -1,0 +1,1 @@
+"""Times of training steps from their fused blocks."""

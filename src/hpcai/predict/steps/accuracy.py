@@ -1,0 +1,203 @@
+"""Training steps as the sum of their measured blocks, beside the same steps measured whole."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from hpcai.catalogue.tables import columns_of
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.messages import Message
+from hpcai.core.text_table import say_table
+from hpcai.metrics.quietness import DISTURBED, judge_quiet
+from hpcai.metrics.scaling.model_limits import why_not_covered
+from hpcai.predict.steps.report import BlocksReport, StepTimes
+from hpcai.records.run import read_part
+
+MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
+"""Of the absolute relative error over all steps: its median, and the largest."""
+STEP_COLUMNS = columns_of("block_steps")
+BLOCK_COLUMNS = columns_of("block_times")
+NO_UPDATE = Message("block_steps.no_update", "the optimizer's update was not measured")
+SAID_DISTURBED = Message(
+    "block_steps.disturbed",
+    "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again",
+)
+
+
+@dataclass(frozen=True)
+class BlockSum:
+    """The blocks and the update of one step, summed.
+
+    Attributes
+    ----------
+    step_s
+        Modelled: measured blocks times their numbers, and the measured update [s]; NaN where `reason` says why.
+    covered_ratio
+        Share of the step's work whose block has a time: of its arithmetic, of the bytes of its blocks, or of its
+        operations, whichever is smallest.
+    """
+
+    step_s: float
+    covered_ratio: float
+    reason: str
+
+
+def sum_blocks(step: StepTimes) -> BlockSum:
+    """Return the estimate of a step; none where a tenth of its work or the update has no time."""
+    covered = min((_share(step, what) for what in ("work_flop", "moved_bytes", "operations")), default=math.nan)
+    reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
+    if reason or step.update_s is None:
+        return BlockSum(math.nan, covered, reason)
+    blocks_s = sum(one.count * one.cpu_time_s for one in step.blocks if one.cpu_time_s is not None)
+    return BlockSum(blocks_s + step.update_s, covered, "")
+
+
+def _share(step: StepTimes, what: str) -> float:
+    total = sum(one.count * getattr(one, what) for one in step.blocks)
+    timed = sum(one.count * getattr(one, what) for one in step.blocks if one.cpu_time_s is not None)
+    if total:
+        return float(timed / total)
+    return 1.0 if step.blocks else math.nan
+
+
+def collect_block_steps(report: BlocksReport, tolerance: Tolerance, source: str) -> pd.DataFrame:
+    """Return table ``block_steps``: each step predicted and measured.
+
+    Parameters
+    ----------
+    report
+        What was measured.
+    tolerance
+        How much disturbance a number bears.
+    source
+        Where the report is.
+    """
+    quiet = asdict(judge_quiet(report.disturbance, tolerance))
+    rows = [{**_step_row(step), **quiet, "method": "modelled", "source": source} for step in report.steps]
+    return pd.DataFrame(rows, columns=list(STEP_COLUMNS)).astype({"within_goal": "boolean"})
+
+
+def _step_row(step: StepTimes) -> dict[str, Any]:
+    found = sum_blocks(step)
+    measured_s = math.nan if step.step_s is None else step.step_s
+    error = found.step_s / measured_s - 1
+    return {
+        "network": step.network,
+        "origin": step.origin,
+        "batch": step.batch,
+        "optimizer": step.optimizer,
+        "distinct_blocks": len(step.blocks),
+        "blocks": sum(one.count for one in step.blocks),
+        "predicted_s": found.step_s,
+        "update_s": math.nan if step.update_s is None else step.update_s,
+        "measured_s": measured_s,
+        "rounds": step.rounds,
+        "relative_error_ratio": error,
+        "goal_ratio": WORST_GOAL_RATIO,
+        "within_goal": pd.NA if math.isnan(error) else abs(error) <= WORST_GOAL_RATIO,
+        "covered_ratio": found.covered_ratio,
+        "reason": found.reason,
+    }
+
+
+def collect_block_times(report: BlocksReport, source: str) -> pd.DataFrame:
+    """Return table ``block_times``: each distinct block of each step.
+
+    Parameters
+    ----------
+    report
+        What was measured.
+    source
+        Where the report is.
+    """
+    rows = [
+        {
+            "network": step.network,
+            "batch": step.batch,
+            "block": block.name,
+            "kind": block.kind,
+            "block_count": block.count,
+            "operation_count": block.operations,
+            "work_flop": block.work_flop,
+            "moved_bytes": block.moved_bytes,
+            "cpu_time_s": math.nan if block.cpu_time_s is None else block.cpu_time_s,
+            "share_ratio": _share_of_step(step, block.count, block.cpu_time_s),
+            "reason": block.reason,
+            "method": report.method,
+            "source": source,
+        }
+        for step in report.steps
+        for block in step.blocks
+    ]
+    return pd.DataFrame(rows, columns=list(BLOCK_COLUMNS))
+
+
+def _share_of_step(step: StepTimes, count: int, time_s: float | None) -> float:
+    return math.nan if time_s is None or not step.step_s else count * time_s / step.step_s
+
+
+def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd.DataFrame]:
+    """Return the tables ``block_steps`` and ``block_times`` of reports.
+
+    Parameters
+    ----------
+    files
+        Reports of measured blocks; none: the tables are empty.
+    tolerance
+        How much disturbance a number bears.
+
+    Raises
+    ------
+    RecordError
+        If a report is missing or damaged.
+    """
+    reports = [(read_part(BlocksReport, file), str(file)) for file in files]
+    steps = [collect_block_steps(report, tolerance, source) for report, source in reports]
+    times = [collect_block_times(report, source) for report, source in reports]
+    return {
+        "block_steps": pd.concat([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps], ignore_index=True),
+        "block_times": pd.concat([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times], ignore_index=True),
+    }
+
+
+def describe_goals(steps: pd.DataFrame) -> str:
+    """Say median and largest absolute error of table ``block_steps`` beside their goals."""
+    errors = steps["relative_error_ratio"].abs().dropna()
+    if errors.empty:
+        return f"no step of {len(steps)} was both predicted and measured"
+    median, worst = float(errors.median()), float(errors.max())
+    return (
+        f"{len(errors)} of {len(steps)} steps: median error {median:.1%} (goal {MEDIAN_GOAL_RATIO:.0%}), "
+        f"largest {worst:.1%} (goal {WORST_GOAL_RATIO:.0%})"
+    )
+
+
+def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:
+    """Return the table of steps for a terminal, with a last line that says if the machine was disturbed."""
+    steps = collect_block_steps(report, tolerance, "")
+    cells = [
+        [
+            row["network"], str(row["batch"]), f"{row['distinct_blocks']} of {row['blocks']}",
+            _ms(row["predicted_s"]), _ms(row["measured_s"]),
+            "" if math.isnan(row["relative_error_ratio"]) else f"{row['relative_error_ratio']:+.1%}", row["reason"],
+        ]
+        for row in steps.to_dict("records")
+    ]  # fmt: skip
+    heads = ["network", "batch", "distinct blocks", "predicted ms", "measured ms", "error", "why not"]
+    quiet = judge_quiet(report.disturbance, tolerance)
+    taken = max(quiet.others_ratio, quiet.steal_ratio)
+    verdict = SAID_DISTURBED(others=taken, most=tolerance.others_ratio) if quiet.quiet == DISTURBED else quiet.quiet
+    lines = [
+        say_table(heads, cells, kinds="knnnnnw"),
+        describe_goals(steps),
+        f"{report.wall_s:.0f} s; machine: {verdict}",
+    ]
+    return "\n".join(lines)
+
+
+def _ms(time_s: float) -> str:
+    return "" if math.isnan(time_s) else f"{1e3 * time_s:.2f}"

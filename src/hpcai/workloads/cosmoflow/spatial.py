@@ -1,0 +1,117 @@
+"""CosmoFlow's cubes cut along the depth over neighbouring ranks: halos before convolutions, then a gather.
+
+All ranks of a replica hold equal parts of its samples' planes. Pools stay within a part, because its number of planes
+is even at each of them (`CosmoFlowBenchmark.refuse_parts`).
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from hpcai.training import collective
+from hpcai.training.workload import Batch
+from hpcai.workloads.cosmoflow.data.sample import TARGETS, Counts, Targets
+from hpcai.workloads.cosmoflow.data.slab import read_slab
+
+HALO_NAME = "halo"
+"""What names of halo exchanges begin with, as timelines show them."""
+GATHER_NAME = "gather_parts"
+_SWAP_BATCH_AND_DEPTH = (1, 0, 2, 3, 4)
+
+
+def part_at(shape: tuple[int, int, int, int], parts: int, path: tf.Tensor, offset_bytes: tf.Tensor) -> Batch:
+    """Return counts and targets of this rank's part, of a shape, of the sample at a place of a plain file."""
+    whole = (parts * shape[0], *shape[1:])
+
+    def read(name: bytes, offset: np.int64) -> tuple[Counts, Targets]:
+        return read_slab(Path(os.fsdecode(name)), int(offset), whole, collective.part_of(parts), parts)
+
+    counts, targets = tf.numpy_function(read, [path, offset_bytes], [tf.int16, tf.float32])
+    return tf.ensure_shape(counts, shape), tf.ensure_shape(targets, [TARGETS])
+
+
+def with_halos(values: tf.Tensor, kernel: int, parts: int, name: str) -> tf.Tensor:
+    """Return values with all that a convolution with SAME padding needs beside them.
+
+    That is planes of the parts before and behind, or zeros at the ends of the cube, and zeros around rows and columns.
+    A kernel of even size needs one more behind than before, as TensorFlow pads.
+
+    Parameters
+    ----------
+    values : (batch, depth, edge, edge, channels)
+        This rank's planes.
+    kernel
+        Edge of the kernel.
+    parts
+        Ranks that share a sample.
+    name
+        Name of the exchange, unique in the network.
+
+    Returns
+    -------
+    (batch, depth + kernel - 1, edge + kernel - 1, edge + kernel - 1, channels)
+    """
+    before, behind = (kernel - 1) // 2, kernel // 2
+    part, depth = collective.part_of(parts), values.shape[1]
+    has_previous, has_next = part > 0, part < parts - 1
+    sent, received = [0] * parts, [0] * parts
+    if has_previous:
+        sent[part - 1], received[part - 1] = behind, before
+    if has_next:
+        sent[part + 1], received[part + 1] = before, behind
+    # All ranks build the same operations, some of them on no planes.
+    first, last = behind * has_previous, before * has_next
+    own = tf.concat([values[:, :first], values[:, depth - last :]], axis=1)
+    planes = collective.exchange_in_group(tf.transpose(own, _SWAP_BATCH_AND_DEPTH), sent, received, name)
+    found = tf.transpose(planes, _SWAP_BATCH_AND_DEPTH)
+    of_previous = before * has_previous
+    joined = tf.concat([found[:, :of_previous], values, found[:, of_previous:]], axis=1)
+    ends = [before * (not has_previous), behind * (not has_next)]
+    paddings = [[0, 0], ends, [before, behind], [before, behind], [0, 0]]
+    # Not tf.pad: the graph optimiser of TensorFlow 2.18 fuses it with the convolution, fails, and damages the graph.
+    return tf.raw_ops.PadV2(input=joined, paddings=paddings, constant_values=tf.zeros((), joined.dtype))
+
+
+@keras.saving.register_keras_serializable(package="hpcai")
+class HaloConv3D(layers.Conv3D):  # type: ignore[misc]
+    """The Conv3D with SAME padding and without bias of a whole cube, on this rank's part of it."""
+
+    def __init__(self, filters: int, kernel_size: int, *, parts: int, **keywords: Any) -> None:  # noqa: ANN401  Keras'
+        super().__init__(filters, kernel_size, **keywords)
+        self._parts = parts
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return this rank's planes of the convolution."""
+        padded = with_halos(inputs, self.kernel_size[0], self._parts, f"{HALO_NAME}.{self.name}")
+        return tf.nn.conv3d(padded, tf.cast(self.kernel, inputs.dtype), [1] * 5, "VALID")
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what the layer is made from."""
+        return {**super().get_config(), "parts": self._parts}
+
+
+@keras.saving.register_keras_serializable(package="hpcai")
+class GatherParts(layers.Layer):  # type: ignore[misc]
+    """All planes of the samples, on every rank that has a part of them."""
+
+    def __init__(self, parts: int, **keywords: Any) -> None:  # noqa: ANN401  Keras'
+        super().__init__(**keywords)
+        self._parts = parts
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Return (batch, parts depth, edge, edge, channels)."""
+        planes = tf.transpose(inputs, _SWAP_BATCH_AND_DEPTH)
+        return tf.transpose(collective.gather_in_group(planes, self._parts, GATHER_NAME), _SWAP_BATCH_AND_DEPTH)
+
+    def compute_output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of whole samples."""
+        return (input_shape[0], self._parts * input_shape[1], *input_shape[2:])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return what the layer is made from."""
+        return {**super().get_config(), "parts": self._parts}

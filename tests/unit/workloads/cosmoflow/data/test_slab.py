@@ -1,0 +1,122 @@
+"""Parts of samples, read without the rest of them."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from unit.refusals import refused
+from unit.training.training_plans import make_plan
+from unit.training.training_samples import write_sample
+
+from hpcai.core.errors import DatasetError
+from hpcai.core.messages import Said
+from hpcai.data.tfrecord import write_records
+from hpcai.training import collective
+from hpcai.training.collectives.base import Ranks
+from hpcai.training.input import BAD_SAMPLE, Reading, Samples, Shard, checked, evaluation_batches
+from hpcai.workloads.cosmoflow.data.sample import encode_sample
+from hpcai.workloads.cosmoflow.data.slab import NO_SLAB, read_slab
+from hpcai.workloads.cosmoflow.training import CosmoFlow
+
+SHAPE = (16, 16, 16, 4)
+TARGETS = np.array([0.1, -0.2, 0.3, 1], np.float32)
+COUNTS = np.random.default_rng(1).integers(-300, 300, SHAPE).astype(np.int16)
+
+
+def swapped(sample: bytes) -> bytes:
+    """Return the bytes of a sample with its targets before its cube, as another writer may order them."""
+    example = tf.train.Example.FromString(sample)
+    entries = [
+        tf.train.Example(
+            features=tf.train.Features(feature={name: example.features.feature[name]})
+        ).features.SerializeToString()
+        for name in ("y", "x")
+    ]
+    content = b"".join(entries)
+    length, size = bytearray(), len(content)
+    while size > 0x7F:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    return b"\x0a" + bytes([*length, size]) + content
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three records: in both orders of the features, and one that is no sample."""
+    file = tmp_path_factory.mktemp("cubes") / "some.tfrecord"
+    sample = encode_sample(COUNTS, TARGETS)
+    write_records(file, [sample, swapped(sample), b"x" * 200], compress=False)
+    return file
+
+
+@pytest.mark.parametrize("record", [0, 1])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+def test_the_parts_together_are_the_sample(path: Path, parts: int, record: int) -> None:
+    offset = record * (len(encode_sample(COUNTS, TARGETS)) + 16)
+    found = [read_slab(path, offset, SHAPE, part, parts) for part in range(parts)]
+    np.testing.assert_array_equal(np.concatenate([counts for counts, _ in found]), COUNTS)
+    for _, targets in found:
+        np.testing.assert_array_equal(targets, TARGETS)
+
+
+def refusal(path: Path, offset_bytes: int, shape: tuple[int, ...] = SHAPE, part: int = 0) -> Said:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  what is looked at is its code
+        read_slab(path, offset_bytes, shape, part, 2)
+    said = caught.value.args[0]
+    assert isinstance(said, Said)
+    assert said.code == NO_SLAB.code
+    return said
+
+
+def test_what_is_no_sample_is_refused(path: Path, tmp_path: Path) -> None:
+    whole, size = path.read_bytes(), len(encode_sample(COUNTS, TARGETS)) + 16
+    refusal(path, 2 * size)
+    refusal(path, 1)
+    refusal(path, len(whole))
+    refusal(path, 0, (16, 16, 32, 4))
+    refusal(tmp_path / "none", 0)
+    cut = tmp_path / "cut"
+    cut.write_bytes(whole[: size // 2])
+    refusal(cut, 0, part=1)
+    without = tmp_path / "without"
+    write_records(without, [encode_sample(COUNTS, TARGETS)[:-30] + b"\x0a\x05" + b"z" * 28], compress=False)
+    refusal(without, 0)
+
+
+def test_every_flipped_bit_of_the_head_is_refused_or_gives_the_sample(path: Path, tmp_path: Path) -> None:
+    """The head tells where the cube is: damage there must never shift it."""
+    head, file = path.read_bytes(), tmp_path / "flipped"
+    for bit in range(8 * 40):
+        data = bytearray(head[: len(head) // 3])
+        data[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(data)
+        with suppress(ValueError):
+            counts, _ = read_slab(file, 0, SHAPE, 0, 2)
+            assert int((counts != COUNTS[:8]).sum()) <= 1
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+def test_a_rank_reads_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gzip: bool) -> None:
+    file = tmp_path / "cube"
+    write_sample(file, COUNTS, TARGETS.tolist(), gzip=gzip)
+    workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
+    reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
+    samples = Samples((file,), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), gzip)
+    for rank in range(2):
+        monkeypatch.setattr(collective, "_joined", [(None, Ranks(rank, 2, rank, 2, 0, 1))])
+        ((counts, targets, _),) = evaluation_batches(samples, reading)
+        np.testing.assert_array_equal(counts[0], COUNTS[8 * rank : 8 * rank + 8])
+        np.testing.assert_array_equal(targets[0], TARGETS)
+
+
+def test_a_missing_file_is_told_without_a_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collective, "_joined", [(None, Ranks(0, 2, 0, 2, 0, 1))])
+    workload = CosmoFlow(make_plan(2, point={"spatial_parts": 2}))
+    reading = Reading(workload.parse, workload.collate, 1, 1, workload.read_part)
+    samples = Samples((tmp_path / "none",), np.zeros(1, np.int64), np.zeros(1, np.int64), Shard(0, 1), False)
+    with refused(DatasetError, BAD_SAMPLE) as caught:
+        list(checked(iter(evaluation_batches(samples, reading)), "evaluation"))
+    assert "Traceback" not in str(caught.value)
+    assert NO_SLAB.find_in(str(caught.value))

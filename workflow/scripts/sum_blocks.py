@@ -1,0 +1,17 @@
+"""Predict training steps as the sum of their measured blocks, beside the same steps measured."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.core.disturbance import Tolerance
+from hpcai.core.logs import log_to
+from hpcai.metrics.run_tables import write_tables
+from hpcai.predict.steps.accuracy import tabulate_blocks
+
+if TYPE_CHECKING:
+    from snakemake.iocontainers import snakemake
+
+log_to(snakemake.log[0])
+files = [Path(file) for file in snakemake.input.get("steps", [])]
+tables = tabulate_blocks(files, Tolerance.model_validate(snakemake.params.tolerance))
+write_tables(tables, Path(snakemake.output[0]).parent)
