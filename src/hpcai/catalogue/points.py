@@ -1,11 +1,11 @@
 """Which columns tell the points of a study apart: one list for every table that is grouped, joined or compared."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
-USUAL_ENGINE = "horovod"
+USUAL_ENGINE: Literal["horovod"] = "horovod"
 """The engine of a point that names none: plans leave it out, and so do labels."""
 SERIES = ["benchmark", "variant", "engine"]
 """A series of scales: those that are compared with each other, and whose smallest is their base."""

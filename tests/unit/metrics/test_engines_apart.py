@@ -16,7 +16,7 @@ from hpcai.catalogue.tables import columns_of, tables
 from hpcai.metrics.roofline.ceilings import roofline_ceilings
 from hpcai.metrics.roofline.columns import LINK
 from hpcai.metrics.roofline.tables import roofline_points
-from hpcai.metrics.run_tables import collect_epochs, collect_runs
+from hpcai.metrics.run_tables import collect_epochs, collect_runs, run_tables, write_tables
 from hpcai.metrics.scaling.details import detail_scales
 from hpcai.metrics.scaling.efficiency import compute_scaling
 from hpcai.metrics.scaling.fits import fit_scaling, trace_scaling
@@ -139,3 +139,10 @@ def test_a_point_stands_under_the_link_of_its_engine() -> None:
     assert list(links["name"].drop_duplicates().sort_values()) == [
         "allreduce, transfer", "allreduce, transfer, tensorflow",
     ]  # fmt: skip
+
+
+def test_the_tables_can_be_written(tmp_path: Path) -> None:
+    """They have the declared columns in the declared order."""
+    records = make_study(ranks=(1, 2), repeats=1, settings_of_point={"engine": "tensorflow"})
+    write_tables(run_tables([*map(str, write_records(records, tmp_path / "runs"))]), tmp_path / "tables")
+    assert set(pd.read_parquet(tmp_path / "tables/scales.parquet")["engine"]) == {"tensorflow"}

@@ -121,7 +121,7 @@ def _all_series(runs: pd.DataFrame) -> Iterator[Series]:
         measured = group[group["outcome"].isin(COMPLETE) & (group[RATE] > 0)]
         regime = tell_regime(group)
         laws, reason = _find_laws(measured, regime)
-        yield Series(dict(zip(SERIES, key, strict=True)), measured, base_of(group), regime, laws, reason)
+        yield Series(dict(zip(SERIES, map(str, key), strict=True)), measured, base_of(group), regime, laws, reason)
 
 
 def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], str]:

@@ -222,7 +222,7 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
     return {
         "method": "measured",
         "origin": ", ".join(sorted(set(runs["study"]))),
-        "result": label_of(first),
+        "result": label_of(first.to_dict()),
         "machine": ", ".join(sorted(set(runs["machine"]))),
         "dataset": dataset,
         "global_batch_samples": scale["global_batch_samples"],
