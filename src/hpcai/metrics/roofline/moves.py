@@ -20,7 +20,7 @@ HALVED = 2.0
 MIXED = ("bf16", "fp16")
 SAME_SHARE = "modelled: keeps its share of the roof; the real gain may be larger or smaller"
 KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
-SAME = ("method", "origin", "machine", "workload", "benchmark", "engine", "scale", "scope")
+SAME = ("method", "origin", "machine", "workload", *(name for name in POINT if name != "variant"), "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
 """Settings that an arrow stands for, each with the plainer side, from which it leads."""
 ALONE = Message("moves.alone", "two results that differ in {setting} alone: all their other settings are the same")
