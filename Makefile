@@ -8,10 +8,12 @@ ROUNDS ?= ../shared/data/mlperf_hpc_v0.7.tar.xz
 
 PYTEST = PATH="$(CURDIR)/$(BIN):$$PATH" pytest -n 2 --durations=10
 
+upper = $(shell echo $(1) | tr a-z A-Z)
+given = $(if $($(call upper,$(1))),--$(1)=$($(call upper,$(1))))
 COMMA := ,
 SPACE := $(subst ,, )
 
-.PHONY: run predict rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
+.PHONY: run predict gpu rounds rounds-there test test-all attack prepare packages env lint unit bench docs docs-tools screenshots lock schema clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,10 +22,13 @@ help:
 run: env ## set up, run the default study, write results/report.html
 	@$(BIN)/hpcai run $(ARGS)
 
-predict: env ## measure what predictions need, and put them into the report
+predict: env ## measure the inputs of predictions, then write the report with them
 	@$(BIN)/hpcai run predict $(ARGS)
 
-rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive"), write results/rounds.html; starts no run
+gpu: env ## measure one GPU: products, and training steps of CosmoFlow and ResNet-50 at official size; writes results/gpu.html
+	@$(BIN)/hpcai gpu $(ARGS)
+
+rounds: rounds-there env ## import MLPerf HPC rounds (ROUNDS="folder archive") and write results/rounds.html, without any run
 	PATH="$(CURDIR)/$(BIN):$$PATH" snakemake rounds $(ARGS) --config "rounds=['$(subst $(SPACE),'$(COMMA)',$(strip $(ROUNDS)))']"
 	@echo "The comparison: file://$(CURDIR)/results/rounds.html"
 
@@ -35,13 +40,13 @@ rounds-there:
 		exit 2; \
 	done
 
-test: prepare lint ## set up (as root with the packages of Debian that tests need), run linters and the tests
+test: prepare lint ## set up (as root, including Debian packages for the tests), run linters and tests
 	$(PYTEST) -m "not slow" --budget-s=1500 $(ARGS)
 
-test-all: prepare lint ## the same with the tests of full size; before an issue is called done
+test-all: prepare lint ## the same, plus full-size tests; run before closing an issue
 	$(PYTEST) --budget-s=5400 $(ARGS)
 
-attack: env ## faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); minutes, docs/explanation/attack.md
+attack: env ## fault injection: faults, changed bytes, hostile files, bad input, two users (ARGS="--seed 3 4 --kind faults"); takes minutes
 	PATH="$(CURDIR)/$(BIN):$$PATH" python tests/attack/run.py $(ARGS)
 
 # MPI first: Horovod is compiled against it, while the other packages are installed.
@@ -52,8 +57,8 @@ prepare:
 packages:
 	@sh tests/install_packages.sh
 
-env: ## make or update the virtual environment from requirements.lock (MPI=yes|no: change whether Horovod knows MPI)
-	@$(PYTHON) envs/install.py $(VENV) $(if $(MPI),--mpi=$(MPI))
+env: ## make or update the virtual environment (DEVICE=cpu|cuda, LOCK=default|newest, HOROVOD=yes|no, MPI=yes|no: change it)
+	@$(PYTHON) envs/install.py $(VENV) $(foreach option,device lock horovod mpi,$(call given,$(option)))
 
 lint: env ## linters, types, layers
 	$(BIN)/ruff check --no-cache .
@@ -63,36 +68,43 @@ lint: env ## linters, types, layers
 	PATH="$(CURDIR)/$(BIN):$$PATH" lint-imports
 	$(BIN)/codespell
 
-unit: env ## the fast tests alone
+unit: env ## only the fast tests
 	PATH="$(CURDIR)/$(BIN):$$PATH" pytest tests/unit $(ARGS)
 
-bench: env ## speed as ratios against named peers, interleaved
+bench: env ## measure speed relative to named baselines, interleaved
 	PATH="$(CURDIR)/$(BIN):$$PATH" python bench/run.py $(ARGS)
 
-docs: env docs-tools ## the documentation with its generated reference: docs/_build/html; a warning is an error
+docs: env docs-tools ## build the documentation with its generated reference: docs/_build/html; warnings are errors
 	$(BIN)/python docs/generate.py
 	$(DOCS)/bin/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "The documentation: file://$(CURDIR)/docs/_build/html/index.html"
 
 docs-tools: $(DOCS)/requirements.txt
 
-# An environment of its own: who runs the benchmarks needs none of these packages.
+# A separate environment: the benchmarks need none of these packages.
 $(DOCS)/requirements.txt: docs/requirements.txt
 	$(PYTHON) -m venv --clear $(DOCS)
 	$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	@cp $< $@
 
-screenshots: env ## pictures of results/report.html for README and documentation (needs chromium)
+screenshots: env ## take screenshots of results/report.html for README and docs (needs chromium)
 	$(BIN)/python tests/browser/screenshots.py $(ARGS)
 
 schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
-lock: env ## resolve requirements.lock, docs/requirements.txt and envs/ anew
-	$(BIN)/uv pip compile pyproject.toml --all-extras --generate-hashes --python-version 3.11 \
-		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate --allow-unsafe -q -o requirements.lock
-	$(BIN)/uv pip compile docs/requirements.in --generate-hashes --python-version 3.11 \
-		--python-platform x86_64-manylinux_2_28 --no-header --no-annotate -q -o docs/requirements.txt
+# All but `train`, in whose place other lock files have something else.
+EXTRAS = $(foreach extra,data workflow build test,--extra $(extra))
+RESOLVE = $(BIN)/uv pip compile --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+	--no-header --no-annotate -q
+
+lock: env ## resolve requirements.lock, those for CUDA and for the newest TensorFlow, docs/requirements.txt and envs/ again
+	$(RESOLVE) pyproject.toml --all-extras --allow-unsafe -o requirements.lock
+	$(RESOLVE) pyproject.toml envs/cuda.in $(EXTRAS) --allow-unsafe -c requirements.lock \
+		--override envs/cuda-overrides.txt -o requirements-cuda.lock
+	$(RESOLVE) pyproject.toml envs/newest.in $(EXTRAS) --allow-unsafe \
+		--upgrade-package tensorflow-cpu --upgrade-package keras -o requirements-newest.lock
+	$(RESOLVE) docs/requirements.in -o docs/requirements.txt
 	$(PYTHON) envs/conda.py
 
 clean: ## remove reports, logs and analysis; never a measurement

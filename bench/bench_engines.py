@@ -1,7 +1,7 @@
-"""The engine tensorflow against Horovod on two ranks of this node: a training step, and an allreduce of 10 MB.
+"""Training steps of the engines against each other, interleaved: one rank on all cores, real samples.
 
-Interleaved: each round starts both engines one after the other, by the same launcher, so that Horovod exchanges over
-Gloo. The ratio is the median over the rounds of the pairs; above 1 the engine tensorflow is slower.
+Each engine runs in a process of its own, because Keras' backend is chosen when it is imported, and takes its turn when
+it is told to. Peer: the engine horovod.
 """
 
 import os
@@ -9,71 +9,113 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-from plans import bench_plan, prepared
+from plans import OFFICIAL_DATA, Case, bench_plan, dataset_of
 
-from hpcai.config.base import Engine
-from hpcai.config.load import write_plan
-from hpcai.core.errors import HpcaiError
-from hpcai.machine.ceilings.allreduce import measure_allreduce
-
-ENGINES: tuple[Engine, ...] = ("horovod", "tensorflow")
-ROUNDS, WARM_STEPS, STEPS = 5, 5, 60
-MESSAGE_BYTES = 10_000_000
-BENCHMARK, BATCH, RANKS = "cosmoflow_tiny", 8, 2
-LAUNCH = (sys.executable, "-m", "hpcai.training.spawn", "-np", str(RANKS))
+ENGINES = ("horovod", "tensorflow", "jax")
+CASES = (
+    Case("cosmoflow", "fp32", batch=1, rounds=3, steps=1, data=OFFICIAL_DATA["cosmoflow"]),
+    Case("resnet50", "fp32", batch=8, rounds=3, steps=1, data=OFFICIAL_DATA["resnet50"]),
+    Case("cosmoflow_tiny", "fp32", batch=4, rounds=7, steps=5),
+    Case("resnet50_tiny", "fp32", batch=8, rounds=7, steps=5),
+)
 
 
 def main() -> None:
-    """Print a row for each of both; end with 1 if something could not be measured."""
-    print(f"{RANKS} ranks, {len(os.sched_getaffinity(0))} cores; medians over {ROUNDS} interleaved rounds")
-    print("what                                horovod_ms tensorflow_ms  ratio  smallest   largest")
-    with tempfile.TemporaryDirectory() as folder:
-        data = prepared(_plan("horovod"), Path(folder) / "data")
-        ways = {
-            f"allreduce of {MESSAGE_BYTES / 1e6:g} MB": lambda engine, _: _allreduce_s(engine),
-            f"step of {BENCHMARK}, batch {BATCH}": lambda engine, place: _step_s(engine, data, Path(folder) / place),
-        }
-        for what, measure in ways.items():
-            rounds = [[measure(engine, f"{engine}{number}") for engine in ENGINES] for number in range(ROUNDS)]
-            _print(what, rounds)
+    """Print a row for each case and engine, or for the cases that are named; as a worker, time steps when told to."""
+    if len(sys.argv) > 1 and sys.argv[1] == "worker":
+        work(sys.argv[2], sys.argv[3])
+        return
+    print("benchmark            engine      batch rounds  step_ms  ratio_to_horovod")
+    for case in CASES:
+        if not sys.argv[1:] or case.benchmark in sys.argv[1:]:
+            _compare(case)
 
 
-def _allreduce_s(engine: Engine) -> float:
-    options = ("--sizes", str(MESSAGE_BYTES), "--repeats", "20")
-    report = measure_allreduce([*LAUNCH, sys.executable], 1, engine=engine, options=options)
-    if not report.samples:
-        raise HpcaiError(f"{engine}: {'; '.join(report.not_measured)}")
-    return statistics.median(sample.duration_s for sample in report.samples)
+def _compare(case: Case) -> None:
+    workers = {engine: _start(case, engine) for engine in ENGINES}
+    for worker in workers.values():
+        _answer(worker)  # compiled
+    times_s: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for _ in range(case.rounds):
+        for engine, worker in workers.items():
+            times_s[engine].append(_ask(worker))
+    for worker in workers.values():
+        worker.communicate()
+    for engine in ENGINES:
+        ratios = [own / peer for own, peer in zip(times_s[engine], times_s["horovod"], strict=True)]
+        step_ms, ratio = statistics.median(times_s[engine]) * 1e3, statistics.median(ratios)
+        print(
+            f"{case.benchmark:20} {engine:11} {case.batch:5} {case.rounds:6} {step_ms:8.1f} {ratio:17.2f}", flush=True
+        )
 
 
-def _plan(engine: Engine):  # noqa: ANN202  a plan
-    point = {"engine": engine, "ranks_per_node": RANKS, "global_batch": BATCH}
-    plan = bench_plan(BENCHMARK, point, {"cores_per_rank": 1, "ranks_per_node": RANKS})
-    return plan.model_copy(update={"kind": "profiled", "max_steps": WARM_STEPS + STEPS})
-
-
-def _step_s(engine: Engine, data: tuple[Path, Path], raw: Path) -> float:
-    raw.mkdir()
-    write_plan(_plan(engine), raw / "plan.json")
-    program = [sys.executable, "-m", "hpcai.training", "--plan", raw / "plan.json", "--raw", raw]
-    program += ["--manifest", data[0], "--pack", data[1], "--scratch", raw / "scratch", "--page-cache", "kept"]
-    done = subprocess.run([*LAUNCH, *map(str, program)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise HpcaiError(f"{engine}: exit status {done.returncode}: {done.stderr[-500:]}")
-    return float(pd.read_csv(raw / "steps.csv")["step_time_s"].iloc[WARM_STEPS:].median())
-
-
-def _print(what: str, rounds: list[list[float]]) -> None:
-    horovod_s, tensorflow_s = (statistics.median(column) for column in zip(*rounds, strict=True))
-    ratios = [other / peer for peer, other in rounds]
-    print(
-        f"{what:34} {horovod_s * 1e3:11.2f} {tensorflow_s * 1e3:13.2f} {statistics.median(ratios):6.2f} "
-        f"{min(ratios):9.2f} {max(ratios):9.2f}",
-        flush=True,
+def _start(case: Case, engine: str) -> "subprocess.Popen[str]":
+    backend = {"KERAS_BACKEND": "jax" if engine == "jax" else "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    return subprocess.Popen(
+        [sys.executable, __file__, "worker", case.benchmark, engine],
+        env={**os.environ, **backend},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+
+
+def _ask(worker: "subprocess.Popen[str]") -> float:
+    assert worker.stdin is not None
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+    return float(_answer(worker))
+
+
+def _answer(worker: "subprocess.Popen[str]") -> str:
+    assert worker.stdout is not None
+    line = worker.stdout.readline()
+    if not line:
+        raise SystemExit(f"{worker.args}: ended without an answer")
+    return line
+
+
+def work(benchmark: str, engine: str) -> None:
+    """Time steps of one engine each time that a line comes; write the time of one [s]."""
+    from hpcai.training import collective
+    from hpcai.training.engines import steps_of
+
+    case = next(case for case in CASES if case.benchmark == benchmark)
+    threads = len(os.sched_getaffinity(0))
+    machine = {"cores_per_node": threads, "cores_per_rank": threads, "ranks_per_node": 1}
+    point = {"precision": case.precision, "global_batch": case.batch, "engine": engine}
+    plan = bench_plan(benchmark, point, machine, case.data)
+    modules = steps_of(plan.point.engine)
+    modules.configure_device(plan.machine.device, threads, 0)
+    collective.start(plan.point, engine)
+    with tempfile.TemporaryDirectory() as folder:
+        steps, batch = _prepared(modules, plan, Path(folder), threads)
+    float(steps.train([batch]))
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        started_s = time.monotonic()
+        for _ in range(case.steps):
+            loss = steps.train([batch])
+        float(loss)
+        print((time.monotonic() - started_s) / case.steps, flush=True)
+
+
+def _prepared(modules: Any, plan: Any, folder: Path, threads: int) -> tuple[Any, Any]:  # noqa: ANN401
+    from hpcai.training.input import Reading, Schedule, train_batches
+    from hpcai.training.registry import workload_of
+    from hpcai.training.workload import seed_streams
+
+    dataset = dataset_of(plan, folder, threads)
+    workload = workload_of(plan, dataset.statistics)
+    steps = modules.Engine(workload, seed_streams(1, 0))
+    steps.warm_up()
+    steps.set_learning_rate(workload.learning_rate(0))
+    reading = Reading(workload.parse, workload.collate, plan.micro_batch, threads)
+    return steps, next(iter(train_batches(dataset.samples("train"), reading, Schedule(1, 1, plan.micro_batch))))
 
 
 if __name__ == "__main__":

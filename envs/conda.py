@@ -1,14 +1,18 @@
-"""Write the pins of requirements.lock as a conda environment: `python3.11 envs/conda.py`.
+"""Write the pins of the lock files as conda environments: `python3.11 envs/conda.py`.
 
-Horovod is compiled after the rest is there, by `hpcai.post-deploy.sh`, which Snakemake runs by itself.
+Horovod is compiled after the rest is there, by `NAME.post-deploy.sh`. Snakemake runs that of `hpcai.yaml` by itself.
 """
 
 import re
 from pathlib import Path
 
+import cuda
+
 ENVS = Path(__file__).resolve().parent
+LOCKS = {"hpcai": "requirements.lock", "hpcai-cuda": "requirements-cuda.lock"}
+"""Lock files by the names of the environments."""
 HEAD = """\
-# Written by envs/conda.py from requirements.lock; do not edit.
+# Written by envs/conda.py from {lock}; do not edit.
 channels:
   - conda-forge
   - nodefaults
@@ -19,27 +23,60 @@ dependencies:
   - pip
   - pip:
 """
+POST_DEPLOY = """\
+#!/usr/bin/env bash
+# Written by envs/conda.py from {lock}; do not edit.
+set -euo pipefail
+export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1
+command -v mpicc >/dev/null && export HOROVOD_WITH_MPI=1 || export HOROVOD_WITHOUT_MPI=1
+{cuda}pip install --no-deps --no-build-isolation --no-cache-dir horovod=={horovod}
+"""
+CUDA = """\
+# NCCL of the environment under the names that a linker looks for, and the compiler of the CUDA 13 wheels, as
+# envs/cuda.py has them. Horovod's library looks for NCCL in this folder, which stays.
+export HOROVOD_NCCL_HOME="$CONDA_PREFIX/lib/nccl"
+wheel=$(python -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
+mkdir -p "$HOROVOD_NCCL_HOME/lib"
+ln -sfn "$wheel/include" "$HOROVOD_NCCL_HOME/include"
+ln -sf "$wheel/lib/libnccl.so.2" "$HOROVOD_NCCL_HOME/lib/libnccl.so"
+ln -sf "$wheel/lib/libnccl.so.2" "$HOROVOD_NCCL_HOME/lib/libnccl.so.2"
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+pip install --no-deps --target "$scratch" {compiler}
+export HOROVOD_CUDA_HOME="$scratch/nvidia/cu13"
+ln -s lib "$HOROVOD_CUDA_HOME/lib64"
+ln -s libcudart.so.13 "$HOROVOD_CUDA_HOME/lib/libcudart.so"
+export PATH="$HOROVOD_CUDA_HOME/bin:$PATH"
+export {settings}
+"""
 
 
-def pins() -> dict[str, str]:
-    """Return every package of the lock with its version."""
-    text = (ENVS.parent / "requirements.lock").read_text()
+def pins(lock: str = LOCKS["hpcai"]) -> dict[str, str]:
+    """Return every package of a lock with its version."""
+    text = (ENVS.parent / lock).read_text()
     return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, flags=re.MULTILINE))
 
 
+def post_deploy(lock: str, versions: dict[str, str]) -> str:
+    """Return the script that compiles Horovod, with NCCL where the lock has what compiles that."""
+    compile_cuda = ""
+    if set(cuda.COMPILER) <= set(versions):
+        chosen = cuda.settings(cuda.Toolkit(cuda.WHEELS, ""))
+        compile_cuda = CUDA.format(
+            compiler=" ".join(f"{name}=={versions[name]}" for name in cuda.COMPILER),
+            settings=" ".join(f"{name}={value}" for name, value in chosen.items()),
+        )
+    return POST_DEPLOY.format(lock=lock, cuda=compile_cuda, horovod=versions["horovod"])
+
+
 def main() -> None:
-    """Write envs/hpcai.yaml and envs/hpcai.post-deploy.sh."""
-    versions = pins()
-    lines = [f"      - {name}=={version}\n" for name, version in versions.items() if name != "horovod"]
-    (ENVS / "hpcai.yaml").write_text(HEAD + "".join(lines))
-    (ENVS / "hpcai.post-deploy.sh").write_text(
-        "#!/usr/bin/env bash\n"
-        "# Written by envs/conda.py from requirements.lock; do not edit.\n"
-        "set -euo pipefail\n"
-        "export HOROVOD_WITH_TENSORFLOW=1 HOROVOD_WITH_GLOO=1 HOROVOD_WITHOUT_PYTORCH=1 HOROVOD_WITHOUT_MXNET=1\n"
-        "command -v mpicc >/dev/null && export HOROVOD_WITH_MPI=1 || export HOROVOD_WITHOUT_MPI=1\n"
-        f"pip install --no-deps --no-build-isolation --no-cache-dir horovod=={versions['horovod']}\n"
-    )
+    """Write NAME.yaml and NAME.post-deploy.sh for each lock that has Horovod."""
+    for name, lock in LOCKS.items():
+        versions = pins(lock)
+        left_out = {"horovod", *cuda.COMPILER}
+        lines = [f"      - {package}=={one}\n" for package, one in versions.items() if package not in left_out]
+        (ENVS / f"{name}.yaml").write_text(HEAD.format(lock=lock) + "".join(lines))
+        (ENVS / f"{name}.post-deploy.sh").write_text(post_deploy(lock, versions))
 
 
 if __name__ == "__main__":

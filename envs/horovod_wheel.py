@@ -2,7 +2,8 @@
 
 Wheels lie in `${XDG_CACHE_HOME:-~/.cache}/hpcai/wheels/KEY/`, each with its SHA-256 beside it. The key holds what
 changes the binary: sources and TensorFlow as locked, Python, compiler, C library, MPI, the build's variables and
-the instructions that this processor has, since a home folder may be shared by different machines.
+the instructions that this processor has, since a home folder may be shared by different machines. With NCCL it also
+holds the compiler of CUDA.
 """
 
 import hashlib
@@ -11,16 +12,21 @@ import shutil
 import subprocess
 import sysconfig
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+import cuda
+
 CMAKE = Path(__file__).resolve().parent / "horovod_cmake.sh"
+CUDA_CMAKE = CMAKE.with_name("horovod_cuda_cmake.sh")
 SUM = "SHA256"
-LOCKED = ("horovod", "tensorflow-cpu")
+LOCKED = ("horovod", "tensorflow-cpu", "tensorflow", "nvidia-nccl-cu12")
+"""Packages of a lock, as far as it has them, that Horovod is compiled from and against."""
 INSTRUCTIONS = ("avx", "f16c", "fma")  # those that Horovod's CMakeLists.txt looks for
 TOOL_VARIABLES = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "AR")
 
 
-def settings(mpi: bool) -> dict[str, str]:
+def settings(mpi: bool, toolkit: cuda.Toolkit | None = None) -> dict[str, str]:
     """Return the variables of the build (Horovod's docs/install.rst, "Environment Variables"); the user's win."""
     names = ["WITH_TENSORFLOW", "WITH_GLOO", "WITHOUT_PYTORCH", "WITHOUT_MXNET", "WITH_MPI" if mpi else "WITHOUT_MPI"]
     has = Path("/proc/cpuinfo").read_text().partition("flags")[2].partition("\n")[0].split()
@@ -28,18 +34,22 @@ def settings(mpi: bool) -> dict[str, str]:
         **{f"HOROVOD_{name}": "1" for name in names},
         # Never empty: Horovod would ask the compiler what this machine can do, and the key would not know.
         "HOROVOD_BUILD_ARCH_FLAGS": f"-mtune=generic {' '.join(f'-m{name}' for name in INSTRUCTIONS if name in has)}",
-        "HOROVOD_CMAKE": str(CMAKE),
+        "HOROVOD_CMAKE": str(CUDA_CMAKE if toolkit else CMAKE),
         "CXX": "g++",
+        **(cuda.settings(toolkit) if toolkit else {}),
     }
     given = {name: os.environ[name] for name in os.environ if name.startswith("HOROVOD_") or name in TOOL_VARIABLES}
     return chosen | given
 
 
-def wheel_key(locked: str, mpi: bool) -> str:
+def wheel_key(locked: str, mpi: bool, toolkit: cuda.Toolkit | None = None) -> str:
     """Return the name of the wheel's folder, made from all that the binary depends on."""
-    build = settings(mpi)
+    build = settings(mpi, toolkit)
     parts = [locked, str(sysconfig.get_config_var("SOABI")), CMAKE.read_text(), macros(build["CXX"], "cstdlib")]
-    parts += [f"{name}={value}" for name, value in sorted(build.items()) if value != str(CMAKE)]
+    own = (str(CMAKE), str(CUDA_CMAKE))
+    parts += [f"{name}={value}" for name, value in sorted(build.items()) if value not in own]
+    if toolkit:
+        parts += [CUDA_CMAKE.read_text(), toolkit.identity]
     if mpi:
         parts += [macros("mpicxx", "mpi.h"), output(["mpicxx", "-show"])]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
@@ -83,7 +93,7 @@ def kept_wheel(folder: Path) -> tuple[Path, str] | None:
     return None
 
 
-def build_wheel(venv: Path, requirement: str, folder: Path, mpi: bool, log: Path) -> None:
+def build_wheel(venv: Path, requirement: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
     """Compile the locked source into a folder, which appears when it is complete."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
@@ -94,7 +104,7 @@ def build_wheel(venv: Path, requirement: str, folder: Path, mpi: bool, log: Path
         # Never from pip's cache: a wheel kept there may belong to another TensorFlow or lack MPI.
         command += ["--no-cache-dir", "-w", made, "-r", listed]
         with log.open("w") as lines:
-            subprocess.run(command, env=build_environment(venv, mpi), stdout=lines, stderr=lines, check=True)
+            subprocess.run(command, env=environment, stdout=lines, stderr=lines, check=True)
         wheel = next(made.glob("*.whl"))
         (made / SUM).write_text(hashlib.sha256(wheel.read_bytes()).hexdigest())
         try:
@@ -104,8 +114,8 @@ def build_wheel(venv: Path, requirement: str, folder: Path, mpi: bool, log: Path
                 raise
 
 
-def build_environment(venv: Path, mpi: bool) -> dict[str, str]:
-    """Return the environment of the build: the virtual environment's CMake and all cores."""
-    path = f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}"
+def build_environment(venv: Path, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a build with these settings: the virtual environment's CMake and all cores."""
+    path = f"{venv / 'bin'}{os.pathsep}{chosen.get('PATH', os.environ['PATH'])}"
     cores = f"-j{len(os.sched_getaffinity(0))}"
-    return {**os.environ, **settings(mpi), "PATH": path, "MAKEFLAGS": cores, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return {**os.environ, **chosen, "PATH": path, "MAKEFLAGS": cores, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}

@@ -1,8 +1,9 @@
-"""Make or update the virtual environment from requirements.lock: `python3.11 envs/install.py VENV [--mpi yes|no]`.
+"""Make or update the virtual environment from a lock file: `python3.11 envs/install.py VENV [--device cuda] ...`.
 
 Only the standard library is used: this runs before anything is installed. A second call with an unchanged lock file
-does nothing, and a changed lock is brought in place. Whether Horovod knows MPI is decided once, by whether there is an
-`mpicxx`; from then on only `--mpi` changes it, and nothing but Horovod is swapped.
+does nothing, and a changed lock is brought in place. What an environment is made of is decided once, and from then on
+changed by options alone: the lock (`--device`, `--lock`), whether there is a Horovod (`--horovod`; without options
+where it can be compiled), and whether that knows MPI (`--mpi`; without options where there is an `mpicxx`).
 """
 
 import argparse
@@ -14,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,13 +25,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "envs"))
 
+import cuda  # noqa: E402
 import horovod_wheel  # noqa: E402
 
-LOCK = ROOT / "requirements.lock"
+LOCKS = {"cpu": "requirements.lock", "cuda": "requirements-cuda.lock", "newest": "requirements-newest.lock"}
+"""By what `--device` and `--lock` ask for; the newest TensorFlow has no Horovod, which does not compile with it."""
 PYTHON = (3, 11)
 STATE, LOG, HOROVOD_LOG = "installed.json", "install.log", "horovod.log"
-BUILD_TOOLS = ("tensorflow-cpu", "setuptools", "wheel", "cmake", "packaging")
-"""What has to be there, with its own needs, before Horovod is compiled."""
+BUILD_TOOLS = ("setuptools", "wheel", "cmake", "packaging")
+"""What has to be there, with its own needs and TensorFlow, before Horovod is compiled."""
+COMPILERS = ("g++", "make")
+WITHOUT = "engine tensorflow with the launcher spawn needs no Horovod"
 COMPILED = ("--compile-bytecode",)
 """To bytecode, of every package: ranks that start together would each do it, and again at each start where
 PYTHONDONTWRITEBYTECODE is set, as in many images: 3.3 of the 4.5 s that its imports took."""
@@ -46,51 +52,69 @@ class SetUpError(Exception):
 
 def main() -> None:
     """Bring the environment up to date, or say in a few lines why it cannot be."""
-    arguments = parse_arguments()
-    check_machine(arguments.mpi)
-    venv = Path(arguments.venv).resolve()
+    asked = parse_arguments()
+    check_machine(asked)
+    venv = Path(asked.venv).resolve()
     venv.mkdir(parents=True, exist_ok=True)
     with (venv / "install.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            Environment(venv).update(arguments.mpi)
+            Environment(venv, asked.lock).update(asked)
         except SetUpError as error:
             sys.exit(failure(error))
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return where the environment is to be and whether Horovod is to know MPI."""
+def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
+    """Return where the environment is to be, and what of it is asked for; None: as it is."""
     parser = argparse.ArgumentParser(description="Make or update the virtual environment.")
     parser.add_argument("venv", nargs="?", default=str(ROOT / ".venv"))
-    parser.add_argument("--mpi", choices=("yes", "no"), help="change whether Horovod knows MPI; default: as it is")
-    return parser.parse_args()
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="what TensorFlow and Horovod compute on")
+    parser.add_argument("--lock", choices=("default", "newest"), help="newest: the newest TensorFlow, without Horovod")
+    parser.add_argument("--horovod", choices=("yes", "no"), help="no: wheels alone, no compiler is needed")
+    parser.add_argument("--mpi", choices=("yes", "no"), help="whether Horovod knows MPI")
+    asked = parser.parse_args(words)
+    newest = asked.lock == "newest"
+    if newest and (asked.device == "cuda" or asked.horovod == "yes"):
+        parser.error(
+            "the newest TensorFlow is locked for processors and without Horovod, which does not compile with it"
+        )
+    asked.lock = "newest" if newest else asked.device or (asked.lock and "cpu")
+    return asked
 
 
 class Environment:
     """The virtual environment and what it was made from, part by part (`installed.json`)."""
 
-    def __init__(self, venv: Path) -> None:
+    def __init__(self, venv: Path, lock: str | None = None) -> None:
         self.venv, self.python, self.log = venv, venv / "bin" / "python", venv / LOG
-        self.blocks = lock_blocks(LOCK.read_text())
         self.state: dict[str, object] = {}
         if (venv / STATE).is_file():
             self.state = json.loads((venv / STATE).read_text())
+        self.had = str(self.state.get("lock", LOCKS["cpu"]))
+        self.lock = ROOT / (LOCKS[lock] if lock else self.had)
+        self.blocks = lock_blocks(self.lock.read_text(), self.lock)
+        self.of_cuda = "nvidia-cuda-nvcc" in self.blocks
         self.wanted = {
             "packages": digest("".join(self.blocks.values())),
             "project": digest((ROOT / "pyproject.toml").read_text(), str(ROOT)),
             "horovod": digest(self.locked(*horovod_wheel.LOCKED)),
         }
+        self.toolkit: cuda.Toolkit | None = None
 
-    def update(self, asked: str | None) -> None:
+    def update(self, asked: argparse.Namespace) -> None:
         """Do what is missing; Horovod is compiled while the other packages are installed."""
-        if not self.is_usable():
+        # TensorFlow's builds share their folder: removing one would damage the other.
+        if not self.is_usable() or self.had != self.lock.name:
             self.create()
+        without = self.why_no_horovod(asked.horovod)
+        if without is not None:
+            self.wanted.pop("horovod")
         stale = {part for part, wanted in self.wanted.items() if self.state.get(part) != wanted}
-        mpi = self.chosen_mpi(asked)
-        if asked and self.state.get("wheel") != self.wheel_folder(mpi).name:
+        mpi = without is None and self.chosen_mpi(asked.mpi)
+        if without is None and asked.mpi and self.state.get("wheel") != self.wheel_folder(mpi).name:
             stale.add("horovod")
-        if not stale:
-            print(f"{self.venv} is up to date")
+        if not stale and without == self.state.get("without_horovod"):
+            print(f"{self.venv} is up to date{'' if without is None else f' (no Horovod: {without}; {WITHOUT})'}")
             return
         self.log.write_text("")
         if "packages" in stale:
@@ -102,7 +126,8 @@ class Environment:
             if stale & {"packages", "project"}:
                 self.install_project()
             if compiling:
-                self.install_horovod(compiling, mpi)
+                without = self.install_horovod(compiling, mpi, must=asked.horovod == "yes")
+        self.note_horovod(without)
 
     def is_usable(self) -> bool:
         """Tell whether there is an environment of this Python."""
@@ -123,6 +148,7 @@ class Environment:
         self.log.write_text("")
         with step("an empty virtual environment"):
             self.call(sys.executable, "-m", "venv", self.venv)
+        self.mark(lock=self.lock.name)
 
     def chosen_mpi(self, asked: str | None) -> bool:
         """Tell whether Horovod is to know MPI: as asked, else as it is, else if there is an MPI to build it with."""
@@ -131,23 +157,63 @@ class Environment:
         there = horovod_wheel.mpi_is_here()
         return bool(self.state.get("mpi", there)) and (there or self.state.get("horovod") == self.wanted["horovod"])
 
+    def why_no_horovod(self, asked: str | None) -> str | None:
+        """Return why this environment gets no Horovod; None if it gets one."""
+        if "horovod" not in self.blocks:
+            return f"{self.lock.name} has none"
+        if asked == "no":
+            return "HOROVOD=no"
+        known = self.state.get("without_horovod")
+        if asked is None and known is not None:
+            return str(known)
+        if self.state.get("horovod") == self.wanted["horovod"]:
+            return None
+        lacking = missing_compiler() or self.unusable_toolkit()
+        if lacking and (asked == "yes" or "horovod" in self.state):
+            sys.exit(f"{lacking}; or call make env HOROVOD=no: {WITHOUT}.")
+        return lacking
+
+    def unusable_toolkit(self) -> str | None:
+        """Find the compiler of CUDA if the lock needs one; return why there is none that could be used."""
+        if not self.of_cuda:
+            return None
+        try:
+            self.toolkit = cuda.find_toolkit(self.locked(*cuda.COMPILER))
+        except cuda.UnusableError as error:
+            return str(error)
+        return None
+
+    def note_horovod(self, without: str | None) -> None:
+        """Note whether there is a Horovod, and say so where there is none; one that is no longer wanted is removed."""
+        if without is None:
+            self.state.pop("without_horovod", None)
+            self.mark()
+            return
+        if self.state.pop("horovod", None) is not None:
+            self.uv("uninstall", "horovod")
+        self.mark(without_horovod=without)
+        say(f"no Horovod ({without}): {WITHOUT}; `hpcai run` uses them")
+
     def install_build_tools(self) -> None:
         """Install uv, then TensorFlow and what compiles Horovod, with all that they need."""
         with step("TensorFlow and build tools"):
-            uv, tools = self.write_list("uv", self.locked("uv")), self.write_list("build", self.locked(*BUILD_TOOLS))
+            tensorflow = [name for name in self.blocks if name in {"tensorflow", "tensorflow-cpu"}]
+            uv = self.write_list("uv", self.locked("uv"))
+            tools = self.write_list("build", self.locked(*tensorflow, *BUILD_TOOLS, *cuda.LIBRARIES))
             self.call(self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check",
                       "--require-hashes", "--no-deps", "--only-binary", ":all:", "-r", uv)  # fmt: skip
-            self.uv("install", "--require-hashes", "--only-binary", ":all:", *COMPILED, "-c", LOCK, "-r", tools)
+            self.uv("install", "--require-hashes", "--only-binary", ":all:", *COMPILED, "-c", self.lock, "-r", tools)
 
     def install_packages(self) -> None:
         """Install the rest of the lock and remove what it does not name."""
-        with step(f"{len(self.blocks)} packages of requirements.lock"):
-            rest = self.write_list("packages", self.locked(*(name for name in self.blocks if name != "horovod")))
+        names = [name for name in self.blocks if name not in {"horovod", *cuda.COMPILER}]
+        with step(f"{len(names)} packages of {self.lock.name}"):
+            rest = self.write_list("packages", self.locked(*names))
             self.uv("install", "--require-hashes", "--no-deps", "--no-build-isolation", *COMPILED, "-r", rest)
             kept = {*self.blocks, "hpcai", "pip"}
             if extra := [name for name in self.installed() if name not in kept]:
                 self.uv("uninstall", *extra)
-            self.mark(packages=self.wanted["packages"])
+            self.mark(packages=self.wanted["packages"], lock=self.lock.name)
 
     def install_project(self) -> None:
         """Install this checkout, so that it is imported from where it lies."""
@@ -158,7 +224,9 @@ class Environment:
 
     def wheel_folder(self, mpi: bool) -> Path:
         """Return where the Horovod that this machine would compile is kept."""
-        key = horovod_wheel.wheel_key(self.locked(*horovod_wheel.LOCKED), mpi)
+        if self.of_cuda and self.toolkit is None:
+            self.toolkit = cuda.find_toolkit(self.locked(*cuda.COMPILER))
+        key = horovod_wheel.wheel_key(self.locked(*horovod_wheel.LOCKED), mpi, self.toolkit)
         return horovod_wheel.wheels_folder(self.venv) / key
 
     def start_compiling(self, pool: ThreadPoolExecutor, mpi: bool) -> Future[Path]:
@@ -166,22 +234,47 @@ class Environment:
         folder = self.wheel_folder(mpi)
         if horovod_wheel.kept_wheel(folder) is not None:
             return pool.submit(lambda: folder)
-        say("Horovod: compiling beside the next steps, one to two minutes on two cores")
+        minutes = "with NCCL, four minutes" if self.toolkit else "one to two minutes"
+        say(f"Horovod: compiling beside the next steps, {minutes} on two cores")
         return pool.submit(self.compile_horovod, folder, mpi)
 
     def compile_horovod(self, folder: Path, mpi: bool) -> Path:
         """Compile Horovod into a folder, and return that."""
         log = self.venv / HOROVOD_LOG
-        try:
-            horovod_wheel.build_wheel(self.venv, self.blocks["horovod"], folder, mpi, log)
-        except subprocess.CalledProcessError as error:
-            raise SetUpError("Horovod could not be compiled", log) from error
+        with tempfile.TemporaryDirectory(dir=self.venv, prefix="building-") as scratch:
+            chosen = horovod_wheel.settings(mpi, self.toolkit) | self.cuda_places(Path(scratch))
+            environment = horovod_wheel.build_environment(self.venv, chosen)
+            try:
+                horovod_wheel.build_wheel(self.venv, self.blocks["horovod"], folder, environment, log)
+            except subprocess.CalledProcessError as error:
+                raise SetUpError("Horovod could not be compiled", log) from error
         return folder
 
-    def install_horovod(self, compiling: Future[Path], mpi: bool) -> None:
-        """Put the wheel in the place of the Horovod that is there."""
-        with step(f"Horovod {'with' if mpi else 'without'} MPI"):
+    def cuda_places(self, scratch: Path) -> dict[str, str]:
+        """Return where the build finds CUDA's compiler, installed now where a site has none, and NCCL."""
+        if self.toolkit is None:
+            return {}
+        home = self.toolkit.home
+        if home is None:
+            home = scratch / "nvidia" / "cu13"
+            listed = self.write_list("compiler", self.locked(*cuda.COMPILER))
+            self.uv("install", "--require-hashes", "--no-deps", "--target", scratch, "-r", listed)
+            cuda.link_toolkit(home)
+        cuda.link_nccl(self.venv, scratch / "nccl")
+        return cuda.places(home, scratch / "nccl")
+
+    def install_horovod(self, compiling: Future[Path], mpi: bool, must: bool) -> str | None:
+        """Put the wheel in the place of the Horovod that is there; return why there is none.
+
+        With CUDA a Horovod that cannot be compiled is no reason to have nothing, unless it must be.
+        """
+        try:
             folder = compiling.result()
+        except SetUpError as error:
+            if self.toolkit is None or must:
+                raise
+            return f"{error}, see {error.log}"
+        with step(f"Horovod {'with' if mpi else 'without'} MPI{', with NCCL' if self.toolkit else ''}"):
             wheel, found = horovod_wheel.kept_wheel(folder) or (None, None)
             if wheel is None:
                 raise SetUpError(f"{folder} holds no whole wheel of Horovod", self.log)
@@ -189,6 +282,7 @@ class Environment:
             self.uv("install", "--require-hashes", "--no-deps", *COMPILED,
                     "--reinstall-package", "horovod", "-r", listed)  # fmt: skip
             self.mark(horovod=self.wanted["horovod"], wheel=folder.name, mpi=mpi)
+        return None
 
     def installed(self) -> list[str]:
         """Return the names of all packages in the environment."""
@@ -204,7 +298,7 @@ class Environment:
 
     def locked(self, *names: str) -> str:
         """Return the lock's entries of some packages."""
-        return "".join(self.blocks[name] for name in names)
+        return "".join(self.blocks[name] for name in names if name in self.blocks)
 
     def uv(self, command: str, *arguments: object) -> None:
         """Call uv for this environment; the package index is the one that pip uses."""
@@ -233,8 +327,8 @@ class Environment:
         scratch.replace(self.venv / STATE)
 
 
-def check_machine(mpi: str | None = None) -> None:
-    """Stop with one sentence if Python, a compiler or make is missing."""
+def check_machine(asked: argparse.Namespace) -> None:
+    """Stop with one sentence if Python is another one, or what was asked for cannot be compiled."""
     if sys.version_info[:2] != PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         sys.exit(f"Python 3.11 is needed, this is {found}: call `make PYTHON=/path/to/python3.11 …`.")
@@ -242,19 +336,24 @@ def check_machine(mpi: str | None = None) -> None:
         import ensurepip  # noqa: F401
     except ImportError:
         sys.exit("Python's venv module is incomplete here: install the package python3-venv and call make again.")
-    for program, package in {"g++": "g++", "make": "make"}.items():
-        if shutil.which(program) is None:
-            sys.exit(f"{program} is needed to compile Horovod: install the package {package} and call make again.")
-    if mpi == "yes" and not horovod_wheel.mpi_is_here():
+    if asked.mpi == "yes" and not horovod_wheel.mpi_is_here():
         sys.exit("MPI=yes needs mpicxx and mpi.h: install the package libopenmpi-dev, or load a module of MPI.")
 
 
-def lock_blocks(text: str) -> dict[str, str]:
+def missing_compiler() -> str | None:
+    """Return which program that compiles Horovod is missing, with what brings it."""
+    for program in COMPILERS:
+        if shutil.which(program) is None:
+            return f"{program} is needed to compile Horovod: install the package {program}"
+    return None
+
+
+def lock_blocks(text: str, lock: Path) -> dict[str, str]:
     """Split the lock into its packages, each with its hashes."""
     entries = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)[1:]
     blocks = {re.split("[=; ]", entry)[0]: entry for entry in entries}
-    if missing := {"uv", *BUILD_TOOLS, *horovod_wheel.LOCKED} - set(blocks):
-        sys.exit(f"{LOCK} does not pin {', '.join(sorted(missing))}: restore it with `git checkout requirements.lock`.")
+    if missing := {"uv", *BUILD_TOOLS} - set(blocks):
+        sys.exit(f"{lock} does not pin {', '.join(sorted(missing))}: restore it with `git checkout {lock.name}`.")
     return blocks
 
 

@@ -1,1 +1,1 @@
-"""HPC-AI Bench: the library behind the workflow; it knows nothing of Snakemake."""
+"""HPC-AI Bench: the library behind the workflow, independent of Snakemake."""

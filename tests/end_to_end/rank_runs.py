@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,13 @@ from hpcai.records.run import EpochRecord, RankReport, TrainingReport, read_part
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "config" / "benchmarks"
 LIMIT_S = 180
-LAUNCHERS = {"horovod": ("hpcai.training.launch", "--gloo"), "tensorflow": ("hpcai.training.spawn",)}
+LAUNCHERS = {
+    "horovod": ("hpcai.training.launch", "--gloo"),
+    "tensorflow": ("hpcai.training.spawn",),
+    "jax": ("hpcai.training.spawn",),
+}
 """How the ranks of each engine are started."""
+RANK_PROGRAM = ("-m", "hpcai.training")
 Meddle = Callable[[Path, subprocess.Popen], None]
 
 
@@ -61,21 +66,22 @@ class Run:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset, in place and packed, and where runs may write."""
+    """A dataset, in place and packed, where runs may write, and whose Python they use."""
 
     manifest: Path
     pack: Path
     folder: Path
+    python: str = sys.executable
 
-    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None) -> Run:
+    def run(self, name: str, plan: RunPlan, meddle: Meddle | None = None, program: Sequence[str] = RANK_PROGRAM) -> Run:
         raw = self.folder / name
         raw.mkdir()
         write_plan(plan, raw / "plan.json")
-        program = [sys.executable, "-m", "hpcai.training", "--plan", str(raw / "plan.json"), "--raw", str(raw)]
+        program = [self.python, *program, "--plan", str(raw / "plan.json"), "--raw", str(raw)]
         data = ["--manifest", str(self.manifest), "--scratch", str(self.scratch(name)), "--page-cache", "kept"]
         if plan.benchmark.staging.place == "node_local":
             data += ["--pack", str(self.pack)]
-        launcher = [sys.executable, "-m", *LAUNCHERS[plan.point.engine], "-np", str(plan.point.ranks)]
+        launcher = [self.python, "-m", *LAUNCHERS[plan.point.engine], "-np", str(plan.point.ranks)]
         started = time.monotonic()
         with (raw / "output.log").open("w") as output:
             process = subprocess.Popen(

@@ -50,6 +50,46 @@ def test_ranks_end_with_equal_weights_and_the_same_quality(tmp_path):
     np.testing.assert_allclose(*qualities, rtol=1e-3)
 
 
+CALM = {
+    "cosmoflow_mini": {"base_learning_rate": 0.001},
+    "resnet50_mini": {"base_learning_rate": 0.0001, "global_batch": 16, "base_batch": 16},
+}
+"""XLA rounds otherwise than oneDNN. High rates, and batch statistics of two small images, make rounding grow."""
+JAX_POINTS = {
+    "one_rank": ("cosmoflow_mini", 1, {}),
+    "two_ranks": ("cosmoflow_mini", 2, {}),
+    "micro_batches_in_half": ("cosmoflow_mini", 2, {"accumulation": 2, "compression": "fp16"}),
+    "own_statistics": ("resnet50_mini", 2, {}),
+    "shared_statistics": ("resnet50_mini", 2, {"batchnorm_group": 2}),
+}
+
+
+def plan_for_jax(benchmark: str, engine: str, ranks: int, **point: object) -> RunPlan:
+    """Twenty steps that no target ends."""
+    settings = yaml.safe_load((MINI / f"{benchmark}.yaml").read_text())
+    settings["recipe"] |= {**CALM[benchmark], "max_epochs": STEPS}
+    settings["target"] = {"value": 1e-6 if settings["workload"] == "cosmoflow" else 0.99}
+    few = {"kind": "profiled", "max_steps": STEPS}
+    return plan_of(settings, ranks, point={"engine": engine, **point}, plan=few)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", JAX_POINTS)
+def test_losses_of_jax_are_those_of_tensorflow(tmp_path, case):
+    benchmark, ranks, point = JAX_POINTS[case]
+    data = prepared(plan_for_jax(benchmark, "horovod", 1), tmp_path)
+    runs = [data.run(engine, plan_for_jax(benchmark, engine, ranks, **point)) for engine in ("tensorflow", "jax")]
+    for run in runs:
+        assert run.exit_status == 0, run.output
+    losses = [run.losses for run in runs]
+    assert len(losses[0]) == STEPS
+    # Gradients that travel in half precision are rounded there: eleven bits.
+    np.testing.assert_allclose(*losses, rtol=1e-3 if "compression" in point else TOLERANCE)
+    jax = runs[1]
+    assert len({jax.rank(number).weights_sha256 for number in range(ranks)}) == 1
+    assert {"run_start", "run_stop"} <= {line["key"] for line in jax.log}
+
+
 def test_one_rank_needs_no_launcher_of_its_engine(tmp_path):
     data = prepared(plan("cosmoflow_mini", "tensorflow", 1), tmp_path)
     assert data.run("alone", plan("cosmoflow_mini", "tensorflow", 1)).exit_status == 0

@@ -53,6 +53,8 @@ SLOW = [
     ("horovod", 4, 4, {}),
     ("horovod", 2, 4, {}),
     ("tensorflow", 2, 4, {"point": {"accumulation": 2}}),
+    ("horovod", 2, 2, {"point": {"gradient_groups": 3}}),
+    ("tensorflow", 2, 2, {"point": {"gradient_groups": 3}}),
     ("horovod", 2, 2, {"model": {"kernel": 2}}),
     ("horovod", 2, 2, {"staging": {"place": "none"}}),
 ]

@@ -225,7 +225,7 @@ def test_a_run_is_not_published_again_for_other_data(study, tmp_path):
         ["hpcai", "measure", *files, "--launcher", "horovodrun"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "the data are no longer those" in done.stderr
+    assert "the data differs from the data" in done.stderr
     assert (folder / "record.json").exists()
 
 

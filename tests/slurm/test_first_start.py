@@ -52,7 +52,7 @@ def test_the_doctor_says_why_nothing_has_started(campaign):
     assert campaign.run("pack", "--retries", "0") == 1
     status, said = campaign.hpcai("doctor")
     assert status == 2
-    (refused,) = [line for line in said.splitlines() if "Slurm did not take" in line]
+    (refused,) = [line for line in said.splitlines() if "Slurm rejected" in line]
     assert "prepare_data (data/cosmoflow_mini/manifest.json)" in refused
     assert WORDS in refused
     assert "-> runtime: " in said
@@ -64,7 +64,7 @@ def test_what_slurm_takes_passes_the_check_and_starts(campaign):
     assert status == 0, said
     assert WOULD_TAKE_ALL.find_in(said)
     assert campaign.run("pack") == 0, campaign.output
-    assert "Slurm did not take" not in campaign.hpcai("doctor")[1]
+    assert "Slurm rejected" not in campaign.hpcai("doctor")[1]
 
 
 def test_a_node_that_is_not_there_is_named_by_the_check(campaign):

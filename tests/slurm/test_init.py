@@ -51,7 +51,7 @@ def test_nodes_that_are_alike_are_found_with_their_limits(cluster, written):
 def test_what_is_written_passes_the_check(cluster, written):
     status, said = check(cluster, written)
     assert status == 0, said
-    assert "Slurm would take all kinds of jobs" in said
+    assert "Slurm would accept all kinds of jobs" in said
     # Gaps are named, and block nothing.
     assert ": open: peaks: " in said
     assert open_gaps(sorted(written.folder.glob("config/machines/*.yaml")))

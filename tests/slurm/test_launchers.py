@@ -66,7 +66,7 @@ def test_ranks_are_where_the_plan_says(cluster, tmp_path, launcher):
     assert found == ["rank 0 n1 0", "rank 1 n1 1", "rank 2 n2 0", "rank 3 n2 1"]
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "spawn"])
 def test_each_rank_sees_all_accelerators_of_its_node(cluster, tmp_path, launcher):
     """A rank takes the one of its number."""
     show = "os.write(1, f\"sees {os.environ.get('CUDA_VISIBLE_DEVICES')}\\n\".encode())"

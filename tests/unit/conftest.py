@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 
@@ -16,9 +17,12 @@ def own_lock(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def single_rank() -> Iterator[None]:
-    """Horovod with one rank, joined once for all tests that take real steps."""
+    """One rank, joined once for all tests that take real steps: by Horovod, or by TensorFlow where there is none."""
+    from hpcai.config.runs import Point
     from hpcai.training import collective
 
-    assert collective.start().size == 1
+    engine = "horovod" if find_spec("horovod") else "tensorflow"
+    alone = Point(benchmark="any", variant="any", nodes=1, ranks_per_node=1)
+    assert collective.start(alone, engine).size == 1
     yield
     collective.stop()

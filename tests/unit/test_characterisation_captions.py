@@ -100,7 +100,7 @@ def test_numbers_are_those_of_the_views() -> None:
     summary = {"notice": "", "characterisation": make_views(make_tables(6))}
     page = render("phases", summary)
     assert says(page, "negotiation 28.6 %", "communication 20.0 %", "transfers", "40.0 %, 20 steps")
-    assert "transfers behind computation not measured" in page
+    assert "transfers overlapped by computation not measured" in page
     page = render("messages", summary)
     assert "1800 batches in all" in page
     assert says(page, "latency 40.0 µs ± 1.0 µs", "bandwidth 2.1 GB/s ± 100 MB/s", "13 sizes")
@@ -152,7 +152,7 @@ def test_characterisation_defines_the_bandwidths_that_its_view_holds() -> None:
     assert says(page, "memory 9 GB/s", "hardware counters, n1x2")
     assert says(page, "network:", "bus bandwidth", "2 (n - 1) / n times")
     assert f"network {communication['bus_bandwidth_bytes_per_s'] / 1e6:.3g} MB/s" in page
-    assert says(page, "I/O: mean", "worker processes")
+    assert says(page, "I/O: bytes read", "worker process")
     assert f"I/O {io['bandwidth_sum_bytes_per_s'] / io['workers'] / 1e6:.3g} MB/s" in page
     assert "raw/ncu.csv" in page
     assert communication["source"] in page

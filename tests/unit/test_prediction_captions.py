@@ -100,9 +100,9 @@ def test_predictions_are_counted_and_their_errors_named() -> None:
     tables = make_tables()
     page = render("what_if", tables)
     count = len(tables["predictions"])
-    assert says(page, f"{count} predictions of {count}", f"{count} of them without an interval")
+    assert says(page, f"{count} of {count} requested predictions", f"{count} of them without an interval")
     assert "predicted -8.0 % off" in page
-    assert "Nothing was predicted" in render("what_if", {})
+    assert "No predictions were made" in render("what_if", {})
 
 
 def test_scaling_tells_predictions_from_points() -> None:

@@ -50,7 +50,7 @@ def test_without_anything_it_is_said() -> None:
 
 
 def test_where_the_power_comes_from_is_said(summary: dict[str, Any]) -> None:
-    assert says(words(render("scores", summary)), "power never", "timed runs", "profiled run")
+    assert says(words(render("scores", summary)), "power is never", "timed runs", "profiled run")
 
 
 def test_the_ranking_says_what_a_list_holds(summary: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ RUNS = 3
 # What is measured for predictions, and the tables that are made from it.
 MEASURED_FOR_PREDICTIONS = {
     *{"measure_kernels", "measure_reference_steps", "measure_blas_rates", "run_hpl", "list_layers"},
+    *{"measure_blocks", "sum_blocks"},
     *{"fit_kernels", "validate_hpl", "predict_study", "judge_steps"},
     *{"show_what_if", "show_kernel_errors", "show_step_accuracy", "show_hpl_validation"},
 }

@@ -49,7 +49,7 @@ def test_the_common_profile_decides_nothing_that_another_one_must():
 
 
 @pytest.mark.parametrize(
-    ("name", "launcher"), [("laptop", "horovodrun"), ("workstation", "mpirun"), ("slurm-gpu", "srun")]
+    ("name", "launcher"), [("laptop", "horovodrun"), ("workstation", "mpirun"), ("slurm-gpu", "spawn")]
 )
 def test_a_profile_names_the_launcher(cluster_study, name, launcher):
     assert resources_of(cluster_study, "train", "--profile", ROOT / "profiles" / name)["launcher"] == launcher

@@ -118,7 +118,7 @@ def test_points_without_a_result_are_told_after_the_report(tmp_path):
     assert done.returncode == 1
     assert "1 of 3 points" in done.stdout
     assert "hpcai retry" in done.stdout
-    assert "The report of what there is" not in done.stdout  # it is there
+    assert "Report of the existing results" not in done.stdout  # it is there
     assert len((tmp_path / "results/report.html").read_text().split()) == 3
     assert last_line(done.stdout) == url(tmp_path)
 

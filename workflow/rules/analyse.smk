@@ -1,7 +1,6 @@
-# Reads:  record.json of every run, and nothing else of a run
+# Reads:  record.json of every run, and no other file of a run
 # Writes: results/tables/*.{csv,parquet}, results/summary.json, results/figures/*.svg
-#
-# One job makes all tables of a stage, one shows them: the start of Python and its imports takes longer than each of them.
+# One job makes all tables of a stage and one draws its figures, because starting Python takes longer than each of them.
 
 
 RECORDS_TO_ANALYSE = records_to_analyse()

@@ -1,8 +1,7 @@
 # Reads:  manifests of dataset and shards
 # Writes: results/characterise/{gemm,convolution,memory,storage,allreduce_LINK}.json,
 #         results/profiles/{profile}/.../capture.json and the raw files that it names
-#
-# A profiled run is never a timed run: it has a folder, a seed and a plan of its own and ends after a few steps.
+# A profiled run is never a timed run: it has its own folder, seed and plan, and ends after a few steps.
 
 
 if CAMPAIGN.study.measure:

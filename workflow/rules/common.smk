@@ -1,4 +1,4 @@
-"""Checks the whole configuration before any job exists, and says which files each target needs."""
+"""Checks the whole configuration before any job starts, and determines the files that each target needs."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from hpcai.core.sealed import KEY
 
 
 def checked(check, *arguments):
-    """What a check returns; an error of the configuration stops Snakemake with its own words."""
+    """Return the result of a check; a configuration error stops Snakemake with its own message."""
     try:
         return check(*arguments)
     except ConfigError as error:
@@ -24,7 +24,7 @@ def checked(check, *arguments):
 
 
 def checkout():
-    """The folder that holds this workflow and its library, also where another workflow uses this one as a module."""
+    """Return the folder of this workflow and its library, also when another workflow uses this one as a module."""
     rules = Path(str(workflow.current_basedir.get_path_or_uri(secret_free=True)))
     root = rules.parents[1] if rules.is_dir() else source_root()
     if root is None:
@@ -38,7 +38,7 @@ def checkout():
 ROOT = checkout()
 DEFAULT_STUDY = str(ROOT / "config/study.yaml")
 
-# The default study only if none was given: Snakemake would fill the gaps of another study with its settings.
+# Load the default study only if none was given: Snakemake would fill missing keys of another study from it.
 if "name" not in config:
 
     configfile: DEFAULT_STUDY
@@ -60,7 +60,7 @@ wildcard_constraints:
     place="results|results/rounds_page",
 
 
-# Snakemake has read these files already, but takes what `hpcai check` refuses, such as a key that stands twice.
+# Snakemake has read these files already, but accepts input that `hpcai check` rejects, such as duplicate keys.
 if workflow.is_main_process:
     checked(refuse_loose_files, workflow.configfiles)
 # A study that an earlier start wrote (results/study.json) ends with its digest, which was checked above.
@@ -69,7 +69,7 @@ CAMPAIGN = checked(load_campaign, config, ROOT / "config")
 PLANS = CAMPAIGN.plans()
 PROFILE_PLANS = {profile: CAMPAIGN.profiles(profile) for profile in PROFILES}
 WEAK_PLANS = CAMPAIGN.weak_plans()
-# Every attempt to change a finished run stops here. What starts a job has looked already: the job does not.
+# Every attempt to change a finished run stops here. The controller has checked this, so the jobs need not.
 if workflow.is_main_process:
     checked(
         refuse_changed,
@@ -82,12 +82,12 @@ if workflow.is_main_process:
             ),
         ],
     )
-# The defaults go back into the configuration, so that the report shows what was really used.
+# Write the defaults back into the configuration, so that the report shows the settings actually used.
 config.update(CAMPAIGN.study.model_dump(mode="json"))
 
 
 def present_or_planned(files):
-    """Files of the measuring stages: all of them, or without measuring those that are there."""
+    """Files of the measuring stages: all of them or, with `measure: false`, the existing ones."""
     return [file for file in files if CAMPAIGN.study.measure or Path(file).exists()]
 
 
@@ -123,7 +123,7 @@ LINK_POINTS = {row.link_name: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
     [f"results/characterise/allreduce_{link}.json" for link in LINK_POINTS]
 )
-# A benchmark without a row in the run table, or to be analysed without a record, has no run to be explained.
+# A benchmark without a row in the run table, or analysed without a record, has no run to characterise.
 WITH_RECORDS = {Path(record).parts[2] for record in present_or_planned(RECORDS)}
 MEASURED = dict.fromkeys(
     row.benchmark for row in CAMPAIGN.rows if row.benchmark in WITH_RECORDS
@@ -138,7 +138,7 @@ PUBLISHED = [str(path) for path in CAMPAIGN.published]
 RANKED_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.rank_with]
 EARLIER_STUDIES = [os.path.expandvars(folder) for folder in CAMPAIGN.study.compare_with]
 CHARACTERISATIONS = [*CEILINGS, *LINKS, *WORK, *CAPTURES]
-# Which files of which kinds of profiles hold a view.
+# Files of each kind of profile that contain a view.
 VIEW_FILES = {
     view: [
         f"results/characterise/{kind}/{view}.parquet"

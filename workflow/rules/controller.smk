@@ -1,14 +1,13 @@
-# What the process that waits for jobs does while one of them is timed: nothing, for it shares the cores with it.
-#
-# Snakemake 9.27.1 starts a timer after every look at the ready jobs, whose end is the next look, and each job that ends
-# starts one more such chain (docs/explanation/snakemake_scheduler.md). The timers are there for the limit of job starts
-# (`--max-jobs-per-timespan`, 100/1s): they are needed only while it holds a job back.
+# Keeps the controller idle while a job is timed, because it shares the cores with the job.
+# Snakemake 9.27.1 starts a timer after every scheduling pass, which triggers the next pass, and each finished job
+# starts another such chain (docs/explanation/snakemake_scheduler.md). The timers serve the limit on job starts
+# (`--max-jobs-per-timespan`, 100/1s) and are needed only while it holds a job back.
 
 import threading
 
 
 def look_again_only_if_held_back():
-    """Let Snakemake look at the ready jobs when jobs end, and otherwise only when its limit of job starts was met."""
+    """Let Snakemake schedule jobs when jobs end, and otherwise only when its limit on job starts was reached."""
     scheduler = workflow.scheduler
     limiter = scheduler.job_rate_limiter
     if limiter is None:
@@ -16,8 +15,9 @@ def look_again_only_if_held_back():
     timer = None
 
     def look_once_for_all_that_ended():
-        # Each look takes in all jobs that have ended; without this, each of them has a look of its own, so that those of
-        # thousands of short jobs go on beside the first timed run.
+        # Each pass handles all jobs that have ended; without this, each of them triggers its own pass, and the passes
+        # of
+        # thousands of short jobs continue during the first timed run.
         waiting = 0
         while scheduler._open_jobs.acquire(blocking=False):
             waiting += 1
@@ -36,7 +36,7 @@ def look_again_only_if_held_back():
 
 
 def call_in_modules(handler):
-    """Call what is to be done at the start also where another workflow uses this one as a module.
+    """Run the start-up code also when another workflow uses this one as a module.
 
     Snakemake calls the handlers of the main file alone. A main file whose own `onstart` stands behind the module calls
     `MODULE.onstart()` there.

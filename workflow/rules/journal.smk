@@ -1,6 +1,6 @@
-# What happens to jobs, told to the program that shows it (`hpcai run`): one JSON line per event, in the file that the
-# variable HPCAI_JOURNAL names. Snakemake's own log stays as it is.
-# Which jobs failed is written down in any case, for `hpcai doctor`.
+# Reports job events to `hpcai run`: one JSON line per event, in the file named by the variable HPCAI_JOURNAL.
+# Snakemake's own log is unchanged.
+# Failed jobs are recorded in any case, for `hpcai doctor`.
 #
 # The events and their fields are those that Snakemake gives its logger plugins.
 
@@ -29,7 +29,7 @@ def stages_of_rules():
 
 
 class Journal(logging.Handler):
-    """Writes down what is to be done, and start and end of every job."""
+    """Records the planned jobs, and the start and end of every job."""
 
     def __init__(self, path):
         super().__init__()
@@ -67,7 +67,7 @@ class Journal(logging.Handler):
 
 
 class Failures(logging.Handler):
-    """Writes down which jobs failed; what a full disk does not take is no error of its own."""
+    """Records failed jobs; a full disk is not treated as an additional error."""
 
     def emit(self, record):
         if getattr(record, "event", None) != "job_error":
@@ -82,6 +82,6 @@ class Failures(logging.Handler):
 
 if workflow.is_main_process:
     logger.addHandler(Failures())
-# Taken out of the environment: a Snakemake that a job starts tells nothing.
+# Removed from the environment, so that a Snakemake started by a job reports nothing.
 if workflow.is_main_process and (told := os.environ.pop("HPCAI_JOURNAL", None)):
     logger.addHandler(Journal(told))

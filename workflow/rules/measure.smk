@@ -1,8 +1,8 @@
 # Reads:  manifests of dataset and shards
 # Writes: results/runs/{benchmark}/{variant}/{scale}/{repetition}/record.json, its raw/ and attempts/
-#
-# `hpcai measure` publishes a finished run again instead of repeating it, whatever made Snakemake call it.
-# With `measure: false` these rules do not exist: what is there is analysed, nothing can be measured by accident.
+# `hpcai measure` republishes a finished run instead of repeating it, whatever made Snakemake call it.
+# With `measure: false` these rules do not exist: only existing results are analysed, and nothing is measured by
+# accident.
 
 
 if CAMPAIGN.study.measure:

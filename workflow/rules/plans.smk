@@ -29,7 +29,7 @@ def run_id(wildcards):
     return f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}/{wildcards.repetition}"
 
 
-# What is started first of all that is ready: data, then the runs in rounds, then all else (0).
+# Priorities among the ready jobs: data first, then the runs in rounds, then everything else (0).
 DATA_FIRST = len(PLANS) + 1
 PRIORITIES = {
     run: DATA_FIRST - number for number, run in enumerate(CAMPAIGN.rounds(), start=1)

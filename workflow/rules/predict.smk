@@ -6,7 +6,7 @@
 
 MACHINE = CAMPAIGN.machine.name
 PREDICT = CAMPAIGN.study.predict
-# Measured on this machine if the study says so; another study of the same machine finds it there.
+# Measured on this machine if the study requests it; another study of the same machine reuses it.
 OF_MACHINE = {
     what: present_or_planned([f"results/{file}" for file in files])
     for what, files in PREDICT.measured_files(MACHINE).items()
@@ -29,7 +29,7 @@ MEASURED_TABLES = [
 ]
 
 
-# What the texts of the report read; not every point of a curve.
+# Tables that the texts of the report read, without every point of a curve.
 SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
@@ -246,8 +246,10 @@ rule sum_blocks:
         "logs/sum_blocks.log",
     conda:
         "../../envs/hpcai.yaml"
+    threads: ALL_CORES
     params:
         tolerance=TOLERANCE,
+        seed=PREDICT.kernel_seed,
         library=library_of("workflow/scripts/sum_blocks.py"),
     script:
         "../scripts/sum_blocks.py"

@@ -1,7 +1,6 @@
 # Reads:  captures, reports of ceilings and of work, results/tables/scales.parquet
 # Writes: results/characterise/{profile}/*.parquet, results/tables of all views, results/characterisation.json
-#
-# One job reads all captures of one kind; a raw file that cannot be read costs its own rows.
+# One job reads all captures of one kind; an unreadable raw file loses only its own rows.
 
 
 READ_LIBRARY = library_of("workflow/scripts/read_profiles.py")

@@ -1,4 +1,4 @@
-# Reads:  everything that the analysis made
+# Reads:  all results of the analysis
 # Writes: results/report.html, which people read, results/workflow_report.html, how Snakemake made it, and results/outcomes.json
 
 
@@ -81,7 +81,7 @@ rule workflow_report:
         """
 
 
-# Last of all, so that the report is there: a study with points that have no result does not end well.
+# Runs last, after the report: a study with points that have no result ends with an error.
 rule require_results:
     input:
         records=RECORDS_TO_ANALYSE,

@@ -1,4 +1,4 @@
-"""What jobs ask of the batch system, and what the controller does before the first of them."""
+"""Resource requests of the jobs, and what the controller does before the first job."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ from hpcai.launchers.registry import default_launcher
 
 @functools.cache
 def wait_for_orphans():
-    """Wait for runs and Slurm jobs that a controller which was killed left behind: their results are taken.
+    """Wait for runs and Slurm jobs left behind by a killed controller; their results are used.
 
     Called while the graph of jobs is built, because a job that exists by then is submitted.
     """
@@ -45,7 +45,7 @@ def name_lacking_cores():
             logger.warning(f"ceilings that will not be measured here: {lacking}")
 
 
-# A timed run has its nodes for itself: it takes every core, whatever their number.
+# A timed run has its nodes to itself: it takes every core, whatever their number.
 ALL_CORES = 1024
 # Time limits of jobs: a run's own limit, and what comes before and after it (caches dropped, checksums); what is measured of the machine.
 RUN_LIMIT_S = (
@@ -54,7 +54,7 @@ RUN_LIMIT_S = (
 MACHINE_LIMIT_S = 3600
 # How much others may take of a node while it is measured, and how often it is measured again.
 TOLERANCE = CAMPAIGN.study.limits.disturbance.model_dump()
-# Where the profile names no launcher.
+# Default if the profile names no launcher.
 LAUNCHER = (
     {}
     if "launcher" in (workflow.resource_settings.default_resources or {})

@@ -1,8 +1,7 @@
 # Reads:  result repositories or archives of published MLPerf HPC rounds, records and logs of our own MLPerf HPC runs
 # Writes: results/rounds/ROUND/tables; tables mlperf_*, their figures in results/ (with the planned runs) and
 #         in results/rounds_page/ (with the runs that are recorded already); results/rounds.html
-#
-# The rounds have a page of their own, because the study's report needs all of its runs, and the rounds need none.
+# The rounds have a separate page, because the study's report needs all of its runs, and the rounds need none.
 
 
 rule import_round:

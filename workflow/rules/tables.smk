@@ -1,4 +1,4 @@
-"""What the stages write and the reports show: names of tables and figures."""
+"""Names of the tables and figures that the stages write and the reports show."""
 
 import os
 from pathlib import Path
@@ -28,13 +28,13 @@ PREDICTION_TABLES = {
     "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
     "validate_hpl": ["hpl_rates", "hpl_validation"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
-    "sum_blocks": ["block_steps", "block_times"],
+    "sum_blocks": ["block_steps", "block_times", "block_kinds"],
     "judge_steps": ["step_accuracy", "step_stages"],
 }
 
 
 def table_files(tables):
-    """Files of tables: for people and for programs."""
+    """Files of tables, as CSV for people and Parquet for programs."""
     return expand(
         "results/tables/{table}.{kind}", table=tables, kind=["csv", "parquet"]
     )

@@ -1,4 +1,4 @@
-# The stages by name: each target makes one stage and what it needs.
+# The stages by name: each target builds one stage and its prerequisites.
 
 
 rule data:

@@ -1,8 +1,7 @@
 # Reads:  manifests of dataset and shards
 # Writes: results/weak/{benchmark}/{variant}/{scale}/group.json, and the runs i1/, i2/, ... of its instances beside it
-#
-# One job measures all instances of a weak-scaling group, because they have to train at the same time. A group that is
-# published already is only published again, whatever made Snakemake call `hpcai measure-weak`.
+# One job measures all instances of a weak-scaling group, because they must train at the same time. A published group is
+# only republished, whatever made Snakemake call `hpcai measure-weak`.
 
 
 if CAMPAIGN.study.measure:

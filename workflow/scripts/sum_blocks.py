@@ -7,11 +7,13 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.logs import log_to
 from hpcai.metrics.run_tables import write_tables
 from hpcai.predict.steps.accuracy import tabulate_blocks
+from hpcai.predict.steps.regression import judge_blocks
 
 if TYPE_CHECKING:
     from snakemake.iocontainers import snakemake
 
 log_to(snakemake.log[0])
 files = [Path(file) for file in snakemake.input.get("steps", [])]
-tables = tabulate_blocks(files, Tolerance.model_validate(snakemake.params.tolerance))
+measured = tabulate_blocks(files, Tolerance.model_validate(snakemake.params.tolerance))
+tables = judge_blocks(measured, snakemake.params.seed)
 write_tables(tables, Path(snakemake.output[0]).parent)

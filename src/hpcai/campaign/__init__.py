@@ -1,1 +1,1 @@
-"""The campaign as a whole: what it will take, how far it is, what state it is in, and what it used."""
+"""Commands on a whole campaign: its estimate, progress, state and resource use."""

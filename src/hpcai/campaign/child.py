@@ -1,4 +1,4 @@
-"""Calls of Snakemake, each in a session of its own: output goes to a file, and signals reach it exactly once."""
+"""Calls of Snakemake, each in its own session: output goes to a file, and signals reach it exactly once."""
 
 import os
 import select
@@ -54,7 +54,7 @@ class Child:
                 os.killpg(self._process.pid, number)
 
     def call(self, command: Sequence[str], log: Path, environment: Mapping[str, str], look: Callable[[], float]) -> int:
-        """Run a command to its end, and return its exit status as a shell has it.
+        """Run a command to its end, and return its exit status in shell convention.
 
         Parameters
         ----------

@@ -117,7 +117,7 @@ class Note(_Part):
     def command_with(self, *options: str, targets: bool = True) -> str:
         """Return the same with more options; without its targets it makes everything."""
         words = self.command if targets else _without(self.command, self.targets)
-        # What follows -- is no option.
+        # What follows -- is not an option.
         place = words.index("--") if "--" in words else len(words)
         return shlex.join([*words[:place], *options, *words[place:]])
 
@@ -190,7 +190,7 @@ def write_note(
     controller: Controller,
     targets: Collection[str] = (),
 ) -> Note:
-    """Write ``results/campaign.json``, whole or not at all; earlier starts are kept in it.
+    """Write ``results/campaign.json`` atomically; earlier starts are kept in it.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What of a published run is damaged, and what to do about it."""
+"""Damage to published runs, and how to repair it."""
 
 import shlex
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True)
 class Damage:
-    """What is damaged, and what to do about it."""
+    """A damage and its remedy."""
 
     what: str
     remedy: str
@@ -91,7 +91,7 @@ def advise_restore(path: Path) -> tuple[str, str]:
     sound = sound_copy(path) if (path / RAW).is_dir() else None
     if sound is None:
         return advise_discard(path)
-    return f"{sound} is right: put it back", f"hpcai restore {shlex.quote(str(path))}"
+    return f"{sound} is intact: restore from it", f"hpcai restore {shlex.quote(str(path))}"
 
 
 def advise_discard(path: Path) -> tuple[str, str]:
@@ -99,8 +99,8 @@ def advise_discard(path: Path) -> tuple[str, str]:
     backup = "put the files back from a backup, or"
     if (path / RAW / "plan.json").exists():
         command = f'hpcai discard {shlex.quote(str(path))} --reason "damaged files"'
-        return f"{backup} put the run aside, so that it is measured again", command
-    # `hpcai discard` puts aside what was published; this was not, or is no longer.
+        return f"{backup} set the run aside, so that it is measured again", command
+    # `hpcai discard` sets aside what was published; this was not, or is no longer.
     moved = shlex.join(["mv", str(path), f"{path}.damaged"])
     return f"{backup} move the folder away, so that the run is measured again", moved
 
@@ -111,7 +111,7 @@ def read_facts(path: Path) -> RecordFacts:
     Raises
     ------
     RecordError
-        If it is no JSON, lacks what counts, or was changed since it was written.
+        If it is not JSON, lacks what counts, or was changed since it was written.
     """
     text, is_sealed = read_record_text(path)
     found = _as_object(path, text)
@@ -131,7 +131,7 @@ def read_record_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        If it is no JSON, no object, or was changed since it was written.
+        If it is not JSON, no object, or was changed since it was written.
     """
     return _as_object(path, read_record_text(path).text)
 
@@ -142,7 +142,7 @@ def read_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        If it is no JSON, no object, or was changed since it was written.
+        If it is not JSON, no object, or was changed since it was written.
     """
     try:
         return _as_object(path, unseal(read_regular(path)).text)

@@ -1,4 +1,4 @@
-"""Says what state everything in a results folder is in; changes nothing."""
+"""Reports the state of everything in a results folder; changes nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hpcai.campaign.damages import Damage
 from hpcai.campaign.failures import Failure, LostPoint, failures_of, say_failures
+from hpcai.campaign.gpu_site import Part, Wanted, look_at_gpu_site
 from hpcai.campaign.live import AtWork, LiveRun, live_runs
 from hpcai.campaign.live import wait_until_idle as wait_for_runs_and_jobs
 from hpcai.campaign.planned import Knowledge, know
@@ -32,17 +33,16 @@ from hpcai.slurm.queue import QueuedJob, queued_jobs
 from hpcai.slurm.sbatch_request import advise
 
 INCOMPLETE = Message("doctor.incomplete", "{files} files were being written when their job ended ({names})")
-UNLOCK_LIKE_STARTED = Message("doctor.unlock_like_started", "the command that it was started with and --unlock")
+UNLOCK_LIKE_STARTED = Message("doctor.unlock_like_started", "the command it was started with, plus --unlock")
 LOCK_LEFT = Message("doctor.lock_left", "{folder} is locked by a workflow that has ended")
 LOCKED_ON = Message("doctor.locked_on", "on {host}, which cannot be seen from here")
 LOCKED_IN_JOB = Message("doctor.locked_in_job", "in Slurm job {job} on {host}, which cannot be seen from here")
 LOCKED = Message("doctor.locked", "{folder} is locked by a workflow {where}")
 CANNOT_READ = Message("doctor.cannot_read", "cannot be read ({reason})")
-ASK_FOR_ACCESS = Message(
-    "doctor.ask_for_access", "ask its owner for access, or look again when the file system is back"
-)
-REFUSED_BY_SLURM = Message("doctor.refused_by_slurm", "Slurm did not take {jobs}")
-MEND = Message("doctor.mend", "mend the cause{where}; the next start tries it again")
+ASK_FOR_ACCESS = Message("doctor.ask_for_access", "ask its owner for access, or try again when the file system is back")
+REFUSED_BY_SLURM = Message("doctor.refused_by_slurm", "Slurm rejected {jobs}")
+LACKING = Message("doctor.lacking", "accelerators: {part}: found {found}, expected {needed}")
+MEND = Message("doctor.mend", "fix the cause{where}; the next start tries again")
 
 STAGES = frozenset({"data", "pack", "measure", "characterise", "views", "scores", "analyse", "predict", "rounds"})
 """Targets of the workflow that end before the study's report."""
@@ -55,7 +55,7 @@ LOOKED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that is not well beside the runs themselves, and what to do about it."""
+    """A problem outside the runs themselves, and its remedy."""
 
     what: str
     remedy: str
@@ -63,7 +63,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What lies around the runs."""
+    """State around the runs."""
 
     controller: ControllerState
     queue: tuple[QueuedJob, ...] | None
@@ -89,6 +89,8 @@ class Diagnosis:
     not_planned: tuple[RunState, ...]
     discarded: tuple[str, ...]
     around: Surroundings
+    gpu_site: tuple[Part, ...] = ()
+    """What there is here for accelerators; empty: nobody asked, and the study needs none."""
 
     @property
     def counts(self) -> dict[str, Counter[str]]:
@@ -105,7 +107,7 @@ class Diagnosis:
 
     @property
     def lost_points(self) -> list[LostPoint]:
-        """Points without a result: all of their runs, or all instances of their groups, broke down."""
+        """Points without a result: all of their runs, or all instances of their groups, failed."""
         points: dict[str, list[RunState]] = {}
         for one in self.states:
             if one.folder.stage != "profiles":
@@ -123,7 +125,7 @@ class Diagnosis:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether something is at work, or will be without anybody doing anything."""
+        """Whether something is running, or will run without further action."""
         return bool(self.in_state("under way") or self.around.queue or self.around.controller == "alive")
 
     @property
@@ -147,7 +149,7 @@ class Diagnosis:
         return 2 if self.missing or self.in_state("broken down") or self.is_under_way or unwell else 0
 
 
-def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False) -> Diagnosis:
+def diagnose(results: Path, study: Path | None = None, *, check_files: bool = False, gpu: bool = False) -> Diagnosis:
     """Look at a results folder.
 
     Parameters
@@ -158,6 +160,8 @@ def diagnose(results: Path, study: Path | None = None, *, check_files: bool = Fa
         A study file to compare with; None: the plan of the last start, or the default study.
     check_files
         Check whole records, and raw files against the sizes and digests in them; reads everything.
+    gpu
+        Look at what there is here for accelerators, also if the study's machine has none.
 
     Raises
     ------
@@ -176,7 +180,15 @@ def diagnose(results: Path, study: Path | None = None, *, check_files: bool = Fa
         states, other_states = other_states, ()
     around = _look_around(knowledge, [one.folder.name for one in states])
     states = tuple(_with_failure(one, around.failures) for one in states)
-    return Diagnosis(knowledge, states, other_states, tuple(discarded_folders(results)), around)
+    discarded = tuple(discarded_folders(results))
+    return Diagnosis(knowledge, states, other_states, discarded, around, _look_for_accelerators(knowledge, gpu=gpu))
+
+
+def _look_for_accelerators(knowledge: Knowledge, *, gpu: bool) -> tuple[Part, ...]:
+    campaign = knowledge.campaign
+    if not gpu and (campaign is None or campaign.machine.device.kind == "cpu"):
+        return ()
+    return look_at_gpu_site(Wanted.of(campaign))
 
 
 def _with_failure(one: RunState, failures: Sequence[Failure]) -> RunState:
@@ -192,7 +204,7 @@ def _state(folder: RunFolder, live: dict[str, LiveRun], *, check_files: bool) ->
         try:
             return state_of(folder, live.get(folder.name), check_files=check_files)
         except FileNotFoundError:
-            # It was published or put aside just now, while it was looked at.
+            # It was published or set aside just now, while it was looked at.
             return state_of(folder, None, check_files=check_files)
     except OSError as error:
         # Nothing is known of this one; the others can be looked at all the same.
@@ -229,11 +241,11 @@ def _changed_settings(knowledge: Knowledge) -> str:
 
 
 def problems_of(diagnosis: Diagnosis) -> list[Problem]:
-    """Return what is not well beside the states of the runs, the worst first."""
+    """Return the problems outside the runs, the worst first."""
     found = [Problem(damage.what, damage.remedy) for one in diagnosis.every_state for damage in one.damages]
     around, knowledge = diagnosis.around, diagnosis.knowledge
     if around.changed:
-        found.append(Problem(around.changed, "the workflow does not start before this is settled"))
+        found.append(Problem(around.changed, "the workflow cannot start until this is resolved"))
     full = [space for space in around.spaces if space.is_full]
     found += [Problem(f"{space.what}: almost full ({space.place})", "make space first") for space in full]
     if around.locked and around.controller != "alive":
@@ -246,6 +258,11 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
                 "--rerun-incomplete makes them again; a measured run is only published again",
             )
         )
+    found += [
+        Problem(LACKING(part=part.name, found=part.found, needed=part.needed), part.remedy)
+        for part in diagnosis.gpu_site
+        if part.state == "missing"
+    ]
     found += _failure_problems(diagnosis)
     if around.missing_data:
         found.append(Problem(f"missing: {', '.join(around.missing_data)}", "the next start prepares them"))
@@ -254,11 +271,11 @@ def problems_of(diagnosis: Diagnosis) -> list[Problem]:
     if unsealed := sum(one.unsealed for one in diagnosis.every_state):
         found.append(_unsealed_problem(unsealed))
     if knowledge.note_problem:
-        found.append(Problem(knowledge.note_problem, "until then --study tells what is planned"))
+        found.append(Problem(knowledge.note_problem, "until then, use --study to say what is planned"))
     leftovers = [left for one in diagnosis.every_state if one.state != "under way" for left in one.leftovers]
     if leftovers:
         more = f" and {len(leftovers) - 1} more" if len(leftovers) > 1 else ""
-        found.append(Problem(f"{leftovers[0]}{more}", "nothing: the next start of the run clears it up"))
+        found.append(Problem(f"{leftovers[0]}{more}", "nothing: the next start of the run cleans it up"))
     return found
 
 
@@ -272,14 +289,14 @@ def _failure_problems(diagnosis: Diagnosis) -> list[Problem]:
             where = f", see {first.log}" if first.log else ""
             found.append(Problem(f"failed: {words}", MEND(where=where)))
     return found + [
-        Problem(lost.words, "it has no result: `hpcai retry`, once the cause is mended")
+        Problem(lost.words, "it has no result: `hpcai retry`, once the cause is fixed")
         for lost in diagnosis.lost_points
     ]
 
 
 def _unsealed_problem(count: int) -> Problem:
-    what = f"{count} run records have no digest of themselves, because an earlier version wrote them"
-    return Problem(what, "nothing: they are read as they are, but a changed digit would not be noticed")
+    what = f"{count} run records contain no digest, because an earlier version wrote them"
+    return Problem(what, "nothing: they can be read, but a changed digit would not be detected")
 
 
 def _lock_problem(diagnosis: Diagnosis) -> Problem:
@@ -288,11 +305,11 @@ def _lock_problem(diagnosis: Diagnosis) -> Problem:
     unlock = f"`{note.command_with('--unlock')}`" if note else UNLOCK_LIKE_STARTED()
     if diagnosis.around.controller == "ended":
         return Problem(LOCK_LEFT(folder=working), f"{unlock}, once nothing runs")
-    where = LOCKED_ON(host=note.controller.host) if note else "that is not known"
-    look = "look there whether it still runs"
+    where = LOCKED_ON(host=note.controller.host) if note else "it is not known whether it still runs"
+    look = "check there whether it still runs"
     if note and note.controller.slurm_job:
         where = LOCKED_IN_JOB(job=note.controller.slurm_job, host=note.controller.host)
-        look = f"look whether it still runs (`squeue --job={note.controller.slurm_job}`)"
+        look = f"check whether it still runs (`squeue --job={note.controller.slurm_job}`)"
     return Problem(LOCKED(folder=working, where=where), f"{look}; if it does not: {unlock}")
 
 
@@ -304,7 +321,7 @@ def wait_until_idle(results: Path, say: Callable[[str], object], longest_s: floa
     results
         Results folder.
     say
-        Is told what there is to wait for.
+        Is called with what is being waited for.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     """

@@ -1,5 +1,6 @@
 """The doctor's findings as text and as plain values."""
 
+import socket
 from collections.abc import Iterator, Sequence
 
 from hpcai.campaign.doctor import Diagnosis, problems_of
@@ -22,6 +23,7 @@ def say_diagnosis(diagnosis: Diagnosis) -> str:
     study = f"study {knowledge.planned.study}, " if knowledge.planned else ""
     lines = [f"{knowledge.results}: {study}{knowledge.source}", "", _table(diagnosis)]
     lines += ["", *(say_space(space) for space in diagnosis.around.spaces)]
+    lines += _gpu_lines(diagnosis)
     if runs := list(_run_lines(diagnosis.every_state)):
         hidden = [f"  ... and {len(runs) - LINES} more lines: --json FILE has all"] if len(runs) > LINES else []
         lines += ["", "Not simply finished:", *runs[:LINES], *hidden]
@@ -43,11 +45,22 @@ def _table(diagnosis: Diagnosis) -> str:
     return say_table(("", heading, *states), rows)
 
 
+def _gpu_lines(diagnosis: Diagnosis) -> list[str]:
+    if not diagnosis.gpu_site:
+        return []
+    rows = [[part.name, part.state, part.found, part.needed] for part in diagnosis.gpu_site]
+    return [
+        "",
+        f"For accelerators, on {socket.gethostname()}:",
+        say_table(("", "state", "found", "needed"), rows, kinds="kkww"),
+    ]
+
+
 def say_space(space: Space) -> str:
     """Return the free space of one place in words."""
     if space.free_bytes is None:
         return f"free space of {space.what} ({space.place}): not known, {space.reason}"
-    return f"free space of {space.what} ({space.place}): {say_bytes(space.free_bytes)}; a quota cannot be seen here"
+    return f"free space of {space.what} ({space.place}): {say_bytes(space.free_bytes)}; quotas are not included"
 
 
 def _run_lines(states: Sequence[RunState]) -> Iterator[str]:
@@ -80,9 +93,9 @@ def _other_lines(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.not_planned and diagnosis.knowledge.planned:
         names = ", ".join(one.folder.name for one in diagnosis.not_planned[:3])
         more = ", ..." if len(diagnosis.not_planned) > 3 else ""
-        lines.append(f"Not in the study, and left alone: {len(diagnosis.not_planned)} ({names}{more})")
+        lines.append(f"Not in the study, ignored: {len(diagnosis.not_planned)} ({names}{more})")
     if diagnosis.discarded:
-        lines.append(f"Put aside with `hpcai discard`: {len(diagnosis.discarded)}")
+        lines.append(f"Set aside with `hpcai discard`: {len(diagnosis.discarded)}")
     if diagnosis.around.queue:
         jobs = ", ".join(f"{job.job_id} {job.state}" for job in diagnosis.around.queue[:3])
         more = ", ..." if len(diagnosis.around.queue) > 3 else ""
@@ -104,6 +117,7 @@ def diagnosis_as_dict(diagnosis: Diagnosis) -> dict[str, object]:
         "controller": around.controller,
         "queue": [vars(job) for job in around.queue] if around.queue is not None else None,
         "spaces": [vars(space) for space in around.spaces],
+        "gpu_site": [vars(part) for part in diagnosis.gpu_site],
         "failures": [vars(failure) for failure in around.failures],
         "lost_points": [vars(lost) for lost in diagnosis.lost_points],
         "problems": [vars(problem) for problem in problems_of(diagnosis)],

@@ -1,4 +1,4 @@
-"""How long there was any of some spans of time, and how many of them at once."""
+"""Total time covered by a set of time spans, and how many overlap."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,5 +15,5 @@ def covered_s(spans: Iterable[tuple[float, float]]) -> float:
 def mean_width(spans: Sequence[tuple[float, float]]) -> float:
     """Return how many spans overlapped on average while there was any."""
     covered = covered_s(spans)
-    # Start times are whole seconds: short runs one after the other may seem to overlap, never the other way round.
+    # Start times are whole seconds: short runs one after another may seem to overlap, never the other way round.
     return max(sum(end - start for start, end in spans) / covered, 1.0) if covered else 1.0

@@ -1,4 +1,4 @@
-"""What each run was given and what it made of it: cores, memory, time limit; node-hours used and lost."""
+"""Resources allocated to and used by each run: cores, memory, time limit; node-hours used and lost."""
 
 import math
 from collections import defaultdict
@@ -24,7 +24,7 @@ from hpcai.records.run import FINISHED, RAW, RECORD, Attempt, RunRecord, check_r
 from hpcai.records.weak import GROUP
 
 UNKNOWN_TIMES = Message(
-    "efficiency.unknown_times", "{unknown} of {attempts} earlier attempts did not tell how long they took"
+    "efficiency.unknown_times", "{unknown} of {attempts} earlier attempts did not record their duration"
 )
 
 HOUR_S = 3600.0
@@ -36,7 +36,7 @@ EFFICIENCY_COLUMNS = columns_of("efficiency")
 little. ``node_memory_bytes`` is the fullest node's sum of its ranks' largest resident sets: what they share counts
 several times. ``overhead_ratio`` is the share of launch, imports, initialisation, staging and the rest in the wall
 time. ``node_hours = asked_nodes * wall_s / 3600``; an instance of a weak-scaling group has its part of the group's
-nodes for as long as the slowest instance. ``lost_node_hours`` are those of attempts that broke down or were
+nodes for as long as the slowest instance. ``lost_node_hours`` are those of attempts that failed or were
 interrupted, the published one included.
 """
 
@@ -113,7 +113,7 @@ def _run_row(folder: Path, record: RunRecord, held_s: float) -> dict[str, Any]:
     lost, reason = _lost(folder, given.nodes, None if record.outcome in FINISHED else held_s)
     cpu_s = math.fsum(rank.cpu_time_s for rank in record.ranks) if record.ranks else _NAN
     if not record.ranks:
-        reasons.append("no rank reported its use")
+        reasons.append("no rank reported its resource use")
     return {
         **_identity(record.plan),
         "outcome": record.outcome,
@@ -155,7 +155,7 @@ def _identity(plan: RunPlan) -> dict[str, Any]:
 
 
 def _given(folder: Path, record: RunRecord) -> tuple[_Given, list[str]]:
-    """Return what a run was given: as its job tells, else as the machine file declares for whole nodes."""
+    """Return what a run was given: as its job tells, otherwise as the machine file declares for whole nodes."""
     plan = record.plan
     file = folder / RAW / ALLOCATION
     use = read_part(AllocationUse, check_raw_file(record, file)) if file.exists() else None
@@ -220,7 +220,7 @@ def _lost(folder: Path, nodes: float, broken_s: float | None) -> tuple[float, st
     nodes
         That each attempt had.
     broken_s
-        How long the published attempt took if it broke down [s].
+        How long the published attempt took if it failed [s].
     """
     times = [_attempt_s(attempt) for attempt in _earlier_attempts(folder)]
     known = [time_s for time_s in (*times, broken_s) if time_s is not None]

@@ -1,4 +1,4 @@
-"""What each job of a campaign asked for and what it used, printed and written."""
+"""Prints and writes the resources that each job of a campaign requested and used."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,7 +55,9 @@ def _read(results: Path) -> "pd.DataFrame":
 
     folders = _run_folders(results)
     if not folders:
-        raise ConfigError(f"{results}: found no run, expected a results folder; name one: `hpcai efficiency RESULTS`")
+        raise ConfigError(
+            f"{results}: found no run, expected a results folder; specify one: `hpcai efficiency RESULTS`"
+        )
     recorded = [folder / RECORD for folder in folders if (folder / RECORD).exists()]
     rows = [row for folder in folders if not (folder / RECORD).exists() and (row := unfinished_row(folder))]
     return as_table([*efficiency_table(recorded).to_dict("records"), *rows])
@@ -81,5 +83,5 @@ def _read_jobs(source: str, table: "pd.DataFrame", results: Path) -> "Reading":
         return read_jobs(Path(source))
     starts = sorted(filter(None, table["started_utc"]))
     if not starts:
-        raise ConfigError(f"--sacct auto: {results} has no run that says when it started; name a file of sacct")
+        raise ConfigError(f"--sacct auto: {results} has no run with a start time; specify a file with sacct output")
     return ask_jobs(starts[0], results.resolve().parent)

@@ -1,4 +1,4 @@
-"""The efficiency of a campaign for a terminal: sums by benchmark, then the runs that used least."""
+"""The efficiency of a campaign for a terminal: sums by benchmark, then the runs with the lowest use."""
 
 import math
 from textwrap import fill
@@ -13,9 +13,10 @@ SUM_HEADS = ("benchmark", "runs", "node-h", "lost", "core-h", "CPU [%]", "mem. [
 RUN_HEADS = ("run", "cores", "wall [s]", "CPU [%]", "mem. [%]", "limit [%]", "rest [%]")
 JOB_HEADS = ("rule", "jobs", "node-h", "core-h", "CPU [%]", "limit [%]", "largest task [MiB]")
 LEGEND = (
-    "CPU: processor time of all ranks / (cores given x wall time). mem.: the fullest node's ranks / memory "
-    "given per node. limit: wall time / time limit, the largest. rest: share of the wall time outside training and "
-    "evaluation. lost: node-hours of attempts that broke down or were interrupted; earlier ones are not in node-h. "
+    "CPU: processor time of all ranks / (cores allocated x wall time). mem.: ranks of the node with the largest use / "
+    "memory allocated per node. limit: largest wall time / time limit. rest: share of the wall time outside "
+    "training and "
+    "evaluation. lost: node-hours of failed or interrupted attempts; earlier attempts are not in node-h. "
     "Means are of the runs that have the number, weighted by core-hours. – not known. Wall times are the launcher's: "
     "waiting in the queue and the supervisor's own work are not in them. Method: measured."
 )
@@ -83,7 +84,7 @@ def _say_reasons(table: pd.DataFrame) -> list[str]:
     told = table["source"].replace("", "no run ended in a record").value_counts()
     return [
         "",
-        *(f"what was given, by {source}: {count} runs" for source, count in told.items()),
+        *(f"allocation according to {source}: {count} runs" for source, count in told.items()),
         *(fill(f"empty in {count} runs: {reason}", WIDTH) for reason, count in counts.head(MOST_ROWS).items()),
     ]
 

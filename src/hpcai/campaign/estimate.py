@@ -1,4 +1,4 @@
-"""What a campaign will take: jobs, node-hours, wall time, storage and files, each number with how it was found."""
+"""Estimates the cost of a campaign: jobs, node-hours, wall time, storage and files, each number with its method."""
 
 import math
 import shutil
@@ -19,7 +19,7 @@ TOO_WIDE = Message(
     "estimate.too_wide",
     "width: {fit} of the largest jobs fit on the machine at a time, not {width} ({largest} of {nodes} nodes)",
 )
-TOO_LARGE = Message("estimate.too_large", "storage: what is known of the need is {needed}, {free} are free")
+TOO_LARGE = Message("estimate.too_large", "storage: the known requirements are {needed}, {free} are free")
 
 HOUR_S = 3600.0
 _MEDIANS = "medians of equal runs, measured"
@@ -84,7 +84,7 @@ class WallTime:
 
 @dataclass(frozen=True)
 class FileCount:
-    """Files that are created on the shared file system by one cause."""
+    """Files created on the shared file system for one reason."""
 
     cause: str
     files: Amount
@@ -92,7 +92,7 @@ class FileCount:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a campaign will take from now on."""
+    """Remaining cost of a campaign."""
 
     study: str
     machine: str
@@ -110,7 +110,7 @@ class Estimate:
 
 
 def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], width: int | None) -> Estimate:
-    """Return what is still to do of a campaign, and what it takes.
+    """Return the remaining work of a campaign, and its cost.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def estimate_campaign(campaign: Campaign, places: Places, like: Sequence[Path], 
     like
         Results folders with runs that may be equal to planned ones; the campaign's own is looked at as well.
     width
-        Most jobs at the same time; None: one after the other only.
+        Most jobs at the same time; None: only one after another.
 
     Raises
     ------
@@ -186,7 +186,7 @@ def _stages(jobs: Sequence[Jobs], cores_per_node: int) -> Iterable[StageEstimate
 def _node_hours(jobs: Sequence[Jobs], times_s: Sequence[float | None], method: Method, source: str) -> Amount:
     known = [time_s for time_s in times_s if time_s is not None]
     if len(known) < len(jobs):
-        return unknown("no limit is declared in the study")
+        return unknown("the study declares no limit")
     hours = (one.left * one.nodes * time_s / HOUR_S for one, time_s in zip(jobs, known, strict=True))
     return Amount(math.fsum(hours), method, source)
 
@@ -249,10 +249,10 @@ def _files(jobs: Sequence[Jobs], datasets: Sequence[DatasetEstimate]) -> Iterabl
         each = len(RUN_FILES) + len(own) + (stage == "profiles")
         words = f"{each} for each run" + (" at least" if stage == "profiles" else "")
         yield FileCount(stage, Amount(folders * each + groups, "modelled", words))
-    # One log and one note of Snakemake's for each job; a plan is a job of its own.
+    # One log and one note of Snakemake's for each job; a plan is its own job.
     plans = sum(one.left * one.parts for one in jobs if one.limit_s)
     noted = sum(one.left for one in jobs) + plans
-    yield FileCount("logs", Amount(noted, "modelled", "one for each job; those of Slurm go when it went well"))
+    yield FileCount("logs", Amount(noted, "modelled", "one for each job; Slurm logs are removed after success"))
     yield FileCount("Snakemake's notes", Amount(noted, "modelled", "one for each output"))
 
 
@@ -269,7 +269,7 @@ def _sum(amounts: Sequence[Amount]) -> Amount:
 def _free(folder: Path) -> Amount:
     """Return the free space where a folder is or will be."""
     place = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.is_dir())
-    return Amount(shutil.disk_usage(place).free, "measured", "file system of data/ as seen from here; quotas are not")
+    return Amount(shutil.disk_usage(place).free, "measured", "file system of data/ as seen from here, without quotas")
 
 
 def _warnings(
@@ -286,10 +286,10 @@ def _warnings(
         yield TOO_LARGE(needed=say_bytes(known), free=say_bytes(free.value))
     missing = sum(one.value is None for one in wanted)
     if missing:
-        yield f"storage: {missing} of {len(wanted)} sizes are not known; the free space may not be enough"
+        yield f"storage: {missing} of {len(wanted)} sizes are unknown; the free space may be insufficient"
     nodes = campaign.machine.nodes
     largest = max((one.nodes for one in training if one.left), default=0)
     if width and width * largest > nodes:
         fit = nodes // largest
         yield TOO_WIDE(fit=fit, width=width, largest=largest, nodes=nodes)
-    yield "node-local space cannot be seen from here: compare it with the table; a run checks it before it stages"
+    yield "node-local space cannot be checked from here: compare it with the table; each run checks it before staging"

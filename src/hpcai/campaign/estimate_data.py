@@ -1,4 +1,4 @@
-"""How large a dataset is or will be: what its manifests say, else what the settings of its samples give."""
+"""Size of a dataset, from its manifests or, before these exist, from the settings of its samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class DatasetEstimate:
 
 
 def unknown(why: str) -> Amount:
-    """Return what stands for a number that nobody knows."""
+    """Return the placeholder for an unknown number."""
     return Amount(None, "not known", why)
 
 
@@ -168,7 +168,7 @@ def _files(module: DataModule[Any], manifest: Manifest | None) -> Amount:
     counts = [module.split_files(split) for split in SPLITS]
     known = [count for count in counts if count is not None]
     if len(known) < len(counts):
-        return unknown("the settings do not tell the number of files")
+        return unknown("the settings do not determine the number of files")
     return Amount(sum(known) + beside, "modelled", "files of the official container")
 
 
@@ -178,5 +178,5 @@ def _archive_bytes(data: DataSettings, archives: Mapping[str, Archive]) -> Amoun
     rows = [archives[name] for name in data.archives if name in archives]
     sizes = [row.bytes for row in rows if row.bytes is not None]
     if len(sizes) < len(data.archives):
-        return unknown(f"datasets.tsv has no size of {len(data.archives) - len(sizes)} archives of {data.dataset}")
+        return unknown(f"datasets.tsv has no size for {len(data.archives) - len(sizes)} archives of {data.dataset}")
     return Amount(sum(sizes), "declared", "datasets.tsv")

@@ -1,4 +1,4 @@
-"""The jobs of a campaign, what their limits allow, and how long equal ones took before."""
+"""The jobs of a campaign, their time limits, and the durations of equal earlier jobs."""
 
 import heapq
 import itertools
@@ -21,7 +21,7 @@ from hpcai.records.weak import GROUP
 
 @dataclass(frozen=True)
 class Taken:
-    """What equal jobs took before: medians, and of how many."""
+    """Cost of equal earlier jobs: medians, and their number."""
 
     wall_s: float
     files: int
@@ -48,7 +48,7 @@ class Jobs:
     taken
         What equal ones took; None: nothing equal was measured.
     parts
-        Run folders of each: the instances of a group, else one.
+        Run folders of each: the instances of a group, otherwise one.
     """
 
     stage: str

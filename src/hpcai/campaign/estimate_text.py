@@ -20,7 +20,7 @@ def say_estimate(estimate: Estimate) -> str:
     """Return tables of jobs, wall time, storage and files, and what to look at."""
     parts = [
         f"study {estimate.study} on {estimate.machine}: {say_count(estimate.nodes, 'node')} of "
-        f"{say_count(estimate.cores_per_node, 'core')}; node-hours, times and files are of what is still to do",
+        f"{say_count(estimate.cores_per_node, 'core')}; node-hours, times and files cover the remaining work",
         _say_stages(estimate),
         "\n".join(_say_wall(one) for one in estimate.wall_times),
         _say_storage(estimate),
@@ -44,16 +44,16 @@ def _say_stages(estimate: Estimate) -> str:
         for one in estimate.stages
     ]
     notes = (
-        "nodes: of the largest job. limit: each run takes limits.run_s (declared); a batch job's own limit is longer "
-        "by what comes before and after the run. expected: from medians of equal runs of earlier results, for the "
-        "jobs of the last column only. predictions: measured by `snakemake predict` alone, after the report. Tables, "
+        "nodes: of the largest job. limit: each run takes limits.run_s (declared); a batch job's own limit adds the "
+        "time before and after the run. expected: from medians of equal runs of earlier results, only for the jobs of "
+        "the last column. predictions: measured only by `snakemake predict`, after the report. Tables, "
         "figures and reports are not counted: `snakemake -n` lists them."
     )
     return f"{say_table(STAGE_HEADS, rows)}\n{_wrap(notes)}"
 
 
 def _say_wall(wall: WallTime) -> str:
-    head = "jobs that train, one after the other" if wall.width == 1 else f"jobs that train, {wall.width} at a time"
+    head = "jobs that train, one after another" if wall.width == 1 else f"jobs that train, {wall.width} at a time"
     limit, expected = (_say(amount, _hours) for amount in (wall.limit_s, wall.expected_s))
     told = f" ({wall.expected_s.source})"
     return _wrap(f"{head}: {limit} by their limits; expected {expected}{told}; waiting in a queue not counted")

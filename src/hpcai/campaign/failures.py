@@ -1,4 +1,4 @@
-"""Which jobs of a workflow failed, and why: from what it wrote down, from their logs, and from Slurm's words."""
+"""Failed jobs of a workflow and the reasons, from its journal, their logs and Slurm's messages."""
 
 import json
 import re
@@ -11,8 +11,8 @@ from hpcai.campaign.journal import Job
 from hpcai.core.messages import Message, at
 from hpcai.measure.failure_reasons import tail_of
 
-NO_REASON = Message("failures.no_reason", "no reason was given")
-LOST = Message("failures.lost", "{runs} broke down: {reason}")
+NO_REASON = Message("failures.no_reason", "no reason given")
+LOST = Message("failures.lost", "{runs} failed: {reason}")
 
 FILE = Path("logs/failures.jsonl")
 """Below the workflow's working folder: one JSON line per failed job (workflow/rules/journal.smk)."""
@@ -33,7 +33,7 @@ class Failure:
     Attributes
     ----------
     name
-        What it makes: the folder of a measurement, else its rule with what tells it from the others.
+        What it makes: the folder of a measurement, otherwise its rule with what tells it from the others.
     folder
         Folder of the measurement, below the results folder; blank if it makes none.
     reason
@@ -41,7 +41,7 @@ class Failure:
     log
         Where to read more; blank: nowhere.
     is_refused
-        Whether Slurm did not take it: it never started.
+        Whether Slurm rejected it, so that it never started.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _failure(failed: Job, message: str, working: Path) -> Failure:
 
 
 def last_words(log: Path) -> str:
-    """Return the last words of a log: our own error whole, else its last line; blank if it has none."""
+    """Return the last words of a log: our own error whole, otherwise its last line; blank if it has none."""
     try:
         lines = [line.rstrip() for line in tail_of(log).splitlines() if line.strip()]
     except OSError:
@@ -118,7 +118,7 @@ def _names(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class LostPoint:
-    """A point of the study all of whose runs broke down: how many, and why the last one did."""
+    """A point of the study all of whose runs failed: how many, and why the last one did."""
 
     name: str
     runs: int

@@ -1,4 +1,4 @@
-"""What happened to the jobs of one start of the workflow, from the journal that it writes (`HPCAI_JOURNAL`)."""
+"""Reads the journal of one workflow start (`HPCAI_JOURNAL`): what happened to its jobs."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What it makes: the folder of a measurement, else its rule with what tells it from the others."""
+        """What it makes: the folder of a measurement, otherwise its rule with what tells it from the others."""
         if folder := self.folder:
             return str(folder.relative_to("results")) if folder.is_relative_to("results") else str(folder)
         return " ".join([self.rule, "/".join(self.wildcards.values())]).strip()

@@ -1,4 +1,4 @@
-"""Which files of the library a script depends on: an edit of any of them makes its rule run again, other edits do not.
+"""Library files that a script depends on: editing one of them reruns the script's rule, other edits do not.
 
 Snakemake notices edits of a script, but not of what the script imports.
 """

@@ -1,4 +1,4 @@
-"""Runs that are under way right now, whoever started them, and how far they are."""
+"""Runs in progress, whoever started them, and their progress."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from hpcai.measure.claim_holder import Holder
 from hpcai.slurm.queue import QueuedJob, queued_jobs
 
 WAITS = Message("live.waits", "waits for {count} under way: {what}")
-END_IT = Message("live.end_it", "{words}; not to wait, end what is left from before: {remedies}")
+END_IT = Message("live.end_it", "{words}; instead of waiting, you can end leftovers of an earlier start: {remedies}")
 
 POLL_S = 5.0
 SAY_AGAIN_S = 60.0
@@ -25,7 +25,7 @@ ASKED_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A folder on which a supervisor is at work."""
+    """A folder with an active supervisor."""
 
     name: str
     """Relative to the results folder."""
@@ -70,7 +70,7 @@ def wait_until_idle(
     folder
         The workflow's working folder, which its Slurm jobs were submitted from.
     say
-        Is told what there is to wait for, and how to end that: at once, and once a minute.
+        Is called with what is being waited for, and how to end it: at once, and once a minute.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     others
@@ -81,7 +81,7 @@ def wait_until_idle(
     def look() -> list[AtWork]:
         nonlocal queue
         answer = queued_jobs(folder)
-        # That Slurm does not answer for once is no end of its jobs.
+        # That Slurm does not answer for once is not an end of its jobs.
         queue = queue if answer is None else answer
         return [*_at_work(live_runs(results), queue), *others()]
 
@@ -105,9 +105,9 @@ def wait_until_none(
     Parameters
     ----------
     look
-        Returns what there is to wait for.
+        Returns what is being waited for.
     say
-        Is told that, and how to end it: at once, and once a minute.
+        Is called with that, and how to end it: at once, and once a minute.
     longest_s
         Wait no longer than this [s]; None: as long as it takes.
     """

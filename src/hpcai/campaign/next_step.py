@@ -9,32 +9,32 @@ from hpcai.campaign.doctor import Diagnosis
 from hpcai.campaign.surroundings import REPORT
 from hpcai.core.messages import Message
 
-AT_WORK = Message("next_step.at_work", "the workflow is at work")
+AT_WORK = Message("next_step.at_work", "the workflow is running")
 LOOK_THERE = Message(
-    "next_step.look_there", "run this command on {host}: only there can be seen whether the workflow still runs"
+    "next_step.look_there", "run this command on {host}: only there can it check whether the workflow still runs"
 )
 LOOK_IN_SLURM = Message(
-    "next_step.look_in_slurm", "look whether Slurm job {job} on {host}, in which the workflow ran, still runs"
+    "next_step.look_in_slurm", "check whether Slurm job {job} on {host}, in which the workflow ran, is still running"
 )
 ONCE_JOB_ENDED = Message("next_step.once_job_ended", "once Slurm job {job} has ended: `{command}`")
 CHANGE_BACK = Message(
-    "next_step.change_back", "change the study back, or put aside the runs that are named above, then look again"
+    "next_step.change_back", "change the study back, or set aside the runs listed above, then try again"
 )
 ASKED_FOR_IS_THERE = Message(
-    "next_step.asked_for_is_there", "; what the last start was asked for is there, so this one is asked for everything"
+    "next_step.asked_for_is_there", "; the targets of the last start exist, so this one builds everything"
 )
 NO_RESULT = Message(
     "next_step.no_result",
-    "{points} no result, because every run broke down there: once the cause is mended, try it again",
+    "{points} no result, because all their runs failed: once the cause is fixed, try again",
 )
 NOTHING_TO_DO = Message("next_step.nothing_to_do", "nothing to do; the report is {report}")
 RESULTS_TO_RETRY = Message(
     "next_step.results_to_retry",
-    "{broken} broke down, which is a result: `{command}` first, if they shall be tried again",
+    "{broken} failed, which counts as a result: run `{command}` first to retry them",
 )
 QUEUED_ELSEWHERE = Message(
     "next_step.queued_elsewhere",
-    "{why}, {jobs} jobs are in Slurm's queue, perhaps for a workflow that is at work on {host}",
+    "{why}, {jobs} jobs are in Slurm's queue, perhaps of a workflow that is running on {host}",
 )
 
 MAKES = {
@@ -98,7 +98,7 @@ def _start_step(diagnosis: Diagnosis) -> NextStep:
             if note := diagnosis.knowledge.note:
                 why += "" if note.command_with(targets=False) != note.shown_command else " (leave its targets out)"
     elif around.locked:
-        command, why = _command(diagnosis, "--unlock"), "all is done; a lock was left behind"
+        command, why = _command(diagnosis, "--unlock"), "everything is done; a lock was left behind"
     elif lost := diagnosis.lost_points:
         points = "1 point has" if len(lost) == 1 else f"{len(lost)} points have"
         why = NO_RESULT(points=points)
@@ -106,7 +106,7 @@ def _start_step(diagnosis: Diagnosis) -> NextStep:
     else:
         command, why = "", NOTHING_TO_DO(report=results / REPORT)
         if not (results / REPORT).exists():
-            why = "nothing to do; the workflow was asked for no report"
+            why = "nothing to do; no report was requested"
     broken, choice = len(diagnosis.in_state("broken down")), ""
     if broken:
         retry = shlex.join(["hpcai", "retry", str(results)])
@@ -119,7 +119,7 @@ def _reason_to_start(diagnosis: Diagnosis) -> str:
         return f"{len(diagnosis.missing)} of {len(diagnosis.states)} measurements are missing"
     if diagnosis.around.missing_data:
         return "data are missing"
-    return "all is measured; tables or report are missing or old" if diagnosis.around.report else ""
+    return "everything is measured; tables or the report are missing or outdated" if diagnosis.around.report else ""
 
 
 def _start_command(diagnosis: Diagnosis) -> str:
@@ -138,12 +138,12 @@ def _command(diagnosis: Diagnosis, *options: str) -> str:
 
 
 def _are_targets_there(diagnosis: Diagnosis) -> bool:
-    """Tell whether the last start was asked for something, and nothing of that is missing any more."""
+    """Return whether the last start had targets, and all of them exist."""
     note, working = diagnosis.knowledge.note, diagnosis.knowledge.working_folder
     missing = {one.folder.stage for one in diagnosis.missing}
     missing |= {"packed" if Path(file).name == "packed.json" else "data" for file in diagnosis.around.missing_data}
     targets = note.targets if note else ()
-    # What is no file's name is that of a rule, which makes a part of the report.
+    # What is not a file's name is that of a rule, which makes a part of the report.
     to_make = (
         target
         for target in targets
@@ -158,7 +158,7 @@ def _are_targets_there(diagnosis: Diagnosis) -> bool:
 
 def _wait_reason(diagnosis: Diagnosis) -> str:
     runs, queue = len(diagnosis.in_state("under way")), diagnosis.around.queue or ()
-    why = f"{runs} measurements are under way"
+    why = f"{runs} measurements are in progress"
     if not queue:
         return why
     note = diagnosis.knowledge.note
@@ -166,7 +166,7 @@ def _wait_reason(diagnosis: Diagnosis) -> str:
         host = note.controller.host
         return QUEUED_ELSEWHERE(why=why, jobs=len(queue), host=host)
     ends = " && ".join(sorted({job.remedy for job in queue}))
-    return f"{why}, {len(queue)} jobs are in Slurm's queue without a workflow that waits for them; or end them: {ends}"
+    return f"{why}, {len(queue)} jobs are in Slurm's queue, but no workflow waits for them; or cancel them: {ends}"
 
 
 def _in_working_folder(diagnosis: Diagnosis, command: str) -> str:

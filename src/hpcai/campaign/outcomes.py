@@ -1,4 +1,4 @@
-"""Points of a study without a result, because all of their runs broke down: the end of the workflow says so."""
+"""Points of a study without a result because all their runs failed; reported at the end of the workflow."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +15,8 @@ NO_POINT = Message("outcomes.no_point", "no point of the study has a result")
 SOME_POINTS = Message("outcomes.some_points", "{lost} of {points} points have none")
 NO_RESULT = Message(
     "outcomes.no_result",
-    "{points}, because every run broke down there; the report shows them. Mend the cause, then `hpcai retry` and "
-    "start again:",
+    "{points}, because all their runs failed; the report shows them. Fix the cause, run `hpcai retry`, then start "
+    "again:",
 )
 
 NAMED = 10
@@ -36,7 +36,7 @@ def write_outcomes(records: Sequence[str | Path], groups: Sequence[str | Path], 
     Raises
     ------
     NoResultError
-        If all runs of a point, or all instances of a group, broke down; names them with their reasons.
+        If all runs of a point, or all instances of a group, failed; names them with their reasons.
     RecordError
         If a record is damaged.
     """

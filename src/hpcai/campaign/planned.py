@@ -1,4 +1,4 @@
-"""What is known of a campaign's plan: from the note of its last start, or from a study file."""
+"""The plan of a campaign, from the note of its last start or from a study file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ DEFAULT_STUDY = Path("config/study.yaml")
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What a results folder and a study file tell of what is planned."""
+    """The plan, from a results folder and a study file."""
 
     results: Path
     note: Note | None
@@ -35,7 +35,7 @@ class Knowledge:
 
 
 def know(results: Path, study: Path | None) -> Knowledge:
-    """Return what is known of the plan of a results folder.
+    """Return the plan of a results folder, as far as it is known.
 
     A study file that is named comes first, then the note, then the default study beside which the command is started.
 

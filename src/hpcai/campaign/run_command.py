@@ -1,4 +1,4 @@
-"""The command ``hpcai run``: calls Snakemake, shows one screen, says where the time went and where the report is."""
+"""The command ``hpcai run``: Snakemake with a status screen, then the time per stage and the place of the report."""
 
 import os
 import shlex
@@ -11,10 +11,19 @@ from pathlib import Path
 from hpcai.campaign.child import Child, snakemake_program
 from hpcai.campaign.failures import OUTCOMES_RULE, last_words
 from hpcai.campaign.journal import Job, Journal, read_journals
-from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
+from hpcai.campaign.run_options import (
+    ENGINE_OF_WHEELS,
+    calls_of,
+    only_answers,
+    report_words,
+    study_files,
+    without_horovod,
+    working_folder,
+)
 from hpcai.campaign.screen import Scene, open_screen
 from hpcai.campaign.stage_times import FILE, say_stage_times, seconds_per_job, stage_times, write_stage_times
 from hpcai.config.load import refuse_loose_files
+from hpcai.launchers.registry import default_launcher
 
 LOGS = Path("logs/run")
 REPORT = Path("results/report.html")
@@ -26,6 +35,10 @@ EARLIER = 5
 """So many earlier starts tell how long jobs take."""
 TAIL = 30
 """So many lines of the log are shown if Snakemake ends badly without that a job has failed."""
+NO_HOROVOD = (
+    "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
+    "profile names none (make env HOROVOD=yes brings Horovod)"
+)
 HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
 
 Run the workflow with one screen instead of Snakemake's lines, which go to logs/run/; then say where the time went and
@@ -50,6 +63,9 @@ def run(words: list[str]) -> int:
         return 0
     # Snakemake would wait for a FIFO, read a device for ever, and run the Python code of a template.
     refuse_loose_files(study_files(words))
+    asked, words = words, without_horovod(words)
+    if words != asked:
+        print(NO_HOROVOD.format(engine=ENGINE_OF_WHEELS, launcher=default_launcher()), flush=True)
     if only_answers(words):
         return subprocess.run([snakemake_program(), *words], check=False).returncode
     snakemake_program()  # what is missing is told before anything is written
@@ -59,20 +75,20 @@ def run(words: list[str]) -> int:
         if start.is_reported:
             reported = 0
         elif status and not start.child.signals and start.has_records:
-            print("Something failed. The report of what there is:", flush=True)
+            print("Something failed. Report of the existing results:", flush=True)
             reported = start.make([report_words(words)])
     start.say_end(status, is_reported=not reported and not start.child.signals)
     return 128 + start.child.signals[0] if start.child.signals else status
 
 
 def _with_options(words: Sequence[str]) -> list[str]:
-    # What follows -- is no option.
+    # What follows -- is not an option.
     place = words.index("--") if "--" in words else len(words)
     return [*words[:place], *ALWAYS, *words[place:]]
 
 
 class Start:
-    """One start of the workflow: one call of Snakemake, or several one after the other."""
+    """One start of the workflow: one call of Snakemake, or several one after another."""
 
     def __init__(self, words: list[str]) -> None:
         self.words, self.working = words, working_folder(words)
@@ -87,7 +103,7 @@ class Start:
         self.journals: list[Journal] = []
 
     def make(self, calls: list[list[str]]) -> int:
-        """Call Snakemake, and show what it does, until a call fails; return the last one's exit status."""
+        """Call Snakemake and show its progress, until a call fails; return the last exit status."""
         status = 0
         for words in calls:
             status = self._call(words)
@@ -106,7 +122,7 @@ class Start:
             journal.ending = bool(self.child.signals)
             journal.read_on()
             if self.child.signals:
-                scene.note = "Ends: waits for what is under way. Ctrl-C once more: ends at once."
+                scene.note = "Stopping: waiting for running jobs. Press Ctrl-C again to stop at once."
             with suppress(OSError):  # a reader or a terminal that has gone is no reason to end the runs
                 screen.show(scene)
             if self.child.signals:
@@ -140,7 +156,7 @@ class Start:
         return [job for journal in self.journals for job in journal.in_state("failed")]
 
     def say_end(self, status: int, *, is_reported: bool) -> None:
-        """Say where the time went, what to do next, and where log and report are."""
+        """Print the time per stage, the next command, and the places of log and report."""
         jobs = [job for journal in self.journals for job in journal.jobs.values()]
         lines: list[str] = []
         if status and not self.child.signals and not any(job.state == "failed" for job in jobs):
@@ -150,7 +166,7 @@ class Start:
             write_stage_times(times, self.logs / FILE)
             lines += [*say_stage_times(times), ""]
         elif not status:
-            lines += ["Nothing is to be done: everything is there."]
+            lines += ["Nothing to do: everything is up to date."]
         lines += self._next_lines() if status or self.child.signals else []
         lines.append(f"log: {self.log}; times: {self.logs / FILE}" if jobs else f"log: {self.log}")
         report = (self.working / REPORT).resolve()

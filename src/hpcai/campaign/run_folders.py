@@ -1,4 +1,4 @@
-"""Where the measurements of a results folder lie: those that are planned, and those that are there."""
+"""Folders of the planned and the existing measurements of a results folder."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def planned_folders(results: Path, points: Iterable[PlannedPoint]) -> dict[str, 
 
 
 def present_folders(results: Path) -> list[str]:
-    """Return the names of all measurements that are there, without those that were put aside."""
+    """Return the names of all measurements that are there, without those that were set aside."""
     return [
         name
         for stage, depth in DEPTHS.items()
@@ -64,7 +64,7 @@ def present_folders(results: Path) -> list[str]:
 
 
 def discarded_folders(results: Path) -> list[str]:
-    """Return the names of all measurements that were put aside by ``hpcai discard``."""
+    """Return the names of all measurements that were set aside by ``hpcai discard``."""
     return [
         name
         for stage, depth in DEPTHS.items()

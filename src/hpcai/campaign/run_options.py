@@ -1,9 +1,11 @@
-"""What ``hpcai run`` reads of Snakemake's arguments: which study and where; everything else is passed on unread."""
+"""The Snakemake arguments that ``hpcai run`` interprets (which study, and where); all others are passed on."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from hpcai.config.load import read_settings
 from hpcai.core.errors import ConfigError
 
 ANSWERS = {
@@ -13,6 +15,11 @@ ANSWERS = {
     *["--containerize", "--cleanup-metadata", "--cm", "--archive", "--delete-all-output"],
 }
 """Options with which Snakemake starts no job: its output is what was asked for."""
+
+
+USUAL_STUDY = "config/study.yaml"
+ENGINE_OF_WHEELS = "tensorflow"
+"""Needs neither a compiler nor MPI."""
 
 
 def only_answers(words: Sequence[str]) -> bool:
@@ -48,6 +55,43 @@ def report_words(words: Sequence[str]) -> list[str]:
     return [*kept, "--config", *settings, "measure=false"]
 
 
+def without_horovod(words: list[str]) -> list[str]:
+    """Return the arguments with the engine `tensorflow` for rows that name none, where there is no Horovod.
+
+    The same arguments where they, or the study, name an engine, start no run, or have ranks in an image.
+    """
+    given = {key: value for key, _, value in (one.partition("=") for one in _read(words).config or [])}
+    if find_spec("horovod") is not None or "engine" in given or given.get("measure", "").lower() == "false":
+        return words
+    files = [Path(file) for file in study_files(words)] or [working_folder(words) / USUAL_STUDY]
+    if any(_has_engine_or_image(file, given) for file in files):
+        return words
+    return _with_setting(words, f"engine={ENGINE_OF_WHEELS}")
+
+
+def _has_engine_or_image(file: Path, given: Mapping[str, str]) -> bool:
+    """Whether a study names an engine, or a machine with an image, which brings its own Horovod."""
+    try:
+        study = {**read_settings(file), **given}
+        if study.get("engine"):
+            return True
+        folder = Path(str(study.get("config_dir") or file.parent))
+        software = read_settings(folder / "machines" / f"{study.get('machine')}.yaml").get("software")
+    except ConfigError:  # the workflow says what is wrong with it
+        return False
+    return isinstance(software, dict) and bool(software.get("container"))
+
+
+def _with_setting(words: list[str], setting: str) -> list[str]:
+    """Return the arguments with one more setting; Snakemake takes the last `--config` alone."""
+    for place, word in enumerate(words):
+        option, _, value = word.partition("=")
+        if option in ("-C", "--config"):
+            return [*words[:place], option, setting, *([value] if value else []), *words[place + 1 :]]
+    place = words.index("--") if "--" in words else len(words)
+    return [*words[:place], "--config", setting, *words[place:]]
+
+
 def _read(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     parser.add_argument("-s", "--snakefile")
@@ -60,4 +104,4 @@ def _read(words: Sequence[str]) -> argparse.Namespace:
     try:
         return parser.parse_known_args(words)[0]
     except argparse.ArgumentError as error:
-        raise ConfigError(f"{error}; `snakemake --help` tells what each option takes") from error
+        raise ConfigError(f"{error}; see `snakemake --help`") from error

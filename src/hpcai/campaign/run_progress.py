@@ -1,4 +1,4 @@
-"""How far a run is that is under way; nothing heavy is imported, because it is asked while runs are timed."""
+"""Progress of a run; imports nothing heavy, because it is called while runs are timed."""
 
 import calendar
 import json
@@ -40,12 +40,12 @@ def say_progress(progress: Progress) -> str:
     limit = f" of at most {say_duration(progress.limit_s)}" if progress.limit_s is not None else ""
     elapsed = f"{say_duration(progress.elapsed_s)}{limit}"
     if not progress.started:
-        return f"prepares, or waits for its turn; {elapsed}" if progress.elapsed_s is not None else "prepares"
+        return f"preparing or waiting; {elapsed}" if progress.elapsed_s is not None else "prepares"
     parts = ["no epoch done yet" if progress.epoch is None else f"epoch {progress.epoch} done"]
     if progress.quality is not None:
         target = f" (target {progress.target:g})" if progress.target is not None else ""
         parts.append(f"quality {progress.quality:.4g}{target}")
-    silent = "" if progress.silent_s is None else f", last sign of life {say_duration(progress.silent_s)} ago"
+    silent = "" if progress.silent_s is None else f", last progress {say_duration(progress.silent_s)} ago"
     return f"{', '.join(parts)}; {elapsed}{silent}"
 
 

@@ -1,4 +1,4 @@
-"""Asks Slurm whether it would take each kind of job of a study, before any is submitted (sbatch --test-only)."""
+"""Asks Slurm whether it would accept each kind of job of a study, before submission (sbatch --test-only)."""
 
 import json
 import os
@@ -26,9 +26,9 @@ from hpcai.slurm.sbatch_request import (
     sbatch_options,
 )
 
-NOT_TAKEN = Message("sbatch_trial.not_taken", "Slurm does not take {options!r} for")
-REFUSED = Message("sbatch_trial.refused", "found {found}{unit}, which Slurm refuses for")
-WOULD_TAKE_ALL = Message("sbatch_trial.would_take_all", "Slurm would take all kinds of jobs ({rules})")
+NOT_TAKEN = Message("sbatch_trial.not_taken", "Slurm rejects {options!r} for")
+REFUSED = Message("sbatch_trial.refused", "found {found}{unit}, which Slurm rejects for")
+WOULD_TAKE_ALL = Message("sbatch_trial.would_take_all", "Slurm would accept all kinds of jobs ({rules})")
 
 ANSWER_LIMIT_S = 60.0
 TAIL = 15
@@ -56,7 +56,7 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
     Raises
     ------
     ConfigError
-        If Slurm would not take a kind of job: with file, key, Slurm's words, and what to change. Also if there is no
+        If Slurm would reject a kind of job: with file, key, Slurm's words, and what to change. Also if there is no
         such profile, no sbatch, or if Snakemake refuses the study.
     """
     file = find_profile(profile)
@@ -64,7 +64,7 @@ def try_profile(campaign: Campaign, study: Path, profile: str) -> str:
     if settings.get("executor") != "slurm":
         return f"{file}: submits nothing to Slurm (executor: {settings.get('executor', 'none')})"
     if shutil.which("sbatch") is None:
-        raise ConfigError("sbatch: no such program on the PATH; call this where jobs are submitted from")
+        raise ConfigError("sbatch: no such program on the PATH; run this where jobs are submitted")
     requests = list(_requests(_dry_run(campaign, study, profile)))
     refusals = [(request, words) for request in requests if (words := _refusal(request, settings))]
     if refusals:
@@ -126,7 +126,7 @@ def _dry_run(campaign: Campaign, study: Path, profile: str) -> list[dict[str, An
 
 
 def _requests(events: Iterable[dict[str, Any]]) -> Iterator[Request]:
-    """Yield each kind of job that would be submitted: what it asks for, and which rules ask for it."""
+    """Yield each kind of job that would be submitted: its request, and the rules that make it."""
     here: set[str] = set()
     kinds: dict[str, tuple[dict[str, Any], list[str]]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""What a person sees while the workflow is at work: one screen, or without a terminal a line per run and stage."""
+"""Status output while the workflow runs: a screen or, without a terminal, one line per run and stage."""
 
 import json
 import sys
@@ -77,7 +77,7 @@ def draw(scene: Scene) -> RenderableType:
     parts: list[RenderableType] = [_stage_table(scene.journal)] if scene.journal.stages else []
     parts += [Text(line, no_wrap=True, overflow="ellipsis") for line in _under_way(scene)]
     parts += [Text(line, style="red") for line in _failures(scene.journal)]
-    parts += [Text(_clock_line(scene)), Text(f"log: {scene.log}; Ctrl-C ends in an orderly way", style="dim")]
+    parts += [Text(_clock_line(scene)), Text(f"log: {scene.log}; Ctrl-C stops cleanly", style="dim")]
     return Group(*parts, *([Text(scene.note, style="bold")] if scene.note else []))
 
 
@@ -104,7 +104,7 @@ def _count(jobs: list[Job], state: str) -> int:
 def _under_way(scene: Scene) -> Iterator[str]:
     running = scene.journal.in_state("running")
     if not running:
-        yield "Snakemake is at work: it reads the study and looks what is to be done" if not scene.journal.jobs else ""
+        yield "Snakemake is reading the study and planning the jobs" if not scene.journal.jobs else ""
     for job in running[:SHOWN_JOBS]:
         yield f"{job.stage}: {job.name}"
         yield f"  {_how_far(scene.working, job)}"

@@ -1,4 +1,4 @@
-"""Where the time of one start of the workflow went, stage by stage; and how long the rest takes, by what is done."""
+"""Time per stage of one workflow start, and the remaining time estimated from the jobs done."""
 
 import json
 import statistics
@@ -57,7 +57,7 @@ def stage_times(journals: Sequence[Journal], started_s: float, ended_s: float) -
     Parameters
     ----------
     journals
-        Of all calls of Snakemake that this start made, one after the other.
+        Of all calls of Snakemake that this start made, one after another.
     started_s, ended_s
         Begin and end of all of it, time of day [s].
     """
@@ -83,13 +83,13 @@ def _stage_time(stage: str, jobs: Sequence[Job], now_s: float) -> StageTime:
 
 
 def write_stage_times(times: StageTimes, path: Path) -> None:
-    """Write them as JSON, whole or not at all."""
+    """Write them as JSON atomically."""
     write_atomically(path, f"{json.dumps(asdict(times), indent=1)}\n".encode())
 
 
 def say_stage_times(times: StageTimes) -> list[str]:
     """Return them as a few lines of text."""
-    lines = ["Where the time went (jobs of a stage added up):"]
+    lines = ["Time per stage (sum over its jobs):"]
     for one in times.stages:
         ends = ((one.failed, "failed"), (one.interrupted, "interrupted"))
         bad = "".join(f", {count} {what}" for count, what in ends if count)

@@ -1,4 +1,4 @@
-"""The state of every measurement of a results folder, from what lies in its folder."""
+"""The state of every measurement of a results folder, from the files in its folder."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,7 +28,7 @@ from hpcai.records.run import FINISHED, RAW, RECORD
 from hpcai.records.weak import GROUP
 
 NO_RECORD = Message("states.no_record", "{published} is there, but its record {record} is not")
-UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it is tried again")
+UNCAPTURED = Message("states.uncaptured", "{reason}; {path} is missing: it will be tried again")
 LEFT_BEHIND = Message("states.left_behind", "left behind by {holder}")
 
 State = Literal["finished", "broken down", "under way", "interrupted", "adoptable", "damaged", "not started"]
@@ -51,7 +51,7 @@ class RunState:
     attempt: str = ""
     live: LiveRun | None = None
     is_lost: bool = False
-    """Whether it has no result: it broke down, and so did all instances of a group."""
+    """Whether it has no result: it failed, and so did all instances of a group."""
     is_uncaptured: bool = False
     """Whether it is a profile whose run is published, but not what was captured: the workflow calls it again."""
     damages: tuple[Damage, ...] = ()
@@ -116,14 +116,14 @@ def _unrecorded(folder: RunFolder, path: Path) -> RunState:
         return _damaged(folder, error, advise_discard(path))
     except FileNotFoundError:
         if not (path / RAW).is_dir():
-            # It was put aside just now.
+            # It was set aside just now.
             raise
         missing = RecordError(NO_RECORD(published=path / RAW, record=original))
         return _damaged(folder, missing, advise_discard(path))
     if facts.outcome in FINISHED:
         reason = f"{original} is published, {RECORD} is missing"
         return RunState(folder, "adoptable", facts.outcome, reason, attempt=facts.attempt)
-    return RunState(folder, "not started", reason=f"tried again after it broke down: {facts.reason}")
+    return RunState(folder, "not started", reason=f"tried again after a failure: {facts.reason}")
 
 
 def _published(folder: RunFolder, path: Path, facts: RecordFacts, *, check_files: bool) -> RunState:
@@ -209,7 +209,7 @@ def _published_group(folder: RunFolder, path: Path, instances: Sequence[RunState
         folder,
         "broken down" if broken else "finished",
         outcome,
-        f"{len(broken)} of {len(instances)} broke down: {broken[0].reason}" if broken else "",
+        f"{len(broken)} of {len(instances)} failed: {broken[0].reason}" if broken else "",
         max(walls, default=None),
         instances[0].started_utc if instances else "",
         is_lost=len(broken) == len(instances) > 0,
@@ -237,7 +237,7 @@ def _unpublished(folder: RunFolder, path: Path) -> RunState:
             return RunState(folder, "interrupted", reason=reason)
     supervisor = supervisor_of(last)
     who = f"its supervisor, {supervisor.words}," if supervisor else "its supervisor"
-    return RunState(folder, "interrupted", reason=f"{who} left no verdict: it was killed, or its node was lost")
+    return RunState(folder, "interrupted", reason=f"{who} left no verdict: it was killed or its node was lost")
 
 
 def _leftovers(path: Path) -> Iterator[str]:

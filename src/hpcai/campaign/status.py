@@ -1,4 +1,4 @@
-"""How far a running campaign is: stages, runs under way, Slurm's queue, and when it is expected to end."""
+"""Progress of a running campaign: stages, runs in progress, Slurm's queue, and the expected end."""
 
 import calendar
 import statistics
@@ -22,9 +22,9 @@ from hpcai.slurm.queue import QueuedJob
 
 FROM_MEDIANS = Message(
     "status.from_medians",
-    "modelled: median wall times of {runs} finished runs of the same points, {width:.1f} at the same time",
+    "modelled: median wall times of {runs} finished runs of the same points, {width:.1f} in parallel",
 )
-NONE_FINISHED = Message("status.none_finished", "no run has finished yet of {point}{more}")
+NONE_FINISHED = Message("status.none_finished", "no finished run yet for {point}{more}")
 
 WAITING = ("not started", "interrupted")
 """States of measurements that are still to be made; what is adoptable takes no time."""
@@ -134,7 +134,7 @@ def status_of(results: Path) -> Status:
     progress = {folder.name: progress_of(folder.path) for folder in live}
     elapsed_s = {name: one.elapsed_s for name, one in progress.items() if one.elapsed_s is not None}
     known = diagnosis.knowledge.planned is not None
-    expected = forecast(diagnosis.states, elapsed_s) if known else Forecast(None, "what was planned is not known")
+    expected = forecast(diagnosis.states, elapsed_s) if known else Forecast(None, "the plan is not known")
     return Status(diagnosis, tuple(_stages(diagnosis)), progress, expected)
 
 
@@ -216,7 +216,8 @@ def _end_line(status: Status) -> str:
         return f"Expected end of the measurements: {expected.basis}"
     if status.is_over:
         return (
-            f"Nothing is at work; the measurements still take {say_duration(expected.remaining_s)} ({expected.basis})"
+            f"Nothing is running; the remaining measurements take {say_duration(expected.remaining_s)} "
+            f"({expected.basis})"
         )
     end = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + expected.remaining_s))
     return f"Expected end of the measurements: {end}, in {say_duration(expected.remaining_s)} ({expected.basis})"

@@ -1,4 +1,4 @@
-"""What lies around the measurements: the controller, Snakemake's locks and markers, data, disks and the report."""
+"""State around the measurements: the controller, Snakemake's locks and markers, data, disks and the report."""
 
 import shutil
 import socket
@@ -38,7 +38,7 @@ class Space:
 
 
 def controller_state(controller: Controller | None, working_folder: Path) -> ControllerState:
-    """Tell whether a workflow is at work in a folder; elsewhere: on another host, whose processes nobody sees here."""
+    """Return whether a workflow is at work in a folder; elsewhere: on another host, whose processes cannot be seen."""
     if _workflows_here(working_folder):
         return "alive"
     if controller is None:
@@ -72,7 +72,7 @@ def _leads_workflow(command: Sequence[str]) -> bool:
 
 
 def is_locked(working_folder: Path) -> bool:
-    """Tell whether a workflow has locked its working folder."""
+    """Return whether a workflow has locked its working folder."""
     return any((working_folder / ".snakemake" / "locks").glob("*.lock"))
 
 

@@ -1,1 +1,1 @@
-"""What the reports show, declared once: figures and tables."""
+"""Declarations of all figures and tables of the reports."""

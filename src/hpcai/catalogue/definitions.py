@@ -1,4 +1,4 @@
-"""What columns mean: ``columns.yaml``, and where a table means something else by one, the table's own declaration."""
+"""Definitions of columns: ``columns.yaml``, or the table's own declaration where its meaning differs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,19 +16,19 @@ class Definition:
     Attributes
     ----------
     definition
-        What it is, in one or two sentences.
+        Meaning, in one or two sentences.
     title
-        What headings call it; blank where nothing shows it.
+        Its heading; blank if it is never shown.
     unit
-        In which unit it is stored; empty for names, texts and counts, "row" where the row names it.
+        Unit in which it is stored; empty for names, texts and counts, "row" if the row names it.
     type
         What the column holds: "number", "count", "text" or "truth" (yes or no).
     equation, source, method
         How it is computed, who defines it (document, section), and whether it is measured, modelled or declared.
     blank
-        What an empty cell says; that it was not measured where this is empty.
+        Text of an empty cell; "not measured" if this is empty.
     covers
-        Columns that the entry defines besides its own name.
+        Further columns that the entry defines.
     """
 
     definition: str
@@ -50,7 +50,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """Entries by their key: a column, or ``table.column`` where one table means something of its own."""
+    """Entries by key: a column, or ``table.column`` for a table-specific meaning."""
 
     entries: Mapping[str, Definition]
 
@@ -60,7 +60,7 @@ class Definitions:
         Raises
         ------
         LookupError
-            If nobody defined the column.
+            If the column is not defined.
         """
         for name in (f"{table}.{column}", column):
             if name in self.entries:

@@ -1,8 +1,8 @@
-"""What the reports draw: every figure with its heading and the tables it is made from.
+"""All figures of the reports, with their headings and tables.
 
-A figure is declared where it is drawn, by :func:`figure` above its function in ``plots/``; nothing else names it but
-its caption, ``reports/captions/NAME.rst``. The declarations are read without importing anything that draws, because
-the workflow needs them whenever it starts.
+A figure is declared where it is drawn, by decorating its function in ``plots/`` with :func:`figure`; only its caption,
+``reports/captions/NAME.rst``, also uses its name. The declarations are read without importing plotting code, because
+the workflow needs them at every start.
 """
 
 import ast
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict"]
-"""Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured."""
+Stage = Literal["analyse", "views", "scores", "rounds", "published", "predict", "gpu"]
+"""Stage of the workflow that shows it; ``published``: models of others, for which nothing is measured; ``gpu``: the
+command `hpcai gpu`, outside of the workflow."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""The kinds of profiles there are, and what all programs know of them without importing what reads a profile.
+"""The kinds of profiles, and the facts about them that are available without importing their readers.
 
-A kind is declared in its module of ``profiles/``, by ``PROFILE``; nothing else names it. The declarations are read as
-text, because the configuration and the workflow need them whenever they start.
+A kind is declared in its module of ``profiles/``, by ``PROFILE``; it is registered nowhere else. The declarations are
+read as text, because the configuration and the workflow need them at every start.
 """
 
 import ast
@@ -21,9 +21,9 @@ class ProfileFacts:
     Attributes
     ----------
     tables
-        Tables that it makes, besides that of captures.
+        Tables that it makes, in addition to the table of captures.
     columns
-        Columns of those tables that only this kind has, behind the columns of every run; by table.
+        Columns that only this kind has, placed after the columns common to all runs; by table.
     place
         Kinds stand in tables in this order.
     setting
@@ -31,7 +31,7 @@ class ProfileFacts:
     steps
         Setting of the study that says how many steps its run takes.
     smallest_scale
-        Whether it is made at the smallest scale of a variant instead of the largest.
+        Whether it profiles the smallest scale of a variant instead of the largest.
     also
         Kind whose captures are read together with those of this one; blank: none.
     """
@@ -76,7 +76,7 @@ def _facts(path: Path) -> ProfileFacts:
                     f"{path}, line {call.lineno}: found a PROFILE without tables or with an expression for one of "
                     f"{', '.join(sorted(NAMES))}, expected literals: they are read without running the module"
                 ) from error
-    raise ValueError(f"{path}: found a PROFILE that is no call of Kind, expected PROFILE = Kind(...)")
+    raise ValueError(f"{path}: found a PROFILE that is not a call of Kind, expected PROFILE = Kind(...)")
 
 
 def _declares(part: ast.Assign | ast.AnnAssign) -> bool:

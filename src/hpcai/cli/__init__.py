@@ -1,1 +1,1 @@
-"""The command line, on Typer: one thin function for each command, which imports what it needs when it is called."""
+"""The command line, built with Typer: one thin function per command, which imports what it needs when called."""

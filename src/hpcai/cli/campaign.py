@@ -60,17 +60,21 @@ def status(
 @app.command(cls=Command)
 def doctor(
     results: Results = RESULTS,
-    study: Annotated[Path | None, option("FILE", "compare with this study, not with the last start")] = None,
+    study: Annotated[Path | None, option("FILE", "compare with this study instead of the last start")] = None,
     check_files: Annotated[
-        bool, flag("--check-files", "check every raw file against its record; reads everything")
+        bool, flag("--check-files", "check every raw file against its record (reads all data)")
     ] = False,
     json: Annotated[Path | None, option("FILE", "write all findings as JSON")] = None,
+    gpu: Annotated[
+        bool,
+        flag("--gpu", "also say what this node lacks for accelerators; asked by itself if the machine file has some"),
+    ] = False,
     wait: Annotated[
         float | None,
         option(
             "[SECONDS]",
             parser=seconds_or(math.inf),
-            words="first wait, at most so long, until nothing is under way any more",
+            words="first wait, at most this long, until nothing is running",
         ),
     ] = None,
 ) -> int:
@@ -89,7 +93,7 @@ def doctor(
                 wait_until_idle(results, _say, wait)
             except KeyboardInterrupt:
                 _say("waits no longer")
-        diagnosis = diagnose(results, study, check_files=check_files)
+        diagnosis = diagnose(results, study, check_files=check_files, gpu=gpu)
     if json:
         write_asked_json(json, diagnosis_as_dict(diagnosis))
     print(say_diagnosis(diagnosis))
@@ -114,13 +118,13 @@ def _say(words: str) -> None:
 @app.command(cls=Command)
 def efficiency(
     results: Results = RESULTS,
-    csv: Annotated[Path | None, option("FILE", "write all runs; other jobs go to FILE_jobs beside it")] = None,
+    csv: Annotated[Path | None, option("FILE", "write all runs; other jobs go to FILE_jobs in the same folder")] = None,
     sacct: Annotated[
         str | None,
         option(
             "FILE",
             "output of `sacct -P --format=JobID,Comment,State,ElapsedRaw,TotalCPU,MaxRSS,AllocTRES,TimelimitRaw`, "
-            "or 'auto' to ask Slurm's accounting: adds the jobs that are no runs",
+            "or 'auto' to query Slurm's accounting: adds jobs other than runs",
         ),
     ] = None,
 ) -> None:

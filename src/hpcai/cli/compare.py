@@ -10,12 +10,12 @@ from hpcai.cli.options import Command, argument, flag, option, takes
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 TOLERANCE = 0.05
-Tolerance = Annotated[float, option("RATIO", "changes that are no regression")]
+Tolerance = Annotated[float, option("RATIO", "changes that do not count as a regression")]
 Measures = Annotated[
     list[str] | None,
     option(
         "NAME",
-        "score that counts, may be repeated (default: time to train, VFLOPS and training throughput); a wrong "
+        "score to consider, may be repeated (default: time to train, VFLOPS and training throughput); a wrong "
         "name lists all",
     ),
 ]
@@ -25,9 +25,9 @@ Measures = Annotated[
 def compare(
     base: Annotated[Path, argument("BASE", "results folder of the earlier study, such as results")],
     new: Annotated[Path, argument("NEW", "results folder of the later study")],
-    everything: Annotated[bool, flag("--all", "print all scores, not only the most important")] = False,
+    everything: Annotated[bool, flag("--all", "print all scores, not only the most important ones")] = False,
     json: Annotated[Path | None, option("FILE", "write everything as JSON")] = None,
-    csv: Annotated[Path | None, option("FILE", "write the scores, and beside it FILE_changes")] = None,
+    csv: Annotated[Path | None, option("FILE", "write the scores, and the changes to FILE_changes")] = None,
 ) -> None:
     """Show what changed between two results: settings, code, machine, software, and every score.
 
@@ -52,10 +52,10 @@ class Judgement:
 
     base: Annotated[Path, argument("BASE", "results folder to compare with")]
     new: Annotated[Path, argument("NEW", "results folder to judge")]
-    require_conclusive: Annotated[bool, flag("--require-conclusive", "exit with 3 if too few runs tell nothing")] = (
-        False
-    )
-    allow_lost: Annotated[bool, flag("--allow-lost", "NEW may lack points: it repeats a part of BASE")] = False
+    require_conclusive: Annotated[
+        bool, flag("--require-conclusive", "exit with status 3 if there are too few runs for a conclusion")
+    ] = False
+    allow_lost: Annotated[bool, flag("--allow-lost", "NEW may lack points of BASE")] = False
     json: Annotated[Path | None, option("FILE", "write the verdict and its reasons as JSON")] = None
     tolerance: Tolerance = TOLERANCE
     measure: Measures = None
@@ -67,7 +67,7 @@ def regress(asked: Judgement) -> int:
     """Judge whether a result is worse than another, for continuous benchmarking.
 
     A regression is significant and larger than the tolerance, or a loss of convergence (Fisher's exact test), or a
-    point whose runs all break down. Points that NEW lacks or that cannot be compared are inconclusive; another validity
+    point whose runs all fail. Points that NEW lacks or that cannot be compared are inconclusive; another validity
     is named, but decides nothing. Exit status: 0 no regression, 1 bad input, 2 regression, 3 inconclusive: with
     --require-conclusive, and always where NEW lacks points that BASE has measured (lost points), unless --allow-lost is
     given; otherwise 0. With two or three runs on a side a regression rests on the assumption of normal scatter; one run

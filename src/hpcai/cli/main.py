@@ -1,4 +1,4 @@
-"""The commands together, and what the program ``hpcai`` says and returns when one of them ends badly."""
+"""All commands of ``hpcai``, and its messages and exit status when a command fails."""
 
 import os
 import sys
@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from hpcai.cli import campaign, compare, mlperf, runs, study
+from hpcai.cli import campaign, compare, gpu, mlperf, runs, study
 from hpcai.cli.options import Group
 from hpcai.cli.predict import Predictors
 from hpcai.core.errors import HpcaiError
 
 PROGRAM = "hpcai"
-NO_ACCESS = "ask its owner for access, or make room, or look again when the file system is back"
+NO_ACCESS = "ask its owner for access, free some space, or try again when the file system is back"
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 app = typer.Typer(name=PROGRAM, cls=Group, rich_markup_mode=None, context_settings=SETTINGS)
-for part in (study.app, runs.app, campaign.app, compare.app):
+for part in (study.app, runs.app, campaign.app, compare.app, gpu.app):
     app.add_typer(part)
 app.add_typer(mlperf.app, name="mlperf")
 app.add_typer(typer.Typer(cls=Predictors), name="predict", help=Predictors.__doc__)

@@ -27,7 +27,7 @@ def import_rounds(
         str | None, option("NAME", 'name of the round, such as "v1.0" (default: what the source says)')
     ] = None,
     rule_set: Annotated[
-        str | None, option("VERSION", "rules for all logs, such as 2.0.0 (default: found for each source)")
+        str | None, option("VERSION", "rules for all logs, such as 2.0.0 (default: determined for each source)")
     ] = None,
 ) -> None:
     """Import published rounds as a results folder like that of a study."""
@@ -38,27 +38,29 @@ def import_rounds(
     rounds = read_rounds(sources, name=name, rule_set=rule_set)
     tables = write_import(rounds, output, write_tables)
     print("\n".join(line for checked in rounds for line in summarise_import(checked, tables)))
-    print(f"written: {output}, which `hpcai compare`, `rank_with` and `compare_with` take as a study's results")
+    print(f"written: {output}, which `hpcai compare`, `rank_with` and `compare_with` accept as results of a study")
 
 
 @app.command(cls=Command)
 def page(
-    rounds: Annotated[list[Path], argument("FOLDER", "what `hpcai mlperf import` wrote")],
-    output: Annotated[Path, option("DIR", "gets rounds.html and rounds_page/")],
+    rounds: Annotated[list[Path], argument("FOLDER", "output of `hpcai mlperf import`")],
+    output: Annotated[Path, option("DIR", "folder for rounds.html and rounds_page/")],
 ) -> None:
     """Write the page on imported rounds: all of them compared."""
-    from hpcai.report.rounds_folder import write_page_of
+    from hpcai.report.own_pages import write_page_of
 
     print(write_page_of(rounds, output).resolve().as_uri())
 
 
 @app.command(cls=Command)
 def check(
-    source: Annotated[Path, argument("SOURCE", "what to judge; it is only read")],
-    rule_set: Annotated[str | None, option("VERSION", "1.0.0, 2.0.0 or 3.0.0; found by itself if not given")] = None,
+    source: Annotated[Path, argument("SOURCE", "log, package, repository or archive to check; it is only read")],
+    rule_set: Annotated[
+        str | None, option("VERSION", "1.0.0, 2.0.0 or 3.0.0; default: determined automatically")
+    ] = None,
     json: Annotated[Path | None, option("FILE", "write the whole verdict as JSON")] = None,
-    warnings: Annotated[bool, flag("--warnings", "print warnings as well; they decide nothing")] = False,
-    ungrouped: Annotated[bool, flag("--all", "print every finding on a line of its own, ungrouped")] = False,
+    warnings: Annotated[bool, flag("--warnings", "print warnings as well; they do not affect the verdict")] = False,
+    ungrouped: Annotated[bool, flag("--all", "print every finding on its own line, ungrouped")] = False,
 ) -> int:
     """Judge a log, a package or a repository; exit status 2: does not comply.
 

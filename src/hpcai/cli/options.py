@@ -1,4 +1,4 @@
-"""What Typer lacks for our options: several values after one name, a value that may be left out, options as a class."""
+"""Option features that Typer lacks: several values after one name, a value that may be left out, options as a class."""
 
 import functools
 import inspect

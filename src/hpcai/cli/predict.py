@@ -1,4 +1,4 @@
-"""The predictors, each a command whose options and models are imported only when it is asked for."""
+"""The predictors, each a command whose options and models are imported only when it is used."""
 
 from importlib import import_module
 from typing import Any, cast

@@ -51,19 +51,19 @@ examples:
 _HELP = {
     "order": "N, order of the matrix",
     "block": "NB, width of a panel; the remainder of N / NB is left out",
-    "nodes": "number of nodes (default 1, or all of the machine file)",
-    "gpus-per-node": "GPUs of one node (default 1)",
+    "nodes": "number of nodes (default: 1, or all nodes of the machine file)",
+    "gpus-per-node": "GPUs per node (default 1)",
     "gpu-rate": 'fp64 peak of one GPU, such as "6.6 TFLOP/s"; calibrated: its fitted rate',
     "gpu-multiplier": "GPUs this many times faster (default 1)",
     "cpu-rate": "fp64 peak of all processors of one node; variant cpu: the rate of the update (DGEMM)",
     "trsm-rate": "variant cpu: rate of the triangular solve; left out = not counted",
     "panel-rate": "variant cpu: rate of the panel; left out = not counted",
-    "blas-efficiency": "share of both peaks that the library reaches (default 1, so that rates are effective ones)",
-    "cpu-efficiency": "share of the processors' peak beside it (default 1)",
-    "gpu-efficiency": "share of the GPUs' peak beside it (default 1)",
+    "blas-efficiency": "share of both peaks that the library reaches (default 1: rates are effective rates)",
+    "cpu-efficiency": "additional factor on the processors' peak (default 1)",
+    "gpu-efficiency": "additional factor on the GPUs' peak (default 1)",
     "network-efficiency": "share of the network's rate (default 1)",
     "host-link": f'rate such as "32 GB/s", or one of {", ".join(HOST_LINKS_BYTES_PER_S)}',
-    "chunks": "variant pipe: parts in which the trailing matrix is moved (default 1)",
+    "chunks": "variant pipe: number of chunks of the trailing matrix (default 1)",
     "network": 'rate such as "100 Gbit/s", or 10GbE (Ethernet frames), SDR to HDR (InfiniBand, 4 lanes), EDR1x',
     "topology": f"{', '.join(TOPOLOGIES)}; needed with several nodes",
     "variant": f"{', '.join(VARIANTS)} (default device: matrix in GPU memory)",
@@ -75,20 +75,22 @@ _HELP = {
 class Question:
     """What `hpcai predict hpl` is asked."""
 
-    machine: Annotated[Path | None, option("FILE", "machine file (YAML); options go before what it says")] = None
+    machine: Annotated[Path | None, option("FILE", "machine file (YAML); options override it")] = None
     given: Annotated[dict[str, str], Texts({name: _HELP[name] for name in (*NUMBERS, *NAMES)})]
     trsm: Annotated[bool, flag("--trsm", "add the triangular solve to the time")] = False
-    a22_both_ways: Annotated[bool, flag("--a22-both-ways", "variant balance: the trailing matrix moves both ways")] = (
+    a22_both_ways: Annotated[bool, flag("--a22-both-ways", "variant balance: move the trailing matrix both ways")] = (
         False
     )
     flop_count: Annotated[FlopCount, choice("reported flop: 2/3 N^3 + 3/2 N^2 or + 2 N^2")] = "hpl"
-    sweep: Annotated[list[str] | None, option("NAME=a,b,c", "values of one option; several: all combinations")] = None
-    steps: Annotated[bool, flag("--steps", "all steps of one scenario")] = False
+    sweep: Annotated[
+        list[str] | None, option("NAME=a,b,c", "values of one option; may be repeated for all combinations")
+    ] = None
+    steps: Annotated[bool, flag("--steps", "show all steps of one scenario")] = False
     inverse: Annotated[
-        Literal["host-link", "network", "block", "order"] | None, choice("ask for the rate, block or order instead")
+        Literal["host-link", "network", "block", "order"] | None, choice("solve for the rate, block or order instead")
     ] = None
     target: Annotated[
-        str | None, option("RATIO", "efficiency to keep, 0 to 1, for --inverse host-link and network")
+        str | None, option("RATIO", "efficiency to reach, 0 to 1, for --inverse host-link and network")
     ] = None
     memory: Annotated[
         str | None, option("SIZE", 'memory that holds the matrix, such as "128 GiB", for --inverse order')
@@ -124,7 +126,7 @@ def _compute(question: Question) -> pd.DataFrame:
         groups = expand(settings, sweeps)
         return pd.concat([_predict(group, make_scenario(group, flags, machine)) for group in groups], ignore_index=True)
     if sweeps:
-        raise ConfigError("--sweep goes with predictions only: leave it out with --steps and --inverse")
+        raise ConfigError("--sweep cannot be combined with --steps or --inverse")
     if question.inverse == "block":
         settings.setdefault("block", 1.0)
     scenario = make_scenario(settings, flags, machine)
@@ -190,7 +192,7 @@ def _answer(question: Question, scenario: Scenario) -> Answer:
     if question.inverse == "block":
         return find_block(scenario)
     if question.target is None:
-        raise ConfigError(f"--inverse {question.inverse} needs --target, the efficiency to keep (0 to 1)")
+        raise ConfigError(f"--inverse {question.inverse} needs --target, the efficiency to reach (0 to 1)")
     target = _read(question.target, "target", "")
     return find_host_link(scenario, target) if question.inverse == "host-link" else find_network(scenario, target)
 
@@ -200,7 +202,7 @@ def _read(text: str, name: str, unit: str) -> float:
         return float(text)
     except ValueError:
         if not unit:
-            raise ConfigError(f"--{name} {text!r} is no number") from None
+            raise ConfigError(f"--{name} {text!r} is not a number") from None
     try:
         return to_si(text, unit)
     except ValueError as error:

@@ -89,7 +89,8 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
 def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table; NaN is no JSON."""
     return [
-        {name: None if pd.isna(value) else value for name, value in row.items()} for row in table.to_dict("records")
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
+        for row in table.to_dict("records")
     ]
 
 

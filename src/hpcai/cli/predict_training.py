@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from hpcai.cli.options import Command, Texts, choice, flag, option, takes
 from hpcai.core.errors import ConfigError
 from hpcai.core.files import read_regular
+from hpcai.core.messages import Message
 from hpcai.core.sealed import unseal
 from hpcai.predict.kernels.layer_times import time_layers_by_kernels
 from hpcai.predict.kernels.regressor import KernelRegressor, KernelRegressors
@@ -39,6 +40,10 @@ examples:
 Regressors = Mapping[str, KernelRegressor]
 Stored = TypeVar("Stored", bound=BaseModel)
 KERNELS = "kernel regressors"
+WHOLE_STEPS = Message(
+    "predict_training.whole_steps",
+    "--spatial-parts is given with {option}, which knows whole samples only: leave one out",
+)
 PARAMETERS = tuple(quantity.parameter for quantity in QUANTITIES.values())
 RESULTS = ("compute_s", "communication_s", "step_s", "epoch_s", "communication_share_ratio", "rate_samples_per_s")
 """Columns of a printed table of several scenarios, after those that tell them apart."""
@@ -51,7 +56,7 @@ class Question:
     network: Annotated[str | None, option("NAME", f"one of {', '.join(NETWORKS)}")] = None
     data: Annotated[str | None, option("NAME", f"its images: {', '.join(IMAGES)}")] = None
     layers: Annotated[Path | None, option("FILE", "layers of a benchmark (JSON), instead of --network")] = None
-    samples: Annotated[str | None, option("N", "of an epoch; default: as the network's data have")] = None
+    samples: Annotated[str | None, option("N", "samples per epoch (default: from the network's dataset)")] = None
     preset: Annotated[str | None, option("NAME", f"a cluster of the source: {', '.join(PRESETS)}")] = None
     given: Annotated[
         dict[str, str], Texts({name: f"{one.help}, for example {one.example!r}" for name, one in QUANTITIES.items()})
@@ -61,25 +66,27 @@ class Question:
         Path | None,
         option(
             "FILE",
-            "times of kernels as fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
-            "roofline; --peak and --memory then serve messages only",
+            "kernel times fitted on a machine (results/predict/MACHINE/regressors.json), instead of the "
+            "roofline; --peak and --memory then apply only to messages",
         ),
     ] = None
-    allreduce: Annotated[AllreduceKind, choice("a message for each layer, or one for all")] = "per-layer"
-    form: Annotated[AllreduceForm, choice("of the ring allreduce; what the printed form gives is no time")] = (
-        "corrected"
-    )
-    overlap: Annotated[bool, flag("--overlap", "messages travel while earlier layers are computed")] = False
-    input_overlap: Annotated[bool, flag("--input-overlap", "samples are prepared during the step before")] = False
+    allreduce: Annotated[AllreduceKind, choice("one message per layer, or one for all layers")] = "per-layer"
+    form: Annotated[
+        AllreduceForm, choice("form of the ring allreduce equation; the printed form does not give a time")
+    ] = "corrected"
+    overlap: Annotated[bool, flag("--overlap", "overlap messages with the computation of earlier layers")] = False
+    input_overlap: Annotated[bool, flag("--input-overlap", "prepare samples during the previous step")] = False
     no_batch_norm_messages: Annotated[
-        bool, flag("--no-batch-norm-messages", "do not exchange the parameters of normalisations")
+        bool, flag("--no-batch-norm-messages", "do not exchange normalisation parameters")
     ] = False
     optimizer: Annotated[
         Optimizer | None,
-        choice("whose update is counted; default: momentum with the cost model full, none with the others"),
+        choice("optimizer whose update is counted (default: momentum with the cost model full, none with the others)"),
     ] = None
-    sweep: Annotated[list[str] | None, option("NAME=A,B,C", "values of an option above; may be repeated")] = None
-    per_layer: Annotated[bool, flag("--per-layer", "a row for each layer")] = False
+    sweep: Annotated[list[str] | None, option("NAME=A,B,C", "values of one of the options above; may be repeated")] = (
+        None
+    )
+    per_layer: Annotated[bool, flag("--per-layer", "print one row per layer")] = False
     output: Annotated[Literal["table", "json", "csv"], choice("format")] = "table"
 
 
@@ -104,6 +111,8 @@ def training(question: Question) -> None:
     sweeps = read_sweeps(question.sweep or [])
     columns = combine(read_quantities(question.given, cluster, sweeps), sweeps)
     scenario = Scenario(**columns)
+    if (question.regressors or question.per_layer) and (columns["spatial_parts"] > 1).any():
+        raise ConfigError(WHOLE_STEPS(option="--regressors" if question.regressors else "--per-layer"))
     regressors = _read_regressors(question.regressors) if question.regressors else None
     if question.per_layer:
         frame = _tabulate_layers(network, scenario, model, sweeps, regressors)
@@ -128,7 +137,7 @@ def training(question: Question) -> None:
 
 def _choose_network(question: Question) -> LayerList:
     if question.layers and (question.network or question.data):
-        raise ConfigError("--layers is given together with --network or --data: give one of them")
+        raise ConfigError("--layers cannot be combined with --network or --data")
     if question.layers:
         return _read_stored(LayerList, question.layers, "layers")
     if not (question.network and question.data):
@@ -230,7 +239,7 @@ def _write(frame: pd.DataFrame, facts: Mapping[str, Any], rows: str, output: str
     if output == "csv":
         return frame.to_csv(index=False).rstrip("\n")
     if output == "json":
-        # NaN is no JSON.
+        # NaN is not JSON.
         records = [
             {name: None if pd.isna(value) else value for name, value in record.items()}
             for record in frame.drop(columns="method").to_dict("records")

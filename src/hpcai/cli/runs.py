@@ -1,4 +1,4 @@
-"""Commands about single runs: measure and profile them, read what tools wrote, and repair what is published."""
+"""Commands about single runs: measure and profile them, read tool output, and repair published runs."""
 
 import logging
 import sys
@@ -19,8 +19,8 @@ Plan = Annotated[Path, option("FILE", "plan of the run")]
 Manifest = Annotated[Path, option("FILE", "manifest of the dataset")]
 # Rules write this option always; where nothing is packed, it has no value.
 Pack = Annotated[str | None, option("[FILE]", "manifest of the packed dataset, if it is staged")]
-Launcher = Annotated[str, option("NAME", "what starts the ranks")]
-Folder = Annotated[Path, option("DIR", "folder of the run, where its record is published")]
+Launcher = Annotated[str, option("NAME", "launcher that starts the ranks")]
+Folder = Annotated[Path, option("DIR", "folder of the run, for its record")]
 Log = Annotated[Path | None, option("FILE", "file for messages")]
 
 
@@ -66,7 +66,7 @@ def measure_weak(
     plans: Annotated[list[Path], option("PLAN...", "plans of all instances")],
     manifest: Manifest,
     launcher: Launcher,
-    folder: Annotated[Path, option("DIR", "folder of the group, where its instances are published")],
+    folder: Annotated[Path, option("DIR", "folder of the group, for its instances")],
     pack: Pack = None,
     log: Log = None,
 ) -> None:
@@ -121,15 +121,15 @@ def _list_readers(asked: bool) -> None:
 class Reading:
     """What `hpcai read` is asked for."""
 
-    file: Annotated[list[Path], argument("FILE", "one; of Darshan and Horovod several, or a folder with them")]
-    data_root: Annotated[str | None, option("DIR", "Darshan: only files below this folder count as data")] = None
-    devices: Annotated[int | None, option("N", "nvidia-smi: GPUs of a query without index or uuid")] = None
-    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("table of power: unit of a header that names none")] = None
-    tool: Annotated[str | None, option("NAME", "name of the reader, such as nccl-tests; by default all are tried")] = (
+    file: Annotated[list[Path], argument("FILE", "one file; for Darshan and Horovod several, or a folder")]
+    data_root: Annotated[str | None, option("DIR", "Darshan: count only files below this folder as data")] = None
+    devices: Annotated[int | None, option("N", "nvidia-smi: number of GPUs in a query without index or uuid")] = None
+    unit: Annotated[Literal["W", "mW", "kW"] | None, choice("power table: unit of columns without one")] = None
+    tool: Annotated[str | None, option("NAME", "name of the reader, such as nccl-tests (default: all are tried)")] = (
         None
     )
     list_all: Annotated[
-        bool, typer.Option("--list", callback=_list_readers, is_eager=True, help="show the readers and exit")
+        bool, typer.Option("--list", callback=_list_readers, is_eager=True, help="list the readers and exit")
     ] = False
     output: Annotated[Path | None, option("FILE", "write the table to a .csv or .parquet file instead")] = None
 
@@ -156,8 +156,8 @@ def read(asked: Reading) -> None:
 
 
 @app.command(cls=Command)
-def retry(runs: Annotated[Path, argument("RUNS", "by default all runs and profiles")] = Path("results")) -> None:
-    """Let runs that broke down and profiles without a tool be tried again."""
+def retry(runs: Annotated[Path, argument("RUNS", "default: all runs and profiles")] = Path("results")) -> None:
+    """Let runs that failed and profiles without a tool be tried again."""
     from hpcai.measure.publish import forget_breakdowns
 
     folders = forget_breakdowns(runs)
@@ -168,8 +168,10 @@ def retry(runs: Annotated[Path, argument("RUNS", "by default all runs and profil
 
 @app.command(cls=Command)
 def discard(
-    folder: Annotated[Path, argument("FOLDER", "of a run, or above several, such as results/profiles/io")],
-    reason: Annotated[str, option("WORDS", "why; it is kept beside what was moved")],
+    folder: Annotated[
+        Path, argument("FOLDER", "folder of a run, or a parent folder of several, such as results/profiles/io")
+    ],
+    reason: Annotated[str, option("WORDS", "reason, kept with the discarded files")],
 ) -> None:
     """Put runs aside (moved, not deleted), so that they are measured again."""
     from hpcai.measure.publish import discard_all

@@ -1,4 +1,4 @@
-"""Commands about a study before it runs: its schema, whether it is valid, by which rules, and what it will take."""
+"""Commands about a study before it runs: its schema, validity, rules, and cost estimate."""
 
 import json as json_text
 from pathlib import Path
@@ -24,7 +24,7 @@ def schema() -> None:
 def check(
     study: Annotated[Path, argument("STUDY", "study file")] = STUDY,
     profile: Annotated[
-        str | None, option("NAME", "ask Slurm whether it would take each kind of job that this profile submits")
+        str | None, option("NAME", "ask Slurm whether it would accept each kind of job that this profile submits")
     ] = None,
 ) -> None:
     """Check a study and all files that it names."""
@@ -47,9 +47,9 @@ def check(
 @app.command("init", cls=Command)
 def write_study(
     folder: Annotated[Path, argument("FOLDER", "a new or empty folder")],
-    here: Annotated[bool, flag("--here", "look around first: Slurm, nodes, accelerators, disks, MPI")] = False,
-    partition: Annotated[str, option("NAME", "of Slurm, with --here; default: Slurm's")] = "",
-    account: Annotated[str, option("NAME", "of Slurm, with --here; default: yours there")] = "",
+    here: Annotated[bool, flag("--here", "detect Slurm, nodes, accelerators, disks and MPI first")] = False,
+    partition: Annotated[str, option("NAME", "Slurm partition, with --here (default: Slurm's default)")] = "",
+    account: Annotated[str, option("NAME", "Slurm account, with --here (default: your default account)")] = "",
     machine: Annotated[str, option("NAME", "name of the machine file")] = "",
 ) -> None:
     """Write a study with its machine, run table and profile into a new folder."""
@@ -60,7 +60,7 @@ def write_study(
 
 @app.command(cls=Command)
 def rules(
-    study: Annotated[Path | None, argument("STUDY", "a study file; without it the rules are printed")] = None,
+    study: Annotated[Path | None, argument("STUDY", "study file; without it, the rules are printed")] = None,
 ) -> None:
     """Print the rules of the suites, or what a study can be valid for."""
     from hpcai.config.load import load_study_file
@@ -76,13 +76,13 @@ def estimate(
         list[Path] | None,
         option(
             "RESULTS...",
-            "results folders whose runs tell how long equal ones take; the study's own is looked at as well",
+            "results folders with runs from which to estimate times, in addition to the study's own",
         ),
     ] = None,
     results: Annotated[Path, option("DIR", "results folder of the study")] = Path("results"),
     data: Annotated[Path, option("DIR", "folder of the datasets")] = Path("data"),
     jobs: Annotated[
-        int | None, option("N", parser=count, words="also the wall time with N jobs at the same time")
+        int | None, option("N", parser=count, words="also estimate the wall time with N jobs in parallel")
     ] = None,
     json: Annotated[Path | None, option("FILE", "write all numbers with their methods and sources")] = None,
 ) -> None:

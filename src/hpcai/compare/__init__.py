@@ -1,4 +1,4 @@
-"""Two or more results beside each other: what changed, by how much, and whether that is more than chance."""
+"""Comparison of two or more results: what changed, by how much, and whether the change is significant."""
 
 from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.history import history_of

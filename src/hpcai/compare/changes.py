@@ -1,4 +1,4 @@
-"""What differs between two results besides their scores: rules, data, settings, code, machine, software."""
+"""Differences between two results other than their scores: rules, data, settings, code, machine, software."""
 
 import json
 import math
@@ -49,7 +49,7 @@ PARTS = {
 
 
 class Fact(NamedTuple):
-    """One thing that a result has on record."""
+    """One recorded fact of a result."""
 
     category: str
     key: str
@@ -68,7 +68,7 @@ class _Side:
 
 
 def find_changes(base: Study, new: Study) -> pd.DataFrame:
-    """Return what differs between two results, at the points that both have.
+    """Return the differences between two results, at the points that both have.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _point_facts(study: Study, runs: pd.DataFrame, detailed: bool) -> dict[Fact,
     for column, category in TABLE_FACTS.items():
         if column in runs and not (detailed and column in IN_RECORD):
             said = [_say(value) for value in runs[column].unique()]
-            # A run that broke down has neither counted work nor power: that is no setting.
+            # A run that failed has neither counted work nor power: that is not a setting.
             known = [text for text in said if text != NOT_SET] or said
             values[Fact(category, column)] = dict.fromkeys(known)
     if detailed:
@@ -188,7 +188,7 @@ def _record_facts(record: Mapping[str, Any]) -> Iterator[tuple[Fact, str]]:
 
 
 def _category(key: str) -> str:
-    """Return the category of the longest part that contains a key; blank for what is no fact, such as a command."""
+    """Return the category of the longest part that contains a key; blank for what is not a fact, such as a command."""
     fitting = [part for part in PARTS if key == part or key.startswith(f"{part}.")]
     return PARTS[max(fitting, key=len)] if fitting else ""
 

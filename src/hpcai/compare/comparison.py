@@ -1,4 +1,4 @@
-"""The comparison of two results: what changed in what was measured with, beside what changed in the scores."""
+"""The comparison of two results: changes in the setup and in the scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,20 +26,20 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two results beside each other.
+    """Two results to compare.
 
     Attributes
     ----------
     base, new
-        Which results these are.
+        The two results.
     changes
-        What differs besides scores (:data:`hpcai.compare.changes.CHANGE_COLUMNS`).
+        Differences other than scores (:data:`hpcai.compare.changes.CHANGE_COLUMNS`).
     scores
-        What differs in the scores (:data:`hpcai.compare.scores.COMPARISON_COLUMNS`).
+        Differences in the scores (:data:`hpcai.compare.scores.COMPARISON_COLUMNS`).
     points
         Which points were compared, and their failures (:data:`hpcai.compare.points.POINT_COLUMNS`).
     same_runs
-        Whether both sides hold the very same runs: ids, attempts, start times, outcomes, scores.
+        Whether both sides contain the same runs: ids, attempts, start times, outcomes, scores.
     same_starts
         Whether they hold runs of the same ids, attempts and start times, whatever their values are.
     """

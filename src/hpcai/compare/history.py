@@ -1,4 +1,4 @@
-"""Scores over many results: each against the one before and the best so far, and where a level shifts."""
+"""Scores over many results: each relative to the previous one and the best so far, and level shifts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def find_level_shift(values: Sequence[float], seed: int = 1) -> tuple[int, float
     """Return after how many values a series changes its level most, and the p of that change.
 
     The largest standardised difference of the means before and after any place, of the logarithms, against the same
-    of shuffled series: one value per result, because runs of one result are no independent witnesses of a shift
+    of shuffled series: one value per result, because runs of one result are not independent evidence of a shift
     between results. Fewer than eight values cannot reach 5 %.
 
     Parameters
@@ -200,7 +200,7 @@ def _refused(own: Mapping[str, Any], row: Mapping[Any, Any]) -> dict[str, Any]:
     """Return why a series starts anew, from the nearest result that was not comparable."""
     if own["reason"] != NO_EARLIER:
         return {}
-    return {"reason": f"a new series, not comparable with the result before: {row['note']}"}
+    return {"reason": f"a new series, not comparable with the previous result: {row['note']}"}
 
 
 def _add_best(table: _Table) -> None:
@@ -226,7 +226,7 @@ def _add_shifts(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if p <= ALPHA:
             before, after = (mean_interval(row["value"] for row in side) for side in (part[:place], part[place:]))
             part[place]["remark"] = (
-                f"the level shifts here: mean {before.value:.4g} of {before.n} results before, {after.value:.4g} of "
+                f"level shift: mean {before.value:.4g} of {before.n} results before, {after.value:.4g} of "
                 f"{after.n} from here on (p = {p:.2g}, corrected for {len(series)} series)"
             )
     return rows

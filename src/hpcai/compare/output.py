@@ -45,7 +45,7 @@ def history_as_dict(history: pd.DataFrame) -> dict[str, Any]:
 
 
 def write_frame(frame: pd.DataFrame, file: Path) -> None:
-    """Write a table as CSV, whole or not at all."""
+    """Write a table as CSV atomically."""
     write_asked(file, _whole(frame).to_csv(index=False, lineterminator="\n"))
 
 

@@ -19,7 +19,7 @@ NOT_IN_BASE = Message("points.not_in_base", "not in the base")
 NOT_IN_NEW = Message("points.not_in_new", "not in the new result")
 POINT_COLUMNS = columns_of("comparison_points")
 """One row per point of either result. `status`: compared, not_comparable, only_base, only_new. `finished` counts the
-runs that trained to their end; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
+runs that completed training; `p_failures` is Fisher's one-sided p that the new runs miss the target more often."""
 IDENTITY = ("suite", "workload", "quality_metric", "quality_target")
 """What has to be equal: another value makes another problem."""
 NOT_THE_DATA = ("path", "archives", "source")
@@ -27,7 +27,7 @@ NOT_THE_DATA = ("path", "archives", "source")
 
 
 def match_points(base: Study, new: Study) -> pd.DataFrame:
-    """Return all points of two results, and which of them are like with like.
+    """Return all points of two results, and which of them are comparable.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def _status(studies: tuple[Study, Study], parts: list[pd.DataFrame | None]) -> t
 
 def _differences(before: Mapping[str, set[str]], after: Mapping[str, set[str]]) -> Iterator[str]:
     for name in dict.fromkeys([*before, *after]):
-        # What a side does not have on record, such as the metric of runs that all broke down, contradicts nothing.
+        # What a side does not have on record, such as the metric of runs that all failed, contradicts nothing.
         values = before.get(name), after.get(name)
         if values[0] and values[1] and values[0] != values[1]:
             words = [" and ".join(sorted(value)) for value in values if value]

@@ -1,4 +1,4 @@
-"""Read one results folder: its runs with their scores, its settings, and what is on record about each point."""
+"""Read one results folder: its runs with their scores, its settings, and the recorded facts about each point."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -110,12 +110,12 @@ def read_study(folder: str | Path) -> Study:
     place = Path(folder)
     runs_file = place / "tables" / "runs.parquet"
     if not runs_file.is_file():
-        raise RecordError(f"{place}: no results folder, tables/runs.parquet is missing; {_advice(place)}")
+        raise RecordError(f"{place}: not a results folder, tables/runs.parquet is missing; {_advice(place)}")
     runs = read_parquet(runs_file)
     missing = [name for name in NEEDED if name not in runs]
     if missing:
         raise RecordError(
-            f"{runs_file}: without the columns {', '.join(missing)}; make the table again with this version"
+            f"{runs_file}: without the columns {', '.join(missing)}; regenerate the table with this version"
         )
     runs, tables = _add_scores(runs, runs_file)
     points_file = next(
@@ -134,7 +134,7 @@ def _advice(place: Path) -> str:
         return f"write {place / 'results'}"
     if not place.is_dir():
         return "there is no such folder"
-    return "name the folder `results` of a study whose tables were made"
+    return "specify the folder `results` of a study with tables"
 
 
 def _add_scores(runs: pd.DataFrame, runs_file: Path) -> tuple[pd.DataFrame, tuple[Path, ...]]:
@@ -158,7 +158,7 @@ def _read_record(file: Path) -> Mapping[str, Any]:
     record = _read_json(file, lambda path: read_record_text(path).text)
     for part in ("plan", "provenance"):
         if not isinstance(record.get(part), dict):
-            raise RecordError(f"{file}: found no `{part}`; a run record is expected, `hpcai restore` puts one back")
+            raise RecordError(f"{file}: found no `{part}`; expected a run record; `hpcai restore` restores one")
     return record
 
 
@@ -170,7 +170,7 @@ def _read_json(file: Path, read: Callable[[Path], bytes] = _unsealed) -> Mapping
     try:
         content = json.loads(read(file))
     except (OSError, ValueError, RecursionError) as error:
-        raise RecordError(f"{file}: cannot be read as JSON ({str(error)[:120]}); put the file back") from error
+        raise RecordError(f"{file}: cannot be read as JSON ({str(error)[:120]}); restore the file") from error
     if not isinstance(content, dict):
         raise RecordError(f"{file}: found a {type(content).__name__}, an object with settings is expected")
     return content

@@ -24,15 +24,17 @@ LONGEST_CELL = 44
 LARGEST = 10.0
 """Where only changes beyond this ratio would be found, their size is not told: no result is that far from another."""
 NOTABLE = ("worse", "different", "better", "not comparable")
-SAME_RUNS = Message("text.same_runs", "both hold the very same runs")
-SAME_STARTS = Message("text.same_starts", "both hold runs of the same ids and start times, but not the same values")
+SAME_RUNS = Message("text.same_runs", "both contain exactly the same runs")
+SAME_STARTS = Message(
+    "text.same_starts", "both contain runs with the same ids and start times, but with different values"
+)
 VERDICT = Message("text.verdict", "verdict: {verdict} ({counts}; tolerance {tolerance})")
 VERDICT_LOST = Message("text.verdict_lost", "verdict: {verdict} ({counts}; tolerance {tolerance}; {lost})")
 NO_HISTORY = Message("text.no_history", "no score was measured in any of these results")
-SAME_RECORD = Message("text.same_record", "nothing on record differs besides the scores")
-OTHER_RECORD = Message("text.other_record", "{count} besides the scores: {categories}; `hpcai compare` lists them")
+SAME_RECORD = Message("text.same_record", "no recorded difference other than the scores")
+OTHER_RECORD = Message("text.other_record", "{count} other than the scores: {categories}; `hpcai compare` lists them")
 MORE_ROWS = Message("text.more_rows", "… {left} more without a finding; --all shows them")
-TOO_FEW_RUNS = Message("text.too_few_runs", "so few runs do not reliably find changes below {limit}.")
+TOO_FEW_RUNS = Message("text.too_few_runs", "with so few runs, changes below {limit} are not reliably detected.")
 _DIGEST = re.compile(r"\b[0-9a-f]{40,64}\b")
 
 
@@ -42,7 +44,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
     Parameters
     ----------
     comparison
-        Two results beside each other.
+        The comparison of two results.
     everything
         Show all scores, not only the first :data:`MOST_ROWS`.
     """
@@ -62,7 +64,7 @@ def say_comparison(comparison: Comparison, *, everything: bool = False) -> str:
 
 
 def say_regression(regression: Regression) -> str:
-    """Return a verdict with its reasons, the gravest points first, the verdict itself as the last line."""
+    """Return a verdict with its reasons, the most severe points first, the verdict itself as the last line."""
     order = {name: number for number, name in enumerate(VERDICTS)}
     points = regression.points.sort_values("verdict", key=lambda names: names.map(order), kind="stable")
     rows = [(row["verdict"], _label(row)) for row in points.to_dict("records")]
@@ -132,7 +134,7 @@ def _count_changes(changes: pd.DataFrame) -> str:
 
 def _say_changes(changes: pd.DataFrame) -> str:
     if changes.empty:
-        return "  nothing on record differs"
+        return "  no recorded difference"
     rows = [
         [_cut(row["category"]), _cut(row["key"]), *(_cut(shorten(row[name])) for name in ("before", "after")),
          _cut(row["where"] or "everywhere")]
@@ -197,9 +199,8 @@ def _how(scores: pd.DataFrame) -> str:
     words = (
         "Change: ratio of means, its interval by Welch's t. A change is called worse or better if the t test with the "
         "smaller side's degrees of freedom finds it at 5 % after Holm's correction for the "
-        f"{say_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; where "
-        "the runs are too few for that test, if all values of one side lie beyond the other's (this rests on the "
-        "assumption of normal scatter)."
+        f"{say_count(count_tested(scores), 'score')} tested (column p), and the permutation test at 5 % as well; with "
+        f"too few runs for that test, if the values of the two sides do not overlap (assuming a normal distribution)."
     )
     return "\n".join([fill(words, WIDTH), *_say_detectable(scores)])
 
@@ -216,8 +217,8 @@ def _say_detectable(scores: pd.DataFrame) -> list[str]:
         say_change(1 + ratio) if ratio < LARGEST - 1 else f"{limit} or more" for ratio in (found.min(), found.max())
     )
     words = (
-        f"{what} so many runs with this spread find a change of one score alone with 80 % probability if it is larger "
-        f"than {least} at the steadiest point, {most} at the least steady one (after the correction)."
+        f"{what} with this number of runs and this spread, a change of one score is detected with 80 % probability if "
+        f"it is larger than {least} at the steadiest point, {most} at the least steady one (after the correction)."
     )
     return [fill(words, WIDTH)]
 

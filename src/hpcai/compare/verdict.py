@@ -23,39 +23,40 @@ TOLERANCE = 0.05
 REGRESSION, IMPROVEMENT = "regression", "improvement"
 NO_CHANGE, INCONCLUSIVE = "no change", "inconclusive"
 VERDICTS = (REGRESSION, INCONCLUSIVE, IMPROVEMENT, NO_CHANGE)
-"""The gravest first: a point, and a whole result, gets the gravest verdict of its parts."""
+"""The most severe first: a point, and a whole result, gets the most severe verdict of its parts."""
 NEW = "new"
 """Verdict on a point that the base does not have: it decides nothing."""
 EXIT_CODES = {REGRESSION: 2, INCONCLUSIVE: 3}
-FEW_RUNS = Message("verdict.few_runs", " (few runs: on the assumption of normal scatter)")
+FEW_RUNS = Message("verdict.few_runs", " (few runs: assuming a normal distribution)")
 WITHIN = Message("verdict.within", "{size}: within {tolerance}")
 EVERY_RUN_WITHIN = Message(
     "verdict.every_run_within",
-    "{size}: every run of either side lies within {tolerance} of the other's",
+    "{size}: all runs of both sides lie within {tolerance} of each other",
 )
-NO_DIRECTION = Message("verdict.no_direction", ": significant, but nothing on record tells which way is better")
+NO_DIRECTION = Message("verdict.no_direction", ": significant, but it is not recorded which direction is better")
 NO_INTERVAL = Message("verdict.no_interval", "{change}, no interval because all runs of a side are equal")
 INTERVAL = Message("verdict.interval", "{change}, 95 % interval {low} to {high}")
 NO_SPREAD = Message(
     "verdict.no_spread",
-    "runs without spread do not tell how many would find {tolerance} (have {base:.0f} and {new:.0f})",
+    "without spread the number of runs needed to detect {tolerance} is unknown (have {base:.0f} and {new:.0f})",
 )
 NEVER_FOUND = Message(
     "verdict.never_found",
-    "no number of runs that anyone makes can find {tolerance} at this spread (have {base:.0f} and {new:.0f})",
+    "no practical number of runs can detect {tolerance} at this spread (have {base:.0f} and {new:.0f})",
 )
 NEAR_TOLERANCE = Message(
     "verdict.near_tolerance",
-    "the change is near the tolerance of {tolerance}; more runs would tell (have {base:.0f} and {new:.0f})",
+    "the change is close to the tolerance of {tolerance}; more runs are needed to decide (have {base:.0f} and "
+    "{new:.0f})",
 )
 RUNS_NEEDED = Message(
     "verdict.runs_needed",
-    "about {needed:.0f} runs on each side would find a change of {tolerance} (have {base:.0f} and {new:.0f}) to be "
-    "significant with 80 % probability",
+    "about {needed:.0f} runs on each side are needed to detect a change of {tolerance} with 80 % probability (have "
+    "{base:.0f} and {new:.0f})",
 )
 NO_SCORE = Message("verdict.no_score", "no score was measured on either side")
 LOST_POINT = Message("verdict.lost_point", "lost point: {reason}")
-NONE_FINISHED = Message("verdict.none_finished", "no run trained to its end ({before} converged before, {after} after)")
+NONE_FINISHED = Message("verdict.none_finished", "no run completed training ({before} converged before, {after} after)")
 LESS_CONVERGENCE = Message(
     "verdict.less_convergence",
     "{before} converged before, {after} after (Fisher's exact test, p = {p:.2g})",
@@ -72,17 +73,17 @@ class Regression:
     Attributes
     ----------
     verdict
-        The gravest of all points: regression, inconclusive, improvement, no change.
+        The most severe of all points: regression, inconclusive, improvement, no change.
     points
         One row per point (:data:`POINT_VERDICT_COLUMNS`): its verdict, why, whether it is lost (the base has runs of
-        it that trained to their end, the new result has no run), and what does not decide but should be seen, such as
+        it that completed training, the new result has no run), and what does not decide but should be seen, such as
         another validity.
     scores
         The comparison with a verdict for each score (:data:`SCORE_VERDICT_COLUMNS`).
     tolerance_ratio
-        What is no change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
+        What is not a change: a cost between ``1 / (1 + tolerance)`` and ``1 + tolerance``.
     comparison
-        What the verdict rests on.
+        Basis of the verdict.
     """
 
     verdict: str

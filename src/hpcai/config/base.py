@@ -1,4 +1,4 @@
-"""Building blocks of the settings: strict models, names and paths that no shell can misread."""
+"""Building blocks of the settings: strict models, shell-safe names and paths."""
 
 from typing import Annotated, Literal
 
@@ -20,7 +20,7 @@ SafePath = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,@%-]{1
 
 def _one_printable_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("a single line of printable text is allowed")
+        raise ValueError("expected a single line of printable text")
     return text
 
 
@@ -35,7 +35,7 @@ Seed = Annotated[int, Field(ge=1, lt=2**31, strict=True)]
 Ratio = Annotated[float, Field(ge=0, lt=1)]
 Compression = Literal["none", "fp16"]
 """Of gradients in the allreduce."""
-Engine = Literal["horovod", "tensorflow"]
-"""What exchanges tensors between ranks: a module of `hpcai.training.collectives` each."""
+Engine = Literal["horovod", "tensorflow", "jax"]
+"""What exchanges tensors between ranks, a module of `hpcai.training.collectives` each; with jax also what computes."""
 SpatialParts = Literal[1, 2, 4]
 """Ranks that share a sample, each with an equal part of its planes along the first axis."""

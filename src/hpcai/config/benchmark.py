@@ -1,10 +1,10 @@
-"""What every benchmark file holds: data, packing, staging, model, recipe and target of one workload at one size."""
+"""Contents of every benchmark file: data, packing, staging, model, recipe and target of one workload at one size."""
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Name, SafePath, Settings, Text
+from hpcai.config.base import Count, Engine, Name, SafePath, Settings, Text
 from hpcai.core.messages import Message
 
 NEEDS_PLAIN_SHARDS = Message(
@@ -41,12 +41,12 @@ SPLITS: tuple[Split, ...] = ("train", "validation")
 class DataSettings(Settings):
     """Where the samples come from; the workload adds the shape of a sample."""
 
-    dataset: Name = Field(description="Folder under data/; benchmarks that name the same dataset share it.")
+    dataset: Name = Field(description="Folder below data/; benchmarks with the same dataset name share it.")
     source: Literal["generate", "download", "existing"]
     train_samples: Count
     validation_samples: Count
     path: SafePath | None = Field(default=None, description="Folder of an existing dataset (source: existing).")
-    archives: tuple[Name, ...] = Field(default=(), description="Rows of datasets.tsv to fetch (source: download).")
+    archives: tuple[Name, ...] = Field(default=(), description="Rows of datasets.tsv to download (source: download).")
     seed: Count = Field(default=1, description="Seed of the generator (source: generate).")
 
     def samples(self, split: Split) -> int:
@@ -61,7 +61,7 @@ class DataSettings(Settings):
             if self.source == source and not given:
                 raise ValueError(f"source {source!r} needs the key {key!r}")
             if self.source != source and given:
-                raise ValueError(f"the key {key!r} is only for source {source!r}")
+                raise ValueError(f"the key {key!r} is only allowed for source {source!r}")
         return self
 
 
@@ -77,7 +77,7 @@ class PackSettings(Settings):
     @model_validator(mode="after")
     def _level_exists(self) -> "PackSettings":
         if self.codec == "gzip" and self.level > 9:
-            raise ValueError("gzip has the levels 1 to 9")
+            raise ValueError("gzip levels are 1 to 9")
         return self
 
 
@@ -88,7 +88,7 @@ class StagingSettings(Settings):
         default="node_local", description="Unpack the shards to node-local storage, or read in place."
     )
     partition: Literal["whole", "split"] = Field(
-        default="whole", description="Each node holds the whole set, or a part of its own."
+        default="whole", description="Each node holds the whole dataset, or only its part."
     )
 
 
@@ -96,7 +96,7 @@ class Target(Settings):
     """The quality at which a run has converged."""
 
     value: float = Field(gt=0)
-    official: bool = Field(default=False, description="True only for the target that the suite's rules print.")
+    official: bool = Field(default=False, description="True only for the target given in the suite's rules.")
     note: Text = ""
 
 
@@ -106,7 +106,7 @@ class RecipeSettings(Settings):
     global_batch: Count
     max_epochs: Count
     evaluation_interval_epochs: Count = Field(
-        default=1, description="The quality is evaluated after every so many epochs, and after the last."
+        default=1, description="The quality is evaluated every N epochs, and after the last one."
     )
 
 
@@ -121,6 +121,9 @@ class BenchmarkSettings(Settings):
     epoch (others in each epoch); or the batch is filled up with samples of the same epoch."""
     native: ClassVar[bool]
     """Whether TensorFlow reads the official container itself (TFRecord); others are converted when they are packed."""
+
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow")
+    """What can train it; jax needs models in Keras' layers and keras.ops."""
 
     if TYPE_CHECKING:  # each workload declares its own, in an order of its own
         workload: str

@@ -5,7 +5,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
@@ -23,9 +23,17 @@ from hpcai.core.messages import Message
 from hpcai.core.sealed import seal, unseal
 
 NO_FP16 = Message("load.no_fp16", "fp32 or bf16: TensorFlow has no fp16 kernels for processors")
+TF32_BY_JAX = Message(
+    "load.tf32_by_jax",
+    "fp32, bf16 or fp16: tf32 is a setting of the engine jax on accelerators; TensorFlow takes TF32 for fp32 where the "
+    "device has it",
+)
+NO_FP16_BY_JAX = Message("load.no_fp16_by_jax", "fp32, tf32 or bf16: the engine jax has no loss scaling")
+NOT_BY_JAX = Message("load.not_by_jax", "1: the engine jax leaves messages to XLA and has whole samples")
+OTHER_ENGINE = Message("load.other_engine", "one of {engines}: the model of {benchmark!r} runs on no other")
 BATCH_TOO_LARGE = Message("load.batch_too_large", "at most the {samples} training samples of {benchmark!r}")
 OTHER_DATA = Message(
-    "load.other_data", "a dataset name of its own, because its data or pack differ from those of {other!r}"
+    "load.other_data", "a different dataset name, because its data or pack differ from those of {other!r}"
 )
 POINT_TWICE = Message(
     "load.point_twice", "each benchmark, variant and scale once (line {line} has it; raise its {raised})"
@@ -47,6 +55,7 @@ STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
 
 
 FP64_BYTES = 8
+Row = TypeVar("Row", RunRow, WeakRow)
 
 
 def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str = "study") -> Campaign:
@@ -70,21 +79,22 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     checked = validate(Study, study, study_file, problems)
     if checked is None:
         problems.raise_if_any()
-        raise AssertionError("a study without errors is a study")
+        raise AssertionError("a study without errors")
     folder = Path(checked.config_dir) if checked.config_dir else config_dir
     machine = _read_model(Machine, folder / "machines" / f"{checked.machine}.yaml", problems)
     benchmarks = {
         name: _read_benchmark(folder / "benchmarks" / f"{name}.yaml", problems) for name in checked.benchmarks
     }
-    rows = read_rows(folder / "runs" / f"{checked.runs}.tsv", RunRow, problems)
-    weak_rows = read_rows(folder / "runs" / f"{checked.weak_runs}.tsv", WeakRow, problems) if checked.weak_runs else []
+    rows = _read_table(checked, folder / "runs" / f"{checked.runs}.tsv", RunRow, problems)
+    weak_file = folder / "runs" / f"{checked.weak_runs}.tsv"
+    weak_rows = _read_table(checked, weak_file, WeakRow, problems) if checked.weak_runs else []
     published = tuple(folder / "published" / f"{name}.yaml" for name in checked.published)
     for path in published:
         _read_model(Published, path, problems)
     problems.raise_if_any()
     present = {name: benchmark for name, benchmark in benchmarks.items() if benchmark}
     if machine is None:
-        raise AssertionError("a machine without errors is a machine")
+        raise AssertionError("a machine file without errors")
     plain, groups = tuple(row for _, row in rows), tuple(row for _, row in weak_rows)
     campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
@@ -175,6 +185,13 @@ def _checked_model(model: type[Model], data: object, path: Path, problems: Probl
     return checked
 
 
+def _read_table(study: Study, path: Path, row: type[Row], problems: Problems) -> list[tuple[int, Row]]:
+    """Read a run table; rows that name no engine have the study's."""
+    usual = {"engine": study.engine} if study.engine else {}
+    read = read_rows(path, row, problems)
+    return [(n, one if "engine" in one.model_fields_set else one.model_copy(update=usual)) for n, one in read]
+
+
 def _check_datasets(benchmarks: Mapping[str, Benchmark], problems: Problems) -> None:
     """Benchmarks that name one dataset must mean one dataset, packed in one way."""
     first: dict[str, Benchmark] = {}
@@ -192,7 +209,7 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
             folder = Path(os.path.expandvars(name))
             table = folder / "tables" / STUDY_TABLES[key]
             if folder.resolve() == Path("results").resolve():
-                problems.add(file, f"{key}.{number}", name, "the results folder of another study than this one")
+                problems.add(file, f"{key}.{number}", name, "the results folder of a different study")
             elif not table.is_file():
                 allowed = f"the results folder of a finished study: {table} must be there"
                 problems.add(file, f"{key}.{number}", name, allowed)
@@ -231,7 +248,7 @@ def _check_group(campaign: Campaign, row: WeakRow, place: str, problems: Problem
     """Check that the instances of a group find nodes, cores and accelerators of their own."""
     machine, benchmark = campaign.machine, campaign.benchmarks.get(row.benchmark)
     if benchmark is not None and benchmark.suite != "mlperf_hpc":
-        allowed = "a benchmark of MLPerf HPC: only its rules know concurrent instances"
+        allowed = "a benchmark of MLPerf HPC: only its rules define concurrent instances"
         problems.add(place, "benchmark", row.benchmark, allowed)
     if row.nodes > machine.nodes or row.ranks_per_node > machine.ranks_per_node:
         return  # said already
@@ -257,14 +274,30 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
     if row.precision == "fp16" and machine.device.kind == "cpu":
         problems.add(place, "precision", row.precision, NO_FP16())
+    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
+        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    if row.engine == "jax":
+        _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
     if benchmark is None:
         problems.add(place, "benchmark", row.benchmark, f"one of the study: {', '.join(campaign.benchmarks)}")
         return
+    if row.engine not in benchmark.engines:
+        allowed = OTHER_ENGINE(engines=", ".join(benchmark.engines), benchmark=benchmark.name)
+        problems.add(place, "engine", row.engine, allowed)
     if row.spatial_parts > 1:
         _check_parts(benchmark, row, place, problems)
     if row.ranks % row.spatial_parts == 0:
         _check_batch(benchmark, row, place, problems)
+
+
+def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    """Check that a point asks for nothing that only TensorFlow's step does."""
+    if row.precision == "fp16" and machine.device.kind != "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16_BY_JAX())
+    for name in ("spatial_parts", "gradient_groups"):
+        if getattr(row, name) > 1:
+            problems.add(place, name, getattr(row, name), NOT_BY_JAX())
 
 
 def _check_parts(benchmark: Benchmark, row: Point, place: str, problems: Problems) -> None:
@@ -311,11 +344,13 @@ def _check_seeds(campaign: Campaign, problems: Problems) -> None:
     for run_id, kind in kinds:
         other = seeds.setdefault((run_id.rsplit("/", 1)[0], campaign.seed(run_id, kind)), run_id)
         if other != run_id:
-            problems.add("study", "seed", campaign.study.seed, f"another seed: {run_id} and {other} would share one")
+            problems.add(
+                "study", "seed", campaign.study.seed, f"another seed, because {run_id} and {other} would share one"
+            )
 
 
 def write_plan(plan: RunPlan, path: Path) -> None:
-    """Write a plan as JSON, whole or not at all."""
+    """Write a plan as JSON atomically."""
     write_atomically(path, (plan_text(plan) + "\n").encode())
 
 
@@ -331,7 +366,7 @@ def read_plan(path: Path) -> RunPlan:
     Raises
     ------
     ConfigError
-        If the file is no valid plan, or was changed since it was written.
+        If the file is not a valid plan, or was changed since it was written.
     """
     try:
         return RunPlan.model_validate_json(unseal(read_regular(path)).text)

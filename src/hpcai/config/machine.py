@@ -16,18 +16,25 @@ from pydantic import (
 )
 
 from hpcai.config.base import Count, Index, Name, SafePath, Settings, Text
+from hpcai.core.messages import Message
 from hpcai.core.units import Bytes, BytesPerSecond, FlopPerSecond, Seconds, Watts
 
-Precision = Literal["fp32", "bf16", "fp16"]
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 Topology = Literal["star", "bus", "mesh", "ring", "tree"]
 Efficiency = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+ONE_RANK_EACH = Message(
+    "machine.one_rank_each",
+    "ranks_per_node is more than accelerators_per_node: one rank per accelerator at most, but with "
+    "device.shared_by_ranks",
+)
 
 
 class Peak(Settings):
     """Dense peak rate of one device in one precision."""
 
     rate_flop_per_s: FlopPerSecond
-    source: Text = Field(min_length=1, description="Where the number was read: a document with its date.")
+    source: Text = Field(min_length=1, description="Source of the number: a document with its date.")
 
 
 class Link(Settings):
@@ -46,6 +53,18 @@ class Device(Settings):
     memory_bytes: Bytes | None = None
     memory_link: Link | None = None
     peaks: dict[Precision, Peak] = Field(default={}, description="Per precision; empty = not declared.")
+    shared_by_ranks: bool = Field(
+        default=False,
+        description="Whether several ranks may compute on one accelerator; the plan in each record says so.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Leave the permission to share out where there is none: plans stay as they were before there was this key."""
+        fields: dict[str, object] = write(self)
+        if not self.shared_by_ranks:
+            fields.pop("shared_by_ranks", None)
+        return fields
 
 
 class Links(Settings):
@@ -59,17 +78,19 @@ class DeclaredPower(Settings):
     """Power of one node while it trains, for machines whose power cannot be measured."""
 
     node_power_w: Watts
-    source: Text = Field(min_length=1, description="Where the number was read: a document or a meter, with its date.")
+    source: Text = Field(min_length=1, description="Source of the number: a document or a meter, with its date.")
 
 
 class Storage(Settings):
     """Where data lies."""
 
     node_local: SafePath = Field(
-        description="Scratch folder on each node, e.g. ${TMPDIR}. Nodes that see the same one stage beside each other, "
-        "and the record says so."
+        description=(
+            "Scratch folder on each node, e.g. ${TMPDIR}. Nodes that share one stage to separate subfolders, and "
+            "the record says so."
+        )
     )
-    shared: Text = Field(default="", description="What the results and datasets lie on.")
+    shared: Text = Field(default="", description="File system of the results and datasets.")
 
 
 class Profilers(Settings):
@@ -77,7 +98,7 @@ class Profilers(Settings):
 
     kernels: Literal["auto", "tensorflow", "nvprof", "nsys"] = Field(
         default="auto",
-        description="Times of kernels. auto: TensorFlow's own profiler on processors; on accelerators nvprof below "
+        description="Kernel times. auto: TensorFlow's own profiler on processors; on accelerators nvprof below "
         "compute capability 8.0, Nsight Systems above.",
     )
     counters: Literal["auto", "nvprof", "ncu", "perf"] = Field(
@@ -86,7 +107,7 @@ class Profilers(Settings):
         "Nsight Compute above.",
     )
     darshan_library: SafePath | None = Field(
-        default=None, description="libdarshan.so; blank: looked for in the environment's modules and library paths."
+        default=None, description="libdarshan.so; blank: searched in the environment's modules and library paths."
     )
 
 
@@ -99,7 +120,7 @@ FORGETTING = ("--cleanenv", "-e", "--containall", "-C")
 
 def _passes_variables(option: str) -> str:
     if option in FORGETTING:
-        raise ValueError("an option that lets all variables through: ranks find each other by them")
+        raise ValueError("an option that passes all environment variables, because ranks find each other through them")
     return option
 
 
@@ -114,17 +135,21 @@ class Software(Settings):
 
     modules: tuple[ModuleName, ...] = Field(
         default=(),
-        description="Environment modules, named as `module list` shows them. Snakemake loads them in the jobs that "
-        "compute where the profile says `software-deployment-method: env-modules`; all others are unloaded before.",
+        description=(
+            "Environment modules, named as `module list` shows them. Snakemake loads them in compute jobs if the "
+            "profile sets `software-deployment-method: env-modules`; all other modules are unloaded first."
+        ),
     )
     container: SafePath | None = Field(
         default=None,
-        description="Image that the ranks run in: a .sif file or an unpacked folder. An address is no image: "
-        "`apptainer pull` makes a file of it once, not each rank for itself.",
+        description=(
+            "Container image of the ranks: a .sif file or an unpacked folder. An address is not allowed: run "
+            "`apptainer pull` once instead of having each rank download the image."
+        ),
     )
     container_command: Literal["apptainer", "singularity"] = "apptainer"
     container_options: tuple[ContainerOption, ...] = Field(
-        default=(), description="More words of `exec`, for example --nv, or --bind and a folder."
+        default=(), description="Additional arguments of `exec`, for example --nv, or --bind and a folder."
     )
 
     @model_validator(mode="after")
@@ -137,7 +162,7 @@ class Software(Settings):
 class HplEfficiencies(Settings):
     """Which share of the peaks and of the network HPL reaches."""
 
-    blas_ratio: Efficiency = Field(description="Of the library, on processors and accelerators alike.")
+    blas_ratio: Efficiency = Field(description="Efficiency of the library, on both processors and accelerators.")
     processor_ratio: Efficiency
     accelerator_ratio: Efficiency
     network_ratio: Efficiency
@@ -163,12 +188,12 @@ class Machine(Settings):
     cores_per_node: Count
     memory_bytes: Bytes
     accelerators_per_node: Index = 0
-    ranks_per_node: Count = Field(description="Most ranks that one node takes: its devices.")
-    cores_per_rank: Count = Field(description="Cores that each rank may use, the same at every scale.")
+    ranks_per_node: Count = Field(description="Maximum number of ranks per node, one per device.")
+    cores_per_rank: Count = Field(description="Cores per rank, the same at every scale.")
     device: Device
     links: Links = Links()
     power: DeclaredPower | None = Field(
-        default=None, description="For scores per watt where no power was measured; absent = not declared."
+        default=None, description="For scores per watt if no power was measured; absent = not declared."
     )
     storage: Storage
     profilers: Profilers = Profilers()
@@ -198,8 +223,9 @@ class Machine(Settings):
             )
         if (self.device.kind == "gpu") != (self.accelerators_per_node > 0):
             raise ValueError("device.kind 'gpu' needs accelerators_per_node > 0, and 'cpu' needs 0")
-        if self.device.kind == "gpu" and self.ranks_per_node > self.accelerators_per_node:
-            raise ValueError("ranks_per_node is more than accelerators_per_node: one rank per accelerator at most")
+        more_ranks = self.ranks_per_node > self.accelerators_per_node
+        if self.device.kind == "gpu" and more_ranks and not self.device.shared_by_ranks:
+            raise ValueError(ONE_RANK_EACH())
         return self
 
 

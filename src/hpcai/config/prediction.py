@@ -1,4 +1,4 @@
-"""What of a study is predicted, and what is measured for the predictions."""
+"""The predictions of a study, and the measurements they need."""
 
 from typing import Literal, get_args
 
@@ -46,27 +46,35 @@ class Prediction(Settings):
     )
     kernel_samples: Index = Field(
         default=0,
-        description="Random shapes of each kernel that are timed once per machine to train the regressors; fewer than "
-        "1000 say little; 0: none.",
+        description=(
+            "Random shapes of each kernel that are timed once per machine to train the regressors; fewer than "
+            "1000 give little accuracy; 0: none."
+        ),
     )
     kernel_passes: Count = Field(
         default=3,
-        description="Times that all shapes are timed; the least disturbed counts, which a shared machine needs.",
+        description=(
+            "Number of passes over all shapes; the least disturbed one counts, which matters on a shared machine."
+        ),
     )
     kernel_seed: Seed = Field(
-        default=2023, description="Of the random shapes, and of the regressors' training; another measures anew."
+        default=2023,
+        description="Seed of the random shapes and of the regressors' training; changing it repeats the measurement.",
     )
     reference_networks: tuple[ReferenceNetwork, ...] = Field(
-        default=(), description="Networks whose training steps are timed, to compare the sums of their kernels with."
+        default=(),
+        description="Networks whose training steps are timed and compared with the sums of their kernel times.",
     )
     hpl_tests: tuple[HplTest, ...] = Field(
-        default=(), description="Runs of a real HPL (hpcc) that the model of HPL is compared with."
+        default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
     )
-    ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks to predict each variant at.")
-    links: tuple[AssumedLink, ...] = Field(default=(), description="Links to predict the largest measured scale with.")
-    precisions: tuple[Precision, ...] = Field(default=(), description="Precisions to predict each scale with.")
+    ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks for which each variant is predicted.")
+    links: tuple[AssumedLink, ...] = Field(
+        default=(), description="Links for which the largest measured scale is predicted."
+    )
+    precisions: tuple[Precision, ...] = Field(default=(), description="Precisions for which each scale is predicted.")
     compressions: tuple[Compression, ...] = Field(
-        default=(), description="Gradient compressions to predict each scale with."
+        default=(), description="Gradient compressions for which each scale is predicted."
     )
 
     def measured_files(self, machine: str) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Numbers that a source prints although they follow from its other numbers: what is computed again, and how exactly."""
+"""Printed numbers of a source that follow from its other numbers: which are recomputed, and with which tolerance."""
 
 from typing import Annotated, Literal
 
@@ -51,7 +51,7 @@ class Printed(Settings):
     against: Name | None = Field(default=None, description="The other result, for a gain or an efficiency.")
     tolerance_ratio: Ratio = Field(default=0.01, description="Largest relative difference from `value`.")
     tolerance: Positive | None = Field(default=None, description="Largest absolute difference, instead of the ratio.")
-    consistent: bool = Field(default=True, description="False: known to contradict the source's own inputs.")
+    consistent: bool = Field(default=True, description="False: known to contradict the source's inputs.")
     where: Sentence = Field(description="Table, figure or section that prints it.")
     found: Found = "source"
     note: Text = ""

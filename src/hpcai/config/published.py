@@ -1,8 +1,8 @@
 """Results that others published, or that somebody declares: what a file of `config/published/` holds, and its reader.
 
-Nothing here is computed: a number that the source does not give stays absent, also where others imply it. What a
-source prints and what follows from its own inputs are told apart: the inputs are fields, the printed consequences stand
-under `printed` with the tolerance at which they are expected to come out again.
+Nothing here is computed: a number that the source does not give stays absent, even if others imply it. A source's
+inputs and the printed numbers that follow from them are kept apart: the inputs are fields; the derived numbers are
+listed under `printed`, with the tolerance within which they should be reproduced.
 """
 
 import math
@@ -41,7 +41,7 @@ class PublishedLink(Settings):
 
     bandwidth_bytes_per_s: BytesPerSecond = Field(description="Nominal.")
     directions: Literal[1, 2] = Field(default=1, description="2: the nominal number is the sum of both directions.")
-    measured_bytes_per_s: BytesPerSecond | None = Field(default=None, description="What one direction reached.")
+    measured_bytes_per_s: BytesPerSecond | None = Field(default=None, description="Rate that one direction reached.")
     source: Sentence
 
 
@@ -115,7 +115,7 @@ class PublishedResult(Settings):
     workload: Name = Field(description="A key of `workloads`.")
     machine: Name = Field(description="A key of `machines`.")
     use: Literal["result", "check"] = Field(
-        default="result", description="check: a worked number for `printed`, no result of anybody's."
+        default="result", description="check: a computed value for `printed`, not an actual result."
     )
     nodes: Count | None = None
     ranks: Count | None = None
@@ -126,7 +126,7 @@ class PublishedResult(Settings):
     rate_flop_per_s: FlopPerSecond | None = None
     vflops_flop_per_s: FlopPerSecond | None = None
     derived: Derivation | None = None
-    quality: Positive | None = Field(default=None, description="Reached, and stated as such; never worked out.")
+    quality: Positive | None = Field(default=None, description="Quality stated as reached; never derived.")
     time_to_quality_s: Seconds | None = None
     mean_power_w: Positive | None = None
     where: Sentence
@@ -168,7 +168,7 @@ class Breakdown(Settings):
     title: Sentence
     parts_s: dict[str, Seconds] = Field(default={}, description="Time of each part; their sum is the whole.")
     part_shares: dict[str, Share] = Field(default={}, description="Ratios of the whole, where no times are given.")
-    waits: tuple[str, ...] = Field(default=(), description="Parts that are waiting.")
+    waits: tuple[str, ...] = Field(default=(), description="Parts spent waiting.")
     exchange: tuple[str, ...] = Field(default=(), description="Parts that move data between devices.")
     instructions_per_cycle: dict[str, Positive] = Field(default={}, description="Of the parts that it is given for.")
     dram_utilisation: dict[str, Positive] = Field(default={}, description="The profiler's scale of 0 to 10.")
@@ -269,5 +269,5 @@ def load_published(path: Path) -> Published:
         problems.add(str(path), "name", published.name, f"the file's own name, {path.stem!r}")
     problems.raise_if_any()
     if published is None:
-        raise AssertionError("a file without errors holds results")
+        raise AssertionError("a file without errors")
     return published

@@ -1,4 +1,4 @@
-"""Reads and checks files of settings, and collects what is wrong in all of them before anything is said."""
+"""Reads and checks files of settings, and collects the errors of all of them before reporting any."""
 
 import stat
 from collections import Counter
@@ -69,7 +69,7 @@ def read_text(path: Path, problems: Problems, expected: str, missing: str) -> st
     except FileNotFoundError:
         found, expected = "no such file", missing
     except UnicodeDecodeError as error:
-        found, expected = f"bytes at {error.start} that are no UTF-8", f"{expected}; save it as UTF-8"
+        found, expected = f"invalid UTF-8 at byte {error.start}", f"{expected}; save it as UTF-8"
     except (OSError, ValueError) as error:
         found = str(error)
     problems.add(str(path), "", Words(found), expected)
@@ -89,7 +89,7 @@ def read_yaml(path: Path, problems: Problems) -> object:
     try:
         data = _load(text)
     except RecursionError:
-        problems.add(str(path), "", Words("brackets or lists that are too deep"), expected)
+        problems.add(str(path), "", Words("brackets or lists nested too deeply"), expected)
     except yaml.YAMLError as error:
         problems.add(str(path), "", Words(" ".join(str(error).split())), expected)
     except NO_YAML as error:
@@ -134,7 +134,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     """PyYAML silently lets the last of two equal keys win."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a key that stands twice, or that is no text or number."""
+        """Refuse a key that stands twice, or that is not a text or number."""
         place = f"near line {node.start_mark.line + 1}"
         if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
             raise yaml.YAMLError(f"a merge key (<<), {place}: write its keys out")
@@ -177,7 +177,7 @@ def _allowed(detail: Mapping[str, Any]) -> str:
     if detail["type"] == "tuple_type":
         return "a list"
     if detail["type"] == "model_type":
-        return "keys with their values, one to a line"
+        return "keys with values, one per line"
     return str(detail["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
 
 

@@ -1,4 +1,4 @@
-"""Published rounds of MLPerf HPC that a study names: result repositories or archives, and what they are called."""
+"""Published rounds of MLPerf HPC that a study names: result repositories or archives, and their names."""
 
 import os
 import re

@@ -72,7 +72,7 @@ def _read_row(row: type[Model], header: list[str], line: str, place: str, proble
         return None
     if len(cells) > len(header):
         problems.add(
-            place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, tabs between"
+            place, "", Words(f"{len(cells)} cells"), f"at most {len(header)}, one for each column, separated by tabs"
         )
         return None
     data: dict[str, object] = {key: cell for key, cell in zip(header, cells, strict=False) if cell != ""}

@@ -1,4 +1,4 @@
-"""The run table and the plan of each run: all that one training run needs to know, in one validated file."""
+"""The run table and the plan of each run: all settings of one training run, in one validated file."""
 
 import hashlib
 import json
@@ -40,7 +40,7 @@ class Point(Settings):
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     engine: Engine = Field(
         default=USUAL_ENGINE,
-        description="What exchanges gradients between ranks: Horovod, or TensorFlow's own collectives.",
+        description="Library that exchanges gradients between ranks: Horovod, TensorFlow's own collectives, or JAX.",
     )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
@@ -53,10 +53,10 @@ class Point(Settings):
     )
     fusion_bytes: Bytes | None = Field(
         default=None,
-        description="Horovod fuses single gradients up to this size; blank: all gradients travel as one group.",
+        description="Horovod fuses gradients up to this size; blank: all gradients are exchanged as one group.",
     )
     cycle_time_s: Seconds | None = Field(
-        default=None, description="Horovod looks for new gradients this often; blank: Horovod's own choice."
+        default=None, description="Interval at which Horovod checks for new gradients; blank: Horovod's default."
     )
 
     @model_serializer(mode="wrap")
@@ -117,15 +117,15 @@ class RunPlan(Settings):
     point: Point
     repetition: Annotated[int, Field(ge=1)]
     seed: Seed | None = Field(description="None: drawn from the system's entropy when the run starts.")
-    seeds: Literal["derived", "entropy"] = Field(default="derived", description="Where the seed comes from.")
+    seeds: Literal["derived", "entropy"] = Field(default="derived", description="Source of the seed.")
     kind: RunKind = Field(
         default="timed", description="weak: one instance of a weak-scaling group, whose number is `repetition`."
     )
     instances: Count | None = Field(
         default=None, description="Instances of the group, which train at the same time; None: no weak-scaling group."
     )
-    profile: ProfileKind | None = Field(default=None, description="What a profiled run is made for.")
-    max_steps: Count | None = Field(default=None, description="A profiled run ends after so many training steps.")
+    profile: ProfileKind | None = Field(default=None, description="Purpose of a profiled run.")
+    max_steps: Count | None = Field(default=None, description="Training steps after which a profiled run ends.")
     rule_set: RuleSet
     time_staging: bool
     limits: Limits

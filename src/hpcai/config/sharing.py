@@ -1,4 +1,4 @@
-"""How the instances of a weak-scaling group share a machine: each node is filled, and nobody has what another has."""
+"""How the instances of a weak-scaling group share a machine: nodes are filled in turn, nothing is shared."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

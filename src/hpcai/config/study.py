@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from hpcai.config.base import Count, Name, SafePath, Seed, Settings, Text
+from hpcai.config.base import Count, Engine, Name, SafePath, Seed, Settings, Text
 from hpcai.config.prediction import Prediction
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.messages import Message
@@ -32,8 +32,10 @@ class Submission(Settings):
 class Limits(Settings):
     """After these times a run is ended and recorded as timed out or as failed; beyond `disturbance` it is repeated."""
 
-    run_s: Seconds = Field(default=3600.0, gt=0, description="Longest run, staging and evaluation included.")
-    stall_s: Seconds = Field(default=600.0, gt=0, description="Longest time without a sign of life of rank 0.")
+    run_s: Seconds = Field(
+        default=3600.0, gt=0, description="Maximum duration of a run, including staging and evaluation."
+    )
+    stall_s: Seconds = Field(default=600.0, gt=0, description="Maximum time without progress from rank 0.")
     disturbance: Tolerance = Tolerance()
 
 
@@ -45,6 +47,10 @@ class Study(Settings):
     machine: Name
     benchmarks: tuple[Name, ...] = Field(min_length=1)
     runs: Name = Field(default="runs", description="Run table: the file runs/NAME.tsv of the configuration folder.")
+    engine: Engine | None = Field(
+        default=None,
+        description="What exchanges gradients in rows of the run table that name no engine; blank: horovod.",
+    )
     weak_runs: Name | None = Field(
         default=None, description="Table of weak-scaling groups: the file runs/NAME.tsv; blank: none is measured."
     )
@@ -58,15 +64,17 @@ class Study(Settings):
         default="derived",
         description="Each run's seed comes from the study's seed and the run's name, or from the system's entropy.",
     )
-    measure: bool = Field(default=True, description="False: analyse what is there; no run can be started.")
+    measure: bool = Field(default=True, description="False: only analyse existing runs; no run can be started.")
     profile_steps: ProfiledSteps = Field(default=8, description="Training steps of a profiled run.")
     profile_variants: tuple[Name, ...] = Field(
-        default=(), description="Variants that are run again under the profilers; none named: all of them."
+        default=(), description="Variants that are also run under the profilers; empty: all."
     )
     power_steps: Count = Field(default=100, description="Training steps of a run whose power is sampled.")
     published: tuple[Name, ...] = Field(
         default=(),
-        description="Files published/NAME.yaml of the configuration folder: results to rank and draw besides.",
+        description=(
+            "Files published/NAME.yaml of the configuration folder: published results to rank and plot with ours."
+        ),
     )
     compare_with: tuple[SafePath, ...] = Field(
         default=(),
@@ -79,7 +87,7 @@ class Study(Settings):
         default=(),
         description="Published rounds of MLPerf HPC to show beside our runs: result repositories, folders or archives.",
     )
-    predict: Prediction = Field(default=Prediction(), description="What is predicted, and measured for it.")
+    predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
     submission: Submission = Submission()
 

@@ -1,4 +1,4 @@
-"""The benchmarks there are: one settings model each, told apart by the key `workload` of a benchmark file."""
+"""The available benchmarks: one settings model each, selected by the key `workload` of a benchmark file."""
 
 from functools import reduce
 from operator import or_

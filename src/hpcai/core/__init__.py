@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, files, units, and the clock of a node; it imports nothing of the library."""
+"""Foundations of the library: errors, files, units, and the clock of a node; imports no other part of it."""

@@ -1,4 +1,4 @@
-"""Finds what modules declare by looking at their text; nothing is imported."""
+"""Finds declarations of modules in their source text, without importing them."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ def modules_declaring(variable: str, package: str, folder: Path) -> tuple[str, .
     variable
         Name of the variable, such as ``LAUNCHER``.
     package
-        Package that is looked through, with all below it.
+        Package to search, including subpackages.
     folder
         Folder of the package.
     """

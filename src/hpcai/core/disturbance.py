@@ -1,12 +1,12 @@
-"""What others took of a node's processor while something was timed there, by the kernel's own accounts.
+"""Processor time taken by others on a node while something was timed there, from the kernel's accounting.
 
-A process looks at the node and at itself when the timed part begins, and again when it ends. What the node's cores
-worked in between, less what the measured processes used, was used by others: the supervisor, the launcher, the
-workflow's controller, other users. Steal is what a hypervisor took from the cores; no process here can see it.
+A process reads the counters of the node and its own at the start and at the end of the timed part. The busy time of the
+node's cores in between, minus that of the measured processes, was used by others: the supervisor, the launcher, the
+workflow's controller, other users. Steal is the time a hypervisor took from the cores; no process here can see it.
 
-The kernel keeps two accounts of what a node worked, and neither sees all: ticks of the cores (``/proc/stat``) miss work
-that is shorter than a tick, up to 4 % of ranks that often wait; the times of all processes are exact, but hidden from
-other users on some systems. The larger one counts.
+The kernel accounts a node's busy time in two ways, and neither is complete: per-core ticks (``/proc/stat``) miss work
+shorter than a tick, up to 4 % for ranks that often wait; the times of all processes are exact, but hidden from other
+users on some systems. The larger value is used.
 """
 
 import os
@@ -38,14 +38,14 @@ class Watched(Protocol):
 
     @property
     def disturbance(self) -> tuple["Disturbance", ...]:
-        """What others took of each node meanwhile; empty: not measured."""
+        """Use of each node by others during the measurement; empty: not measured."""
 
 
 Report = TypeVar("Report", bound=Watched)
 
 
 class Tolerance(_Part):
-    """How much disturbance a number bears, and how often it is measured again if there was more."""
+    """Tolerated disturbance, and how often a measurement is repeated if it is exceeded."""
 
     others_ratio: float = Field(
         default=0.03,
@@ -53,14 +53,16 @@ class Tolerance(_Part):
         le=1,
         description="Share of a node's cores that other processes, or a hypervisor, may take while something is timed.",
     )
-    repeats: int = Field(default=1, ge=0, le=10, description="So often a disturbed measurement is repeated at most.")
+    repeats: int = Field(
+        default=1, ge=0, le=10, description="Maximum number of repetitions of a disturbed measurement."
+    )
 
 
 class CoreUse(_Part):
-    """What one measured process saw between two looks."""
+    """Processor use between two readings, as seen by one measured process."""
 
     node: str
-    cores: int = Field(ge=1, description="Cores of the node, those included that the process may not use.")
+    cores: int = Field(ge=1, description="All cores of the node, including those that the process may not use.")
     wall_s: float = Field(ge=0)
     own_s: float = Field(ge=0, description="Processor time of the process and of its children that have ended.")
     busy_s: float = Field(ge=0, description="Time that the node's cores spent in any process, by the larger account.")
@@ -68,7 +70,7 @@ class CoreUse(_Part):
 
 
 class Quietness(_Part):
-    """What one rank saw of its node while it was timed, and how fast its device was before and after."""
+    """Use of one rank's node while it was timed, and the speed of its device before and after."""
 
     use: CoreUse | None = Field(description="From run_start to run_stop; None: the kernel keeps no account.")
     probe_before_flop_per_s: float = Field(gt=0, description="Rate of a short matrix product, all ranks together.")
@@ -76,7 +78,7 @@ class Quietness(_Part):
 
 
 class Disturbance(_Part):
-    """What others took of one node while something was timed there."""
+    """Use of one node by others while something was timed there."""
 
     node: str
     cores: int = Field(ge=1)
@@ -96,13 +98,13 @@ class Disturbance(_Part):
 
     @property
     def taken_ratio(self) -> float:
-        """The larger of both shares: what a node is judged by."""
+        """The larger of both shares, by which a node is judged."""
         return max(self.others_ratio, self.steal_ratio)
 
 
 @dataclass(frozen=True)
 class Look:
-    """Clocks of a node and of this process at one moment [s]."""
+    """Clocks of a node and of this process at one time [s]."""
 
     wall_s: float
     own_s: float
@@ -123,7 +125,7 @@ class Look:
 
 
 def look() -> Look | None:
-    """Look at the clocks now; None where the kernel keeps no account of its cores."""
+    """Read the clocks now; None if the kernel provides no accounting of its cores."""
     try:
         fields = STAT.read_text().splitlines()[0].split()
         ticks = [int(fields[place]) for place in (_USER, _NICE, _SYSTEM, _STEAL)]
@@ -151,18 +153,18 @@ def _processes_ticks() -> int:
 
 
 def use_since(start: Look | None) -> CoreUse | None:
-    """Return what was used since an earlier look; None where the kernel does not tell."""
+    """Return the use since an earlier reading; None if the kernel does not provide it."""
     end = look()
     return start.until(end) if start and end else None
 
 
 def disturbance_of(uses: Iterable[CoreUse | None]) -> tuple[Disturbance, ...]:
-    """Return what others took of each node, from what all measured processes saw.
+    """Return the use of each node by others, from the readings of all measured processes.
 
     Parameters
     ----------
     uses
-        One for each measured process; what a process on a node did not see (None) leaves nothing to say.
+        One for each measured process; a node with a missing reading (None) is omitted.
 
     Returns
     -------
@@ -186,12 +188,12 @@ def _of_node(name: str, uses: Sequence[CoreUse]) -> Disturbance:
 
 
 def worst(nodes: Iterable[Disturbance]) -> Disturbance | None:
-    """Return the node that was disturbed most; None if there is none."""
+    """Return the most disturbed node; None if there is none."""
     return max(nodes, key=lambda node: node.taken_ratio, default=None)
 
 
 def is_disturbed(nodes: Iterable[Disturbance], tolerance: Tolerance) -> bool:
-    """Tell whether others, or a hypervisor, took more of a node than a number bears."""
+    """Return whether others, or a hypervisor, used more of a node than tolerated."""
     return any(
         max(node.others_s, node.steal_s) > node.cores * (tolerance.others_ratio * node.wall_s + RESOLUTION_S)
         for node in nodes
@@ -199,7 +201,7 @@ def is_disturbed(nodes: Iterable[Disturbance], tolerance: Tolerance) -> bool:
 
 
 def say_disturbance(nodes: Iterable[Disturbance]) -> str:
-    """Say how much of the worst node others took, in words for a log or a reason."""
+    """Describe the use of the worst node by others, for a log or a reason."""
     found = worst(nodes)
     if found is None:
         return "not measured"
@@ -207,7 +209,7 @@ def say_disturbance(nodes: Iterable[Disturbance]) -> str:
 
 
 def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Callable[[str], object]) -> Report:
-    """Measure again while it was disturbed, as often as the tolerance allows; return the least disturbed report.
+    """Repeat a measurement while it is disturbed, as often as the tolerance allows; return the least disturbed report.
 
     Parameters
     ----------
@@ -216,7 +218,7 @@ def measure_quietly(measure: Callable[[], Report], tolerance: Tolerance, say: Ca
     tolerance
         When it is repeated, and how often.
     say
-        Is told of each disturbed measurement.
+        Is called with a description of each disturbed measurement.
     """
     reports: list[Report] = []
     while len(reports) <= tolerance.repeats:

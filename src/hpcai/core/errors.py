@@ -1,4 +1,4 @@
-"""The exceptions of HPC-AI Bench: each says what was found where, what was expected, and what to do."""
+"""The exceptions of HPC-AI Bench: each says what was found and where, what was expected, and what to do."""
 
 from hpcai.core.messages import Said
 
@@ -53,7 +53,7 @@ class RunRefusedError(HpcaiError):
 
 
 class RunInterruptedError(HpcaiError):
-    """A command that was ended by a signal, such as Slurm's at a time limit; status 128 + signal, as a shell has it."""
+    """A command that was ended by a signal, such as Slurm's at a time limit; exit status 128 + signal."""
 
     def __init__(self, words: str, signal_number: int) -> None:
         super().__init__(words)
@@ -81,4 +81,4 @@ class TableError(RecordError, ParseError):
 
 
 class NoResultError(HpcaiError):
-    """A study with points that have no result, because all of their runs broke down."""
+    """A study with points that have no result, because all of their runs failed."""

@@ -1,4 +1,4 @@
-"""Packages that only some users need: what needs one that is not installed says so in one sentence."""
+"""Packages that only some users need: a missing one is reported in one sentence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +11,7 @@ EXTRA_OF = {
     "h5py": "data",
     "lmdb": "data",
     "horovod": "train",
+    "jax": "jax",
     "keras": "train",
     "tensorflow": "train",
     "snakemake": "workflow",
@@ -28,7 +29,7 @@ def missing_extra(module: str) -> MissingExtraError:
 
 
 def require(*modules: str) -> None:
-    """Refuse to go on without modules of `EXTRA_OF`; nothing is imported.
+    """Raise an error if modules of `EXTRA_OF` are missing; nothing is imported.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic file operations: a file appears completely or not at all."""
 
 import errno
 import json
@@ -21,9 +21,9 @@ _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)
 
 
 def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return the content of a regular file; a folder, FIFO or device is refused unopened.
+    """Return the content of a regular file; a folder, FIFO or device is refused without opening it.
 
-    To open a FIFO blocks, to read a device may never end, and a sparse file can be larger than all memory.
+    Opening a FIFO blocks, reading a device may never end, and a sparse file can be larger than memory.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def regular_bytes(path: Path) -> int:
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a file beside its place and rename it, so that nobody sees a part of it.
+    """Write a file under a temporary name and rename it, so that no partial file is ever visible.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = False) -> None:
     data
         Its content.
     durable
-        Return only when the file would survive the loss of the node. Each such file has to wait for the storage.
+        Return only when the file is on storage and survives the loss of the node; this costs an fsync per file.
     """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     temporary = Path(name)
@@ -93,12 +93,12 @@ def sync(path: Path) -> None:
 
 
 def real_path(path: Path) -> Path:
-    """Return a path without links; one that leads in a circle stays as it is, and is no file."""
+    """Return a path without links; a circular link is returned unchanged."""
     return Path(os.path.realpath(path))  # Path.resolve() raises RuntimeError there
 
 
 def why_full(folder: Path) -> str:
-    """Return why a folder takes no more data, such as No space left on device; blank if that is not the matter."""
+    """Return why a folder accepts no more data, such as No space left on device; blank if it does."""
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(PROBE_BYTES))
@@ -119,15 +119,19 @@ def written_where_asked(path: Path) -> Iterator[None]:
         If the system refuses to write it in the block.
     """
     if not path.parent.is_dir():
-        raise ConfigError(f"{path}: there is no folder {path.parent}; make it, or name a file in another folder")
+        raise ConfigError(
+            f"{path}: the folder {path.parent} does not exist; create it, or specify a file in another folder"
+        )
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror}); name a file in a folder of yours") from error
+        raise ConfigError(
+            f"{path}: cannot be written ({error.strerror}); specify a file in a folder that you can write to"
+        ) from error
 
 
 def write_asked(path: Path, text: str) -> None:
-    """Write a file that the user asked for, whole or not at all.
+    """Write a file that the user asked for atomically.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One timed thing at a time on this node: what runs beside a measurement is in its numbers."""
+"""A lock that allows one timed measurement at a time on this node, because anything running beside it distorts it."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from hpcai.core.disturbance import Disturbance, disturbance_of, look, use_since
 from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message
 
-WAITS = Message("machine_lock.waits", "waits until another run or measurement on this machine has ended")
+WAITS = Message("machine_lock.waits", "waiting for another run or measurement on this machine to end")
 
 PLACE = "/dev"
 """The folder that is locked. The kernel makes it, one for a whole node: all users and jobs there see the same one, no
@@ -32,14 +32,14 @@ class Watch:
 
 @contextmanager
 def machine_to_itself(say: Callable[[str], object]) -> Iterator[Watch]:
-    """Wait until nothing else is timed on this node, whoever started it from whichever workflow.
+    """Wait until nothing else is timed on this node, by any user or workflow.
 
-    The lock goes with the process that holds it, however that ends. Taken twice by one process it would wait for ever.
+    The lock is released when the process that holds it ends, in whatever way. Taking it twice in one process deadlocks.
 
     Parameters
     ----------
     say
-        Is told once, in words, if there is something to wait for.
+        Is called once, with a sentence, if there is something to wait for.
 
     Raises
     ------
@@ -81,6 +81,6 @@ def _take(place: str, lock: int, say: Callable[[str], object]) -> None:
 def _no_lock(place: str, error: OSError) -> LaunchError:
     return LaunchError(
         f"{place}: cannot be locked ({error.strerror or error}), expected a folder that every user of this node may "
-        f"read and lock (flock), so that one thing is timed at a time; unset {PLACE_VARIABLE} if it is set, else ask "
-        "the administrator of this node"
+        f"read and lock (flock), so that only one measurement runs at a time; unset {PLACE_VARIABLE} if it is set, "
+        f"otherwise ask the administrator of this node"
     )

@@ -1,4 +1,4 @@
-"""Reasons and errors are codes with facts; they become words at the edge, and better words break nothing."""
+"""Messages: reasons and errors are codes with facts and become text at the edge, so rewording a text breaks nothing."""
 
 import re
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ class Said(str):
     Attributes
     ----------
     code
-        Of the message, as ``"scaling.too_few_runs"``; empty where several are joined.
+        Code of the message, such as ``"scaling.too_few_runs"``; empty for joined messages.
     facts
-        What the words were filled with, as it was given: numbers are numbers.
+        Values of the placeholders, with their original types.
     """
 
     __slots__ = ("_parts", "code", "facts")
@@ -42,14 +42,15 @@ class Said(str):
 
 @dataclass(frozen=True)
 class Message:
-    """A sentence with places for facts, known by its code.
+    """A sentence with placeholders for facts, identified by its code.
 
     Parameters
     ----------
     code
-        Topic and name, as ``"scaling.too_few_runs"``; unique in the library. It stays when the words get better.
+        Topic and name, as ``"scaling.too_few_runs"``; unique in the library. It stays the same when the text is
+        reworded.
     template
-        The words, with places such as ``{n}`` or ``{rate:.3g}``.
+        The text, with placeholders such as ``{n}`` or ``{rate:.3g}``.
     """
 
     code: str
@@ -61,12 +62,12 @@ class Message:
 
     @property
     def pattern(self) -> str:
-        """A regular expression of these words with any facts, one named group for each."""
+        """A regular expression for this text with any facts, one named group each."""
         return _pattern(self.template)
 
     @property
     def opening(self) -> str:
-        """The words before the first fact."""
+        """The text before the first fact."""
         return next(iter(Formatter().parse(self.template)))[0]
 
     def find_in(self, text: str) -> dict[str, str] | None:
@@ -87,7 +88,7 @@ def join(separator: str, words: Iterable[str]) -> Said:
 
 
 def at(place: str, words: str) -> str:
-    """Return ``words`` behind the place they are about, a file or a key; a message keeps its code and its facts."""
+    """Return ``words`` prefixed with the place they are about, a file or a key; a message keeps its code and facts."""
     text = f"{place}: {words}"
     return Said(text, words.code, {"place": place, **words.facts}) if isinstance(words, Said) else text
 

@@ -15,10 +15,12 @@ def find_program(name: str) -> str:
     """
     found = shutil.which(name)
     if found is None:
-        raise LaunchError(f"{name}: no such program on the PATH; install it or choose another launcher in the profile")
+        raise LaunchError(
+            f"{name}: program not found on the PATH; install it or choose another launcher in the profile"
+        )
     return found
 
 
 def shell_status(return_code: int) -> int:
-    """Return how a process ended as a shell has it: 128 + signal for one that a signal ended."""
+    """Return the exit status in shell convention: 128 + signal for a process ended by a signal."""
     return return_code if return_code >= 0 else 128 - return_code

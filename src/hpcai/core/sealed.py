@@ -1,7 +1,7 @@
-"""Files that end with the SHA-256 of all that stands before: every copy tells by itself whether it is right.
+"""Self-checking files, which end with the SHA-256 of all preceding content.
 
-The digest is a key of a JSON file, its last one, or the comment behind a drawing, and no second file: copies cannot
-lose it, and one rename publishes both.
+The digest is the last key of a JSON file, or a comment after a drawing. It is not a second file, so copies cannot lose
+it, and one rename publishes both.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def unseal(content: bytes) -> Unsealed:
     found = _SEAL.search(content)
     if found is None:
         if _NAMED.search(content):
-            raise ValueError(f"found no {KEY.decode()} on its last line, where it was written; it was changed")
+            raise ValueError(f"found no {KEY.decode()} on its last line; the file was changed")
         return Unsealed(content, is_sealed=False)
     body = content[: found.start()]
     _compare(body, found[1])
@@ -91,7 +91,7 @@ def unseal_drawing(content: bytes) -> Unsealed:
     found = _COMMENT.search(content)
     if found is None:
         if KEY in content or not content.rstrip().endswith(_SVG_END):
-            raise ValueError("found another end than it was written with; it was cut or changed")
+            raise ValueError("found a different end than was written; the file was truncated or changed")
         return Unsealed(content, is_sealed=False)
     body = content[: found.start()]
     _compare(body, found[1])

@@ -1,8 +1,8 @@
-"""Pauses of a timed run: a step, or an evaluation, that took far longer than those beside it.
+"""Pauses in a timed run: a step, or an evaluation, that took much longer than its neighbours.
 
-A rank that is stopped for a while (a suspended process, a file system that does not answer) holds up all ranks: the run
-goes on and ends well, but its times hold the pause. Nobody took its cores meanwhile, so that no account of them
-(:mod:`hpcai.core.disturbance`) tells it.
+A rank that is stopped for a while (a suspended process, a file system that does not answer) delays all ranks: the run
+continues and succeeds, but its times include the pause. Its cores were idle meanwhile, so the processor accounting
+(:mod:`hpcai.core.disturbance`) cannot detect it.
 """
 
 from collections.abc import Sequence
@@ -70,5 +70,5 @@ def _stalls_of(times_s: Sequence[float]) -> list[tuple[float, float]]:
 
 
 def say_stall(longest_s: float, beside_s: float) -> str:
-    """Say how long the longest pause was, in words that stand beside the times that hold it."""
+    """Describe the longest pause, for display with the times that include it."""
     return STALLED(longest_s=longest_s, beside_s=beside_s)

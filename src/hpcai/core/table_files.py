@@ -1,8 +1,8 @@
-"""Tables in Parquet files, written and read in this one place: a changed bit is an error, never another number.
+"""Tables in Parquet files, written and read only here; a changed bit is an error, never a different number.
 
 Each page has a checksum, which other programs can verify as well (pyarrow: `page_checksum_verification`). The footer
-has none in this format, and a small table is mostly footer; so the SHA-256 of the whole file stands in the gap before
-the footer, at which readers of Parquet do not look. Files of earlier versions have neither and are read as they are.
+has none in this format, and a small table is mostly footer; so the SHA-256 of the whole file is stored in the gap
+before the footer, which Parquet readers ignore. Files of earlier versions have neither and are read without a check.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ def write_parquet(frame: "pd.DataFrame", path: str | Path) -> None:
 
 
 def open_parquet(path: Path, schema: pa.Schema, **options: object) -> pq.ParquetWriter:
-    """Return the writer of a table that is too large to be held at once: its pages have checksums, its footer has none.
+    """Return a writer for a table too large for memory: its pages have checksums, its footer has none.
 
     Parameters
     ----------
@@ -76,13 +76,13 @@ def read_parquet(path: str | Path, columns: Sequence[str] | None = None) -> "pd.
         return frame
     except FileNotFoundError as error:
         raise TableError(
-            f"{path}: no such file, expected a Parquet table; run the workflow again to make it"
+            f"{path}: no such file, expected a Parquet table; run the workflow again to create it"
         ) from error
     except Exception as error:  # what a changed footer leads to is any error of pyarrow's or pandas'
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise TableError(
-            f"{path}: no Parquet table, or a damaged one ({reason}); delete it and run the workflow again, which makes "
-            "it again"
+            f"{path}: no Parquet table, or a damaged one ({reason}); delete it and run the workflow again to recreate "
+            f"it"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Numbers and their units as people read them: on the terminal, in captions, on the page and in figures."""
+"""Human-readable numbers with units, for the terminal, captions, the page and figures."""
 
 import math
 from collections.abc import Sequence

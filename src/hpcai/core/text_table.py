@@ -1,4 +1,4 @@
-"""Tables for people: as wide as the terminal, with bold heads; at most 100 columns of plain text anywhere else."""
+"""Text tables: as wide as the terminal, with bold headings; elsewhere plain text of at most 100 columns."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Text such as ``"25 GB/s"`` to SI numbers; the definitions of FLOP and byte used everywhere."""
+"""Converts text such as ``"25 GB/s"`` to SI numbers; defines FLOP and byte for the whole library."""
 
 import sys
 from functools import cache
@@ -38,7 +38,7 @@ def to_si(text: str | float, unit: str) -> float:
     Raises
     ------
     ValueError
-        If the text is no quantity, or one of another dimension.
+        If the text is not a quantity, or one of another dimension.
     """
     if isinstance(text, int) and abs(text) > sys.float_info.max:
         raise ValueError(f"a number below {sys.float_info.max:.0e} is allowed")

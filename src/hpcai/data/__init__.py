@@ -1,1 +1,1 @@
-"""Datasets: made, fetched, verified, packed and staged."""
+"""Datasets: generated, downloaded, verified, packed and staged."""

@@ -104,8 +104,8 @@ class _Meter(io.RawIOBase):
         self._tail = (self._tail + data)[-_END_BYTES:]
         if self._read_bytes > self._limit_bytes:
             raise DatasetError(
-                f"{self._archive}: found more than {self._limit_bytes} bytes of content, expected less: "
-                f"a decompression bomb, or a limit that is too low; {REFUSED}"
+                f"{self._archive}: found more than {self._limit_bytes} bytes of content, expected less; it is a "
+                f"decompression bomb, or the limit is too low; {REFUSED}"
             )
         if self._read_bytes > self._allowed_bytes:
             raise DatasetError(at(str(self._archive), LONG_HEADER(most_bytes=_HEADER_BYTES, remedy=REFUSED)))

@@ -30,7 +30,7 @@ class Archive(Settings):
     checksum_algorithm: Annotated[Literal["md5", "sha1", "sha256", "sha512"] | None, Published] = None
     checksum: Annotated[Annotated[str, Field(pattern=r"^[0-9a-f]{32,128}$")] | None, Published] = None
     format: Format = Field(
-        description="file: a sample file as it is; folder: cannot be fetched by this program, see the note."
+        description="file: a sample file as it is; folder: cannot be downloaded by this program, see the note."
     )
     note: str = ""
 
@@ -59,13 +59,11 @@ def read_catalogue(path: Path) -> dict[str, Archive]:
     except OSError as error:
         raise DatasetError(f"{path}: cannot be read ({error.strerror}), expected the table of datasets") from error
     except UnicodeDecodeError as error:
-        raise DatasetError(
-            f"{path}: found bytes at {error.start} that are no UTF-8; save the table as UTF-8"
-        ) from error
+        raise DatasetError(f"{path}: found invalid UTF-8 at byte {error.start}; save the table as UTF-8") from error
     try:
         return _read_archives(path, lines)
     except csv.Error as error:
-        raise DatasetError(f"{path}: found a line that is none of a table ({error}); correct the table") from error
+        raise DatasetError(f"{path}: found a line that is not part of a table ({error}); correct the table") from error
 
 
 def _read_archives(path: Path, lines: list[str]) -> dict[str, Archive]:

@@ -39,7 +39,7 @@ BAD_REDIRECT = Message(
 )
 UNREACHABLE = Message(
     "download.unreachable",
-    "found no way to fetch it after {tries} tries without a new byte ({reason}), expected {file}; {kept_bytes} bytes "
+    "found no way to fetch it after {tries} attempts without progress ({reason}), expected {file}; {kept_bytes} bytes "
     "are kept, so start again later",
 )
 OTHER_SIZE_THERE = Message(
@@ -114,7 +114,7 @@ def fetch_archive(archive: Archive, folder: Path, patience: Patience | None = No
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / archive.file
     if path.exists():
-        logger.info("%s is there already; it is verified", path)
+        logger.info("%s exists already; verifying it", path)
         _verify(archive, path, path)
         return path
     part = _Download(archive, folder, patience or Patience()).run()
@@ -241,7 +241,7 @@ class _Download:
         expected = (start, known.total_bytes) if known else None
         if known is None or (offset, total_bytes) != expected or _guard(response.headers) not in {"", known.guard}:
             self._part.unlink(missing_ok=True)
-            raise _InterruptedError("the server sent a part of another file than asked for; beginning anew")
+            raise _InterruptedError("the server sent part of a different file than requested; starting again")
 
     def _check_status(self, response: requests.Response) -> None:
         status = response.status_code
@@ -249,7 +249,7 @@ class _Download:
             raise _InterruptedError(f"the server answered {status} {response.reason}")
         if status == requests.codes.requested_range_not_satisfiable:
             self._part.unlink(missing_ok=True)
-            raise _InterruptedError("the server has fewer bytes than were received before; beginning anew")
+            raise _InterruptedError("the server has fewer bytes than were already received; starting again")
         if status not in {requests.codes.ok, requests.codes.partial_content}:
             raise DatasetError(
                 f"{self._archive.url}: found HTTP status {status} {response.reason}, expected 200; "
@@ -261,8 +261,8 @@ class _Download:
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in {"", "identity"}:
             raise DatasetError(
-                f"{self._archive.url}: found Content-Encoding {encoding}, expected the file as it is; fetch it by "
-                f"hand and put it into {self._part.parent}, or correct the address in datasets.tsv"
+                f"{self._archive.url}: found Content-Encoding {encoding}, expected the file itself; fetch it by hand "
+                f"and put it into {self._part.parent}, or correct the address in datasets.tsv"
             )
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind in _PAGES:
@@ -298,7 +298,7 @@ def _reason(state: tenacity.RetryCallState) -> str:
 
 
 def _guard(headers: Mapping[str, str]) -> str:
-    """Return what If-Range may compare: a strong ETag, else the date."""
+    """Return what If-Range may compare: a strong ETag, otherwise the date."""
     tag = headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 
@@ -331,7 +331,7 @@ def _verify(archive: Archive, file: Path, final: Path) -> None:
     record = _first_use_record(final)
     if not record.exists():
         return
-    first_use = read_json(record, _FirstUse, f"remove {record} to trust the file anew")
+    first_use = read_json(record, _FirstUse, f"remove {record} to trust the new file")
     found = _digest(file, "sha256")
     if found != first_use.sha256:
         raise _quarantined(file, final, REPLACED, found=found, expected=first_use.sha256, record=record)

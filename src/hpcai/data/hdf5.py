@@ -1,4 +1,4 @@
-"""Datasets of HDF5 whose numbers lie, all of them, in the file whose checksum is known."""
+"""HDF5 datasets whose data is entirely in the checksummed file itself."""
 
 import math
 from pathlib import Path
@@ -68,6 +68,6 @@ def _check_storage(dataset: h5py.Dataset, place: str) -> None:
         expected = math.prod(-(-count // chunk) for count, chunk in zip(dataset.shape, dataset.chunks, strict=True))
     if written < expected:
         raise DatasetError(
-            f"{place}: found {written} of {expected} blocks written, expected all; the rest would read as zeros: a "
-            f"writer was stopped; {_REPAIR}"
+            f"{place}: found {written} of {expected} blocks written, expected all; the rest would read as zeros: the "
+            f"writer was interrupted; {_REPAIR}"
         )

@@ -22,7 +22,7 @@ from hpcai.data.tfrecord import read_file
 
 NOT_AS_EXPECTED = Message("manifest.not_as_expected", "{files} of its files are not as expected:\n{problems}")
 OTHER_COUNT = Message("manifest.other_count", "found {found} files beside those used, expected {expected}")
-SURPLUS = Message("manifest.surplus", "surplus, not in the manifest; move it away")
+SURPLUS = Message("manifest.surplus", "not in the manifest; move it away")
 CHANGED_FILE = Message(
     "manifest.changed_file",
     "{values}: not the file of the manifest; make or copy the dataset again",
@@ -55,7 +55,7 @@ class FileEntry(Settings):
     content_bytes: Count
     content_crc32c: Checksum
     record_offsets: tuple[Index, ...] = Field(
-        default=(), description="Where in the content each TFRecord begins; empty for other containers."
+        default=(), description="Start of each TFRecord in the content; empty for other containers."
     )
 
     @property
@@ -71,14 +71,16 @@ class ManifestHeader(Settings):
     dataset: Name
     workload: Name
     source: Source
-    edition: Name = Field(description="Which of several official forms of the container this is.")
+    edition: Name = Field(description="Which of several official variants of the container this is.")
     sample_shape: tuple[Count, ...] = Field(description="Shape of a sample's main array; empty for graphs.")
     statistics: dict[Name, tuple[float, ...]] = Field(
-        default_factory=dict, description="Numbers about the training split that training needs."
+        default_factory=dict, description="Statistics of the training split that training needs."
     )
     samples_root: str | None = Field(default=None, description="Folder of an existing dataset; else the manifest's.")
-    unused_files: dict[str, Index] = Field(default_factory=dict, description="Sample files per folder left aside.")
-    origin: dict[str, object] = Field(default_factory=dict, description="How the data came to be.")
+    unused_files: dict[str, Index] = Field(
+        default_factory=dict, description="Number of ignored sample files per folder."
+    )
+    origin: dict[str, object] = Field(default_factory=dict, description="Origin of the data.")
 
 
 class Manifest(ManifestHeader):
@@ -248,7 +250,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
-    """Write a manifest with the digest of its own bytes; the file appears whole or not at all."""
+    """Write a manifest with the digest of its own bytes; the file appears atomically."""
     write_atomically(path, sealed_model(manifest))
 
 

@@ -58,7 +58,7 @@ class Member:
 
 @dataclass(frozen=True)
 class SampleSizes:
-    """What settings alone tell about the size of a sample, before there is one; None where each has a size of its own.
+    """What settings alone tell about the size of a sample, before there is one; None where each has its own size.
 
     ``container_bytes`` is its size in the official container without compression, ``record_bytes`` that of its
     record in a TFRecord file; ``compressed`` says whether the container needs less than the first.
@@ -95,7 +95,7 @@ class DataModule(ABC, Generic[Data]):
         return self.settings.samples(split) if self.one_sample_per_file else None
 
     def sample_sizes(self) -> SampleSizes:
-        """Return how large a sample is by the settings, for estimates; by default each has a size of its own."""
+        """Return how large a sample is by the settings, for estimates; by default each has its own size."""
         return SampleSizes()
 
     @property

@@ -43,11 +43,11 @@ class PackedMember(Settings):
     """One TFRecord file inside a shard."""
 
     name: RelativePath = Field(description="Name of the unpacked file, such as train/xyz.tfrecord.")
-    offset: Index = Field(description="Where its packed bytes begin in the shard.")
+    offset: Index = Field(description="Start of its packed bytes in the shard.")
     packed_bytes: Count
     content_bytes: Count
     content_crc32c: Checksum
-    record_offsets: tuple[Index, ...] = Field(description="Where in the content each record begins.")
+    record_offsets: tuple[Index, ...] = Field(description="Start of each record in the content.")
 
 
 class PackedShard(Settings):

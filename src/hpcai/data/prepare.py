@@ -91,7 +91,7 @@ def prepare_dataset(workload: str, module: DataModule[Any], folder: Path, datase
         manifest = preparation.download(datasets_tsv)
     write_manifest(manifest, folder / MANIFEST)
     counts = ", ".join(f"{manifest.samples(split)} {split}" for split in SPLITS)
-    logger.info("%s is ready: %s samples, digest %s", manifest.dataset, counts, manifest.digest[:16])
+    logger.info("%s: ready with %s samples, digest %s", manifest.dataset, counts, manifest.digest[:16])
     return manifest
 
 

@@ -53,7 +53,7 @@ def node_pieces(pack: PackManifest, split: Split, node_index: int, nodes: int, p
     node_index, nodes
         This node, from 0, and their number.
     partition
-        ``whole``: every node holds everything; ``split``: each holds a part of its own.
+        ``whole``: every node holds everything; ``split``: each holds its own part.
     """
     return _share(_sorted_pieces(pack, split), node_index, nodes, partition)
 
@@ -125,8 +125,8 @@ def _named_node() -> Iterator[None]:
         # A disk that fails or a folder that is gone may show anywhere.
         place = error.filename or "a file or folder"
         raise StagingError(
-            f"node {socket.gethostname()}: {place}: {error.strerror or error}, expected storage that works; "
-            "choose another storage.node_local, or leave this node out"
+            f"node {socket.gethostname()}: {place}: {error.strerror or error}, expected working storage; choose "
+            f"another storage.node_local, or exclude this node"
         ) from error
 
 

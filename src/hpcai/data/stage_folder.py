@@ -1,4 +1,4 @@
-"""Folders for staging: marked, held by the processes that stage, removed, and swept when nobody holds them any more."""
+"""Folders for staging: marked, locked by their processes, removed, and cleaned up once unlocked."""
 
 import fcntl
 import os
@@ -16,19 +16,18 @@ from hpcai.core.messages import Message, at
 
 FOREIGN_FILES = Message(
     "stage_folder.foreign_files",
-    "found files that no staging made, expected an empty folder; choose another one",
+    "found files that were not staged, expected an empty folder; choose another one",
 )
 REMOVED_MEANWHILE = Message(
     "stage_folder.removed_meanwhile",
-    "found that another process removes this folder, expected it to stay while it is in use; choose another "
-    "storage.node_local",
+    "another process removes this folder, but it must persist while it is in use; choose another storage.node_local",
 )
 CANNOT_READ = Message("stage_folder.cannot_read", "cannot be read ({reason}), expected a staging folder")
 FOREIGN_FOLDER = Message(
-    "stage_folder.foreign_folder", "found no {marker} in it, so that no staging made it; it is left as it is"
+    "stage_folder.foreign_folder", "found no {marker} in it, so it was not created by staging; it is left unchanged"
 )
 A_LINK_OR_FILE = Message(
-    "stage_folder.a_link_or_file", "found a link or a file, expected a staging folder; it is left as it is"
+    "stage_folder.a_link_or_file", "found a link or a file, expected a staging folder; it is left unchanged"
 )
 
 MARKER = ".hpcai-stage"
@@ -93,7 +92,7 @@ def nodes_here(scratch: Path) -> int:
 
 
 def is_shared(scratch: Path) -> bool:
-    """Tell whether an attempt stages to what is not local to this node: others do it there, or it is on a network."""
+    """Return whether an attempt stages to shared storage: other nodes use it, too, or it is on a network."""
     return nodes_here(scratch) > 1 or file_system_of(scratch.parent) in NETWORK
 
 
@@ -219,7 +218,7 @@ def _own_stages(parent: Path, ending: str) -> list[Path]:
 
 @contextmanager
 def _unheld(folder: Path) -> Iterator[bool]:
-    """Tell whether nobody holds a staging folder, and keep it from being held while the block runs."""
+    """Return whether nobody holds a staging folder, and keep it from being held while the block runs."""
     try:
         descriptor = os.open(folder / MARKER, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:

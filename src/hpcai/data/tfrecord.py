@@ -66,7 +66,7 @@ def compress_content(content: bytes | memoryview, level: int = GZIP_LEVEL) -> by
 
 
 def write_records(path: Path, payloads: Iterable[bytes], compress: bool) -> None:
-    """Write payloads as a TFRecord file, gzip-compressed or plain; the file appears whole or not at all.
+    """Write payloads as a TFRecord file, gzip-compressed or plain; the file appears atomically.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def split_records(content: Content, name: str) -> Iterator[memoryview]:
         if len(data) - position < HEADER.size:
             raise _cut(place, content, len(data) - position, HEADER.size)
         length, expected = HEADER.unpack_from(data, position)
-        _check(place, data[position : position + 8], expected, "a flipped bit in its length, or trailing garbage")
+        _check(place, data[position : position + 8], expected, "a flipped bit in its length, or trailing data")
         start, end = position + HEADER.size, position + FRAME_BYTES + length
         if end > len(data):
             raise _cut(place, content, len(data) - position, FRAME_BYTES + length)

@@ -18,7 +18,7 @@ from hpcai.data.pack import PackedMember, PackManifest
 
 SPACE_RAN_OUT = Message(
     "unpacker.space_ran_out",
-    "the space ran out while staging ({reason}), expected room for {size_bytes} bytes; {remedy}",
+    "disk full while staging ({reason}), expected room for {size_bytes} bytes; {remedy}",
 )
 SHARD_CUT = Message(
     "unpacker.shard_cut",

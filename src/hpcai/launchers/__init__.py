@@ -1,1 +1,1 @@
-"""Launchers, which start the ranks of a run: one module each, with all that is known of it."""
+"""Launchers, which start the ranks of a run: one module each, with everything that is specific to it."""

@@ -43,6 +43,8 @@ class Launcher:
         Word of a recorded command that tells that the ranks exchange gradients over Gloo; blank: they never do.
     default
         Whether it is used where a profile of the workflow names no launcher; one launcher is.
+    stands_in
+        Whether it is used in the place of the default one where that is not installed; one launcher does.
     of_batch_system
         Whether it starts steps of the batch system. These may hold other launchers, so that its variables and programs
         count where no other's are found; outside of a job the batch system chooses nodes and cores.
@@ -66,6 +68,7 @@ class Launcher:
     uses_mpi: bool = False
     gloo_option: str = ""
     default: bool = False
+    stands_in: bool = False
     of_batch_system: bool = False
     failure_words: tuple[re.Pattern[str], ...] = ()
     first_end: FirstEnd | None = None

@@ -4,9 +4,10 @@ import re
 import sys
 
 from hpcai.config.machine import this_node
+from hpcai.core.errors import LaunchError
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.over_nodes import over_nodes
-from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.ranks import Ranks, meeting_step
+from hpcai.slurm.allocation import find_allocation
 
 GLOO = "--gloo"
 
@@ -14,7 +15,12 @@ GLOO = "--gloo"
 def _command(ranks: Ranks) -> list[str]:
     if ranks.nodes == 1 and {share.host for share in ranks.shares} <= {this_node()}:
         return [sys.executable, "-m", "hpcai.training.launch", "-np", str(ranks.count), GLOO]
-    return over_nodes(ranks, "horovodrun", [sys.executable, "-m", "hpcai.training.launch_nodes", GLOO])
+    if find_allocation() is None:
+        raise LaunchError(
+            f"{ranks.name}: horovodrun reaches other nodes only inside a Slurm job; start it there, or use a launcher "
+            f"with MPI"
+        )
+    return [sys.executable, "-m", "hpcai.training.launch_nodes", GLOO, *meeting_step(ranks)]
 
 
 LAUNCHER = Launcher(

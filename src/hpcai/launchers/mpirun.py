@@ -35,7 +35,7 @@ def _command(ranks: Ranks) -> list[str]:
 def _slurm_variables(allocation: Allocation, hosts: Sequence[str], ranks_per_node: int) -> list[str]:
     """Give Open MPI the variables by which it knows its nodes, and starts its daemons there by srun.
 
-    Snakemake's executor has removed them. The daemons hand the whole environment on, so that nothing has to be named.
+    Snakemake's executor has removed them. The daemons hand the whole environment on, so no variable has to be named.
     """
     variables = {
         "SLURM_JOBID": allocation.job_id,

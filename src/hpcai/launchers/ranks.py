@@ -1,10 +1,12 @@
 """The ranks that a launcher is to start, and their nodes."""
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hpcai.core.errors import LaunchError
 from hpcai.slurm.allocation import find_allocation
+from hpcai.slurm.step import RANKS_END_TOGETHER, step_command
 
 if TYPE_CHECKING:  # a rank asks launchers for its place before anything heavy may be imported
     from hpcai.config.runs import RunPlan
@@ -34,7 +36,7 @@ class Ranks:
 
 
 def hosts_of(ranks: Ranks) -> tuple[str, ...]:
-    """Return the nodes that ranks are started on: of their shares, else the first of Slurm's job; empty outside of one.
+    """Return the nodes that ranks are started on: of their shares, or the first of Slurm's job; empty outside of one.
 
     Raises
     ------
@@ -49,6 +51,22 @@ def hosts_of(ranks: Ranks) -> tuple[str, ...]:
     if len(allocation.nodes) < ranks.nodes:
         raise LaunchError(
             f"{ranks.name}: found {len(allocation.nodes)} nodes in job {allocation.job_id}, expected {ranks.nodes}; "
-            "ask Slurm for more nodes"
+            "request more nodes from Slurm"
         )
     return allocation.nodes[: ranks.nodes]
+
+
+def meeting_step(ranks: Ranks) -> list[str]:
+    """Return the words after `hpcai.training.launch_nodes` that start ranks over the nodes of Slurm's job.
+
+    They meet at a rendezvous around the step, and need neither MPI nor ssh.
+
+    Raises
+    ------
+    LaunchError
+        If the job has fewer nodes than the run.
+    """
+    hosts = hosts_of(ranks)
+    layout = ["--hosts", ",".join(hosts), "--ranks-per-node", str(ranks.ranks_per_node), "--"]
+    step = [*step_command(hosts, ranks.ranks_per_node), *RANKS_END_TOGETHER, "--mpi=none"]
+    return [*layout, *step, sys.executable, "-m", "hpcai.training.join_step"]

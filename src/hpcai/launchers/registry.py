@@ -1,7 +1,8 @@
-"""The launchers there are: the modules of this folder that declare one, found by looking."""
+"""The available launchers: the modules of this folder that declare one."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,11 @@ LAUNCHERS: Mapping[str, Launcher] = _load()
 
 
 def default_launcher() -> str:
-    """Return the launcher that is used where nothing names one."""
-    return next(name for name, launcher in LAUNCHERS.items() if launcher.default)
+    """Return the launcher that is used where nothing names one, of those whose packages are installed."""
+    name = next(name for name, launcher in LAUNCHERS.items() if launcher.default)
+    if all(map(find_spec, LAUNCHERS[name].packages)):
+        return name
+    return next(name for name, launcher in LAUNCHERS.items() if launcher.stands_in)
 
 
 def find_launcher(name: str) -> Launcher:

@@ -1,28 +1,38 @@
-"""spawn: ranks on this node, or in a step of Slurm over several, by us; needs neither Horovod nor MPI."""
+"""spawn: starts ranks on this node, or on the nodes of a Slurm job; needs neither Horovod nor MPI."""
 
 import re
 import sys
 
 from hpcai.config.machine import this_node
+from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
 from hpcai.launchers.declaration import FirstEnd, Launcher
-from hpcai.launchers.over_nodes import over_nodes
-from hpcai.launchers.ranks import Ranks
+from hpcai.launchers.ranks import Ranks, meeting_step
+from hpcai.slurm.allocation import find_allocation
 
 PROGRAM = "hpcai.training.spawn"
+ONLY_HERE = Message(
+    "spawn.only_here",
+    "{run}: spawn reaches other nodes only inside a job of Slurm, found {nodes} nodes; start it there, or use a "
+    "launcher with MPI",
+)
 
 
 def _command(ranks: Ranks) -> list[str]:
-    if ranks.nodes > 1 or {share.host for share in ranks.shares} - {this_node()}:
-        return over_nodes(ranks, "spawn", [sys.executable, "-m", PROGRAM])
-    return [sys.executable, "-m", PROGRAM, "-np", str(ranks.count)]
+    if ranks.nodes == 1 and {share.host for share in ranks.shares} <= {this_node()}:
+        return [sys.executable, "-m", PROGRAM, "-np", str(ranks.count)]
+    if find_allocation() is None:
+        raise LaunchError(ONLY_HERE(run=ranks.name, nodes=ranks.nodes))
+    return [sys.executable, "-m", PROGRAM, *meeting_step(ranks)]
 
 
 LAUNCHER = Launcher(
-    summary="ours: on this node or in a step of Slurm, without Horovod and MPI",
+    summary="by us, here or over the nodes of Slurm's job, without Horovod and MPI",
     command=_command,
     programs=(PROGRAM,),
     rank_variables=("HOROVOD_RANK",),
     local_rank_variables=("HOROVOD_LOCAL_RANK",),
+    stands_in=True,
     first_end=FirstEnd(
         pattern=re.compile(
             r"^spawn: rank (?P<rank>\d+) was the first to fail, exit status (?P<code>\d+)$", re.MULTILINE

@@ -1,1 +1,1 @@
-"""What a machine can do, measured: ceilings, kernels, HPL, and the work of a training step."""
+"""Measurements of a machine: ceilings, kernels, HPL, and the work of a training step."""

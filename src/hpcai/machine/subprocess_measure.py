@@ -59,7 +59,7 @@ _LINE: TypeAdapter[_Line] = TypeAdapter(_Line)
 
 @dataclass(frozen=True)
 class Options:
-    """What a measuring process is told.
+    """Options of a measuring process.
 
     Attributes
     ----------
@@ -88,10 +88,10 @@ def measure_apart(
     *,
     python: Sequence[str] = THIS_PYTHON,
 ) -> CeilingReport:
-    """Measure with each number of threads in a process of its own, while nothing else is timed on this node.
+    """Measure with each number of threads in its own process, while nothing else is timed on this node.
 
     A way that crashes is left out. When time is up, what was timed until then counts, and the rest has that reason.
-    What cannot be measured at all (more threads than cores, a process that does not start) is no error: the report
+    What cannot be measured at all (more threads than cores, a process that does not start) is not an error: the report
     says why.
 
     Parameters
@@ -175,7 +175,7 @@ def _measure_with(program: Sequence[str], options: Options) -> _Found:
             words = ENDED_BADLY(ending=process.ending, errors=process.errors[-2000:])
             raise LaunchError(f"{' '.join(command)}: {words}")
         crashed.add(found.trying)
-        # What crashes in one call is no ceiling in another; the samples of all other ways count.
+        # What crashes in one call is not a ceiling in another; the samples of all other ways count.
         found.samples = [sample for sample in found.samples if name_of(sample) != found.trying]
         reason = f"the process {process.ending}: {process.errors[-300:].strip()}"
         found.missing[found.trying] = _not_measured(found.trying, options.threads, reason)
@@ -252,15 +252,8 @@ def parse_options(module: str) -> Options:
     return Options(found.threads, found.device, found.repeats, tuple(found.without))
 
 
-def serve(options: Options, ways: Callable[[DeviceKind], Iterable[Way]]) -> None:
-    """Print a line for every sample and every failure, as the measuring process with so many cores."""
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    _settle_tensorflow(options)
-    for line in sample_ways(ways(options.device), options):
-        print(line.model_dump_json(), flush=True)
-
-
-def _settle_tensorflow(options: Options) -> None:
+def settle_tensorflow(options: Options) -> None:
+    """Settle threads and device of the library that most ways compute with."""
     # Keras imports these two for plots and data frames where it finds them: a quarter of the time of all imports.
     for name in ("matplotlib", "pandas"):
         if name not in sys.modules:
@@ -275,6 +268,18 @@ def _settle_tensorflow(options: Options) -> None:
         raise LaunchError(
             "TensorFlow found no accelerator here; correct device.kind of the machine file or the request"
         )
+
+
+def serve(
+    options: Options,
+    ways: Callable[[DeviceKind], Iterable[Way]],
+    settle: Callable[[Options], None] = settle_tensorflow,
+) -> None:
+    """Print a line for every sample and every failure, as the measuring process with so many cores."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    settle(options)
+    for line in sample_ways(ways(options.device), options):
+        print(line.model_dump_json(), flush=True)
 
 
 def sample_ways(ways: Iterable[Way], options: Options) -> Iterator[BaseModel]:

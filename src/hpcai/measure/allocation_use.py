@@ -64,7 +64,7 @@ def read_slurm_job(text: str, job: str) -> AllocationUse:
     """
     fields = job_fields(text, job)
     if not fields:
-        reason = f"`scontrol show job {job}` told nothing about the job"
+        reason = f"`scontrol show job {job}` reported nothing about the job"
         return AllocationUse(source="none", slurm_job=job, reason=reason)
     restarts = _count(fields.get("Restarts", ""))
     granted = resources_of(fields.get("AllocTRES") or fields.get("TRES") or "")

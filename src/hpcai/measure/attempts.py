@@ -164,7 +164,7 @@ def _refuse_repeated_seed(folder: Path, plan: RunPlan) -> None:
 
 
 def earlier_attempts(folder: Path) -> tuple[Attempt, ...]:
-    """Return the attempts that broke down or were interrupted, oldest first.
+    """Return the attempts that failed or were interrupted, oldest first.
 
     One whose verdict cannot be read is one of them: it is no reason to lose the attempt that follows it.
     """
@@ -284,7 +284,7 @@ def _interrupted(attempt: Path, reason: str, ended_utc: str | None) -> Attempt:
 
 
 def has_verdict(attempt: Path) -> bool:
-    """Tell whether an attempt has ended, and its end has been written down."""
+    """Return whether an attempt has ended, and its end has been written down."""
     return (attempt / RECORD).exists() or (attempt / INTERRUPTED).exists()
 
 

@@ -23,7 +23,7 @@ A_TIMED_RUN = Message("capture.a_timed_run", "found the plan of a timed run, exp
 def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
     """Make the profiled run of a plan, if its tool is here, and write ``folder``/capture.json.
 
-    A tool that is not here, a run that broke down and a tool that left nothing are results to record.
+    A tool that is not here, a run that failed and a tool that left nothing are results to record.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def capture(inputs: Inputs, folder: Path, launcher: str) -> Capture:
 def _captured(plan: RunPlan, record: RunRecord, folder: Path) -> Capture:
     used = read_part(InstrumentFacts, folder / RAW / TOOL)
     if record.outcome not in FINISHED:
-        return _capture(plan, used.tool, f"the profiled run broke down ({record.outcome}): {record.reason}")
+        return _capture(plan, used.tool, f"the profiled run failed ({record.outcome}): {record.reason}")
     raw = [one for one in record.artefacts if any(fnmatch(one.path, pattern) for pattern in used.raw)]
     if not any(fnmatch(one.path, used.raw[0]) for one in raw):
         return _capture(plan, used.tool, f"{used.tool} left no {used.raw[0]}; see raw/output.log")

@@ -42,7 +42,7 @@ _PATIENCE_S: dict[Life, Callable[[], float]] = {
 logger = logging.getLogger(__name__)
 TAKEN_OVER = Message(
     "claim.taken_over",
-    "this process gave no sign of life for some time, and another one took over the run; this attempt is not published",
+    "this process sent no heartbeat for some time, and another one took over the run; this attempt is not published",
 )
 
 
@@ -115,7 +115,7 @@ def claimed(folder: Path, say: Callable[[str], object] = logger.info) -> Iterato
     folder
         Of the run or group; made if it is not there.
     say
-        Is told what is waited for, at once and every minute.
+        Is called with what is waited for, at once and every minute.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def at_work(name: str, folder: Path, say: Callable[[str], object]) -> Iterator[G
     folder
         Of the run or group.
     say
-        Is told what is waited for.
+        Is called with what is waited for.
     """
     with ended_by_signals(name) as signals, results_written(folder), claimed(folder, say) as claim:
         yield Guard(claim, signals)
@@ -290,7 +290,7 @@ def _take(claim: Claim, say: Callable[[str], object]) -> None:
 def _wait_words(holder: Holder, life: Life) -> str:
     if life == "alive":
         return f"waits until {holder.words}, has finished this run (to end it: {holder.remedy})"
-    return f"waits until {holder.words}, has finished this run, or gave no sign of life for {_PATIENCE_S[life]():g} s"
+    return f"waits until {holder.words}, has finished this run, or has sent no heartbeat for {_PATIENCE_S[life]():g} s"
 
 
 def _take_over(claim: Claim, judged: _Seen) -> bool:

@@ -56,7 +56,7 @@ class Holder:
     def words(self) -> str:
         """Who it is, in words that complete "waits for"."""
         job = f" (Slurm job {self.slurm_job})" if self.slurm_job else ""
-        since = f", at work since {self.started_utc}" if self.started_utc else ""
+        since = f", running since {self.started_utc}" if self.started_utc else ""
         return f"process {self.pid} on {self.host}{job}{since}"
 
     @property
@@ -119,7 +119,7 @@ def life_here(holder: Holder) -> Life:
 def life_in_slurm(holder: Holder) -> Life:
     """Tell from its Slurm job whether a holder lives; unknown if it had none, or Slurm does not tell.
 
-    A job that Slurm does not know may be one of another cluster: that is no proof of an end.
+    A job that Slurm does not know may be one of another cluster: that is not a proof of an end.
     """
     here = os.environ.get("SLURM_CLUSTER_NAME", "")
     if not holder.slurm_job or (here and holder.slurm_cluster and here != holder.slurm_cluster):

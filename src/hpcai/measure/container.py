@@ -105,7 +105,7 @@ def require_training(plan: RunPlan, launcher: str) -> None:
     software = plan.machine.software
     require(*find_launcher(launcher).packages)
     if software is None or software.container is None:
-        require("tensorflow", "keras", *(["horovod"] if plan.point.engine == "horovod" else []))
+        require("tensorflow", "keras", *([] if plan.point.engine == "tensorflow" else [plan.point.engine]))
 
 
 def computing_software(software: Software | None) -> dict[str, str]:

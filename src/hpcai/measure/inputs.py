@@ -70,6 +70,6 @@ def refuse_other_data(record: RunRecord, manifest: Path, folder: Path) -> None:
     found, measured = read_manifest(manifest).digest, record.provenance.data_digest
     if found != measured:
         raise RunRefusedError(
-            f"{manifest}: the data are no longer those that {folder} was measured on (digest {found[:12]}, measured "
+            f"{manifest}: the data differs from the data that {folder} was measured on (digest {found[:12]}, measured "
             f"{measured[:12]}); restore the data, or put the run aside with `hpcai discard {folder}`"
         )

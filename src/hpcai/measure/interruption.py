@@ -171,7 +171,7 @@ def _ask_patiently(job_id: str, ask_s: float) -> SlurmJob | None:
 
 
 def is_ending(job: SlurmJob) -> bool:
-    """Tell whether Slurm is about to end a job in which something ran a moment ago, or has ended it."""
+    """Return whether Slurm is about to end a job in which something ran a moment ago, or has ended it."""
     return job.state not in RUNS
 
 

@@ -97,7 +97,7 @@ _Answers = tuple[tuple[NodeFacts, ...], str, tuple[str, ...]]
 
 
 def prepare_nodes(launcher: str, ranks: Ranks, scratch: Path, files: Sequence[Path]) -> NodesReport:
-    """Make every node of a run ready, and say what was found there; a node that does not answer is no error.
+    """Make every node of a run ready, and say what was found there; a node that does not answer is not an error.
 
     Parameters
     ----------

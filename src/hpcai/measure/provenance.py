@@ -1,11 +1,13 @@
 """Collects where a number comes from: code, software, machine, environment. Nothing is declared by hand."""
 
 import hashlib
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -19,7 +21,10 @@ from hpcai.data.pack import PackManifest
 from hpcai.launchers.registry import LAUNCHERS
 from hpcai.records.run import file_sha256
 
-PACKAGES = ("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "numpy", "mlperf-logging", "snakemake")
+PACKAGES = (
+    *("hpcai", "tensorflow-cpu", "tensorflow", "keras", "horovod", "jax", "numpy", "mlperf-logging", "snakemake"),
+    *("nvidia-cudnn-cu12", "nvidia-nccl-cu12"),
+)
 PREFIXES = (
     *("CUDA_", "DNNL_", "HOROVOD_", "HPCAI_", "KMP_", "MKL_", "NCCL_", "OMP_", "ONEDNN_"),
     *("LOADEDMODULES", "OPENBLAS_", "SLURM_", "XLA_", "LD_PRELOAD", "TMPDIR"),
@@ -39,15 +44,22 @@ def source_root() -> Path | None:
     return root if (root / "requirements.lock").is_file() else None
 
 
+def environment_lock(prefix: str | Path = sys.prefix) -> str:
+    """Return the name of the lock file that an environment was made from; envs/install.py notes it."""
+    note = Path(prefix) / "installed.json"
+    noted = json.loads(note.read_text()) if note.is_file() else {}
+    return str(noted.get("lock", "requirements.lock"))
+
+
 def code_facts() -> tuple[str | None, bool | None, str | None]:
-    """Return commit, dirty flag and SHA-256 of the lock file; None where there is no checkout."""
+    """Return commit, dirty flag and SHA-256 of the environment's lock file; None where there is no checkout."""
     root = source_root()
     if root is None:
         return None, None, None
     commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
     # Snakemake writes below the checkout: only changes of tracked files make the code another one.
     changes = _output("git", "-C", str(root), "status", "--porcelain", "--untracked-files=no")
-    return commit or None, None if commit is None else bool(changes), file_sha256(root / "requirements.lock")
+    return commit or None, None if commit is None else bool(changes), file_sha256(root / environment_lock())
 
 
 def software_facts() -> dict[str, str]:

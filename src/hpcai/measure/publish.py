@@ -34,7 +34,7 @@ from hpcai.records.weak import GROUP
 
 ATTEMPTS = "attempts"
 """Below the folder of a run: its attempts, under way, broken down or interrupted."""
-GIVEN_UP = Message("publish.given_up", "was given up by another process, because this one gave no sign of life")
+GIVEN_UP = Message("publish.given_up", "was abandoned by another process, because this one sent no heartbeat")
 AT_WORK = Message("publish.at_work", "{holder}, measures here; wait for it, or end it (`{remedy}`)")
 OTHER_SETTINGS = Message(
     "publish.other_settings",
@@ -80,7 +80,7 @@ def published(folder: Path, plan: RunPlan) -> RunRecord | None:
 def published_group(folder: Path, plans: Sequence[RunPlan]) -> tuple[RunRecord, ...] | None:
     """Return the records of a weak-scaling group that is published in ``folder``, if it is whole.
 
-    It is whole if all instances were measured at the same time, and none that broke down is to be tried again.
+    It is whole if all instances were measured at the same time, and none that failed is to be tried again.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def kept_plan(plan: RunPlan, path: Path) -> RunPlan:
 
 
 def _has_record(folder: Path) -> bool:
-    """Tell whether what the workflow waits for is there; the instances of a group are repeated together."""
+    """Return whether what the workflow waits for is there; the instances of a group are repeated together."""
     if INSTANCE.fullmatch(folder.name):
         return (folder.parent / GROUP).exists()
     return (folder / RECORD).exists() or (folder / CAPTURE).exists()
@@ -234,7 +234,7 @@ def restore(folder: Path) -> Path:
     sound = sound_copy(folder) if (folder / RAW).is_dir() else None
     if sound is None:
         raise RecordError(
-            f"{folder}: found no {RECORD} that is known to be right, expected one there or in {RAW}/; put one back "
+            f"{folder}: found no {RECORD} that is known to be right, expected one there or in {RAW}/; restore one "
             f"from a backup, or put the run aside with `hpcai discard {folder}`"
         )
     content = sound.read_bytes()
@@ -271,7 +271,7 @@ def discard(folder: Path, reason: str) -> Path:
     Raises
     ------
     RunRefusedError
-        If the folder is no run and no weak-scaling group, or a process is at work there.
+        If the folder is not a run and no weak-scaling group, or a process is at work there.
     """
     if not (folder / RAW / "plan.json").exists() and not any(folder.glob(f"i*/{RAW}/plan.json")):
         raise RunRefusedError(_NO_RUN.format(folder))
@@ -286,7 +286,7 @@ def discard(folder: Path, reason: str) -> Path:
 
 
 def forget_breakdowns(runs: Path) -> list[Path]:
-    """Take away the published records of runs that broke down, so that the workflow measures them again.
+    """Take away the published records of runs that failed, so that the workflow measures them again.
 
     A weak-scaling group is measured again as a whole, because its instances have to train at the same time.
 
@@ -304,7 +304,7 @@ def forget_breakdowns(runs: Path) -> list[Path]:
 
 
 def _in_runs(runs: Path, name: str) -> Iterable[Path]:
-    """Return the files of a name in folders of runs (r1, i2, ...), however deep; none of what was put aside."""
+    """Return the files of a name in folders of runs (r1, i2, ...), however deep; none of what was set aside."""
     found = (path for path in runs.rglob(name) if not _put_aside(path, runs))
     return sorted(path for path in found if REPETITION.fullmatch(path.parent.name))
 

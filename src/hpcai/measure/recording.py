@@ -173,14 +173,14 @@ def _outcome(
     if ending.exit_status != 0:
         return "failed", f"the launcher ended with exit status {ending.exit_status}: {why(output, ending.exit_status)}"
     if training is None:
-        return "failed", f"the launcher ended well, but the ranks' reports are not complete: {problem}"
+        return "failed", f"the launcher succeeded, but the ranks' reports are not complete: {problem}"
     return training.outcome, training.reason
 
 
 def _artefacts(attempt: Path) -> tuple[Artefact, ...]:
     found = []
     for file in sorted(attempt.rglob("*")):
-        # What a network file system only hides until nobody reads it any more (.nfs*) is no file of the run.
+        # What a network file system only hides until nobody reads it any more (.nfs*) is not a file of the run.
         if file.name.startswith(".nfs"):
             continue
         with suppress(FileNotFoundError):

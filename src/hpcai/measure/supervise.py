@@ -1,6 +1,6 @@
 """Measures a run, or all instances of a weak-scaling group together; to be read from top to bottom.
 
-:func:`measure` is what happens to one run: it is claimed, published again if it was measured before, else measured
+:func:`measure` is what happens to one run: it is claimed, published again if it was measured before, otherwise measured
 until nothing outside disturbs it. :mod:`hpcai.measure.weak` does so with a group and :mod:`hpcai.measure.capture` with
 a tool around the ranks; all make their attempts by :class:`Measurement`, which goes through these stages:
 

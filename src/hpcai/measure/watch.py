@@ -117,7 +117,7 @@ def _end_with(supervisor: int) -> Callable[[], None]:
 
 
 class _Looks:
-    """Looks for signs of life in a thread of its own: a file system that hangs must not hold up the watch."""
+    """Looks for signs of life in its own thread: a file system that hangs must not hold up the watch."""
 
     def __init__(self, heartbeat: Path, on_poll: Callable[[], None]) -> None:
         self._heartbeat, self._on_poll = heartbeat, on_poll
@@ -244,7 +244,7 @@ def _attempt_of(process: psutil.Process) -> str:
 
 
 def _is_adopted(process: psutil.Process) -> bool:
-    """Tell whether a process, or the first of those above it in its run, lost its parent."""
+    """Return whether a process, or the first of those above it in its run, lost its parent."""
     try:
         attempt, parent = _attempt_of(process), process.parent()
         while parent is not None and _attempt_of(parent) == attempt:

@@ -56,7 +56,7 @@ TOO_FEW_ACCELERATORS = Message(
 def measure_weak(inputs: Inputs, folder: Path, launcher: str) -> WeakGroup:
     """Measure a weak-scaling group and publish its instances and its record in ``folder``.
 
-    An instance that breaks down is a result; the others go on. A whole group is only published again. One in which an
+    An instance that fails is a result; the others go on. A whole group is only published again. One in which an
     instance is missing or to be tried again is repeated as a whole, for its instances have to train at the same time;
     what was measured before is kept with the attempts.
 

@@ -97,7 +97,7 @@ def _seed(record: RunRecord) -> int:
 
 
 def _shares(given: InstanceShare, record: RunRecord) -> tuple[NodeShare, ...]:
-    """Return what an instance had of each node: the cores as its ranks found them, else as they were given."""
+    """Return what an instance had of each node: the cores as its ranks found them, otherwise as they were given."""
     cores: dict[str, set[int]] = defaultdict(set)
     for rank in record.ranks:
         cores[rank.placement.hostname].update(rank.placement.cores)

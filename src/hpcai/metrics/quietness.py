@@ -1,4 +1,4 @@
-"""Whether a machine was quiet while something was timed: what others took of it, and pauses, in the words of tables."""
+"""Whether a machine was quiet while something was timed: use by others, and pauses, as columns of tables."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -70,7 +70,7 @@ NOT_WATCHED = Quiet(UNKNOWN, float("nan"), float("nan"))
 
 
 def quiet_of_scale(scale: Mapping[Any, Any]) -> Quiet:
-    """Say whether all runs that a row of the table of scales rests on were quiet enough."""
+    """Return whether all runs behind a row of the table of scales were quiet enough."""
     if math.isnan(scale["n_disturbed"]):
         return NOT_WATCHED
     quiet = DISTURBED if scale["n_disturbed"] else QUIET
@@ -78,7 +78,7 @@ def quiet_of_scale(scale: Mapping[Any, Any]) -> Quiet:
 
 
 def quiet_columns(record: RunRecord) -> RunQuiet:
-    """Return what a run's record says of the quiet of its nodes."""
+    """Return the columns on the quietness of a run's nodes, from its record."""
     tolerance = record.plan.limits.disturbance
     found, nan = judge_quiet(record.disturbance, tolerance), float("nan")
     probes = [rank.quietness for rank in record.ranks if rank.quietness]
@@ -98,7 +98,7 @@ def quiet_columns(record: RunRecord) -> RunQuiet:
 
 
 def stall_remark(record: RunRecord) -> str:
-    """Return what stands beside the times of a run that hold a pause; blank if none does, or nobody knows."""
+    """Return the remark on the times of a run with a pause; blank if there is none, or it is unknown."""
     if not record.is_stalled:
         return ""
     found = quiet_columns(record)

@@ -158,7 +158,7 @@ def collect_epochs(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return what the rules say, one row per benchmark, variant, level or division, and rule that was not kept.
+    """Return what the rules say, one row per benchmark, variant, level or division, and violated rule.
 
     Raises
     ------
@@ -169,7 +169,7 @@ def collect_verdicts(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def write_table(frame: pd.DataFrame, csv: str | Path, parquet: str | Path) -> None:
-    """Write a table twice, each file whole or not at all; equal frames give equal bytes.
+    """Write a table twice, each file atomically; equal frames give equal bytes.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def _identity(record: RunRecord) -> dict[str, Any]:
         "method": record.method,
         **{name: _setting(getattr(point, name)) for name in POINT_SETTINGS},
         "global_batch_samples": plan.global_batch,
-        "part_bytes_per_step": plan.part_bytes,
+        "part_bytes": plan.part_bytes,
         "seed": _number(record.training.seed if record.training else plan.seed),
         "data_source": record.data_source,
         "rule_set": plan.rule_set,

@@ -90,7 +90,7 @@ def scaling_tables(given: Given, machine: Machine) -> Tables:
 
 
 def ranking_tables(scores: Sequence[pd.DataFrame], published: Sequence[Published]) -> Tables:
-    """Return published results, whether they come out again, and the ranking of all.
+    """Return published results, whether they are reproduced, and the ranking of all.
 
     Parameters
     ----------

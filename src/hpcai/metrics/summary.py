@@ -1,4 +1,4 @@
-"""What the landing page of the report shows: one JSON-able dictionary with everything that was found."""
+"""The summary on the first screen of the report, as one JSON-serialisable dictionary."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,8 +19,8 @@ NOTHING = "no run has been recorded yet"
 CONVERGED = Message("summary.converged", "{converged} of {n} runs converged")
 NO_RESULT_AT = Message("summary.no_result_at", "no result of the {word}s at {scales} of {of} scales")
 TOO_FEW_AT = Message("summary.too_few_at", "too few {word}s at {scales} of {of} scales")
-HOLD_A_PAUSE = Message("summary.hold_a_pause", "the times of {runs} hold a pause: {named}")
-ALL_VALID = Message("summary.all_valid", "nothing in the records speaks against valid results")
+HOLD_A_PAUSE = Message("summary.hold_a_pause", "the times of {runs} include a pause: {named}")
+ALL_VALID = Message("summary.all_valid", "the records show no deviation from the rules")
 _NAMED = 3
 """So many runs are named in a sentence; the table has all."""
 

@@ -11,7 +11,7 @@ from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_plausible
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
-NO_NUMBERS = Message("dcgm.no_numbers", "values that are no numbers")
+NO_NUMBERS = Message("dcgm.no_numbers", "values that are not numbers")
 COUNTED = Message("dcgm.counted", ": times are counts of {interval_s:g} s as asked for")
 
 TOOL = "output of dcgmi dmon"
@@ -60,7 +60,7 @@ def read_dcgm_dmon(path: Path, interval_s: float | None = None) -> Reading:
         elif match := ROW.match(line):
             _add(findings, number, (" ".join(match[1].split()), match[2].split()), header, updates)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     keep_plausible_devices(findings)
     if len({updates[device] for device in {record["device"] for record in findings.records}}) > 1:
         findings.note("not all devices have the same number of samples")

@@ -11,8 +11,8 @@ from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
 ABORTED = Message("hpl.aborted", "aborted: no closing summary, tests may be missing")
-NO_RESIDUAL = Message("hpl.no_residual", "a row has no residual: it is no score")
-OTHER_COUNT = Message("hpl.other_count", "the closing summary counts {tests} tests, {rows} rows are seen")
+NO_RESIDUAL = Message("hpl.no_residual", "a row has no residual, so it is not a score")
+OTHER_COUNT = Message("hpl.other_count", "the closing summary counts {tests} tests, but there are {rows} rows")
 LOST_RESIDUAL = Message("hpl.lost_residual", "a residual without its row of results")
 
 TOOL = "output of HPL"
@@ -57,7 +57,7 @@ def read_hpl(path: Path) -> Reading:
     bare = [without_label(line) for line in lines]
     if any(re.match(r"HPL-(MxP|AI)", line) for line in bare):
         raise nothing_read(
-            path, TOOL, "output of HPL-MxP", "its mixed-precision rates are no HPL score: read it as such"
+            path, TOOL, "output of HPL-MxP", "its mixed-precision rates are not HPL scores: read it as HPL-MxP"
         )
     parameters = _read_parameters(bare)
     threshold = _read_threshold(bare)
@@ -130,7 +130,7 @@ def _add(findings: Findings, number: int, match: re.Match[str] | None, parameter
 
 
 def _fits(order: int, time: str, rate: str) -> bool:
-    """Tell whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
+    """Return whether rate x time can be the operations; a time of 0.00 only bounds the rate from below."""
     most = (float(time) + half_unit(time)) * (float(rate) + half_unit(rate)) * 1e9
     least = (float(time) - half_unit(time)) * (float(rate) - half_unit(rate)) * 1e9
     return least * (1 - ALLOWANCE) <= operations(order) <= most * (1 + ALLOWANCE)

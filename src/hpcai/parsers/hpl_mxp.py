@@ -33,7 +33,7 @@ def read_hpl_mxp(path: Path) -> Reading:
     """Read the results of HPL-MxP, one row per test loop.
 
     The rate to report is (2/3 N^3 + 3/2 N^2) over the time of factorisation and refinement, whatever the precision of
-    the work that was really done; the rate of the factorisation alone is no score. A row is left out if rate, time
+    the work that was really done; the rate of the factorisation alone is not a score. A row is left out if rate, time
     and rate per process contradict each other. Progress lines (TF=) are no results.
 
     Raises

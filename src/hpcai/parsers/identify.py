@@ -42,7 +42,7 @@ TEXT: tuple[tuple[str, str], ...] = (
     (r"^TABLE,|^Region,|^STRUCT,Info", "output of LIKWID"),
     (r"^# started on |^[^,;\n]*+[,;](msec)?[,;](task|cpu)-clock[,;]", "output of perf stat"),
     (r"^timestamp,.*_watts", "a log of node power"),
-    (r"^monotonic_s,", "samples of this project's own power meters"),
+    (r"^monotonic_s,", "samples of this project's power meters"),
     (r'\A"?(?i:timestamps?|time|date[_ ]?time)(_m?s|_us|_ns)?"?\s*([\[(]\w+[\])])?\s*[,;\t]', "a table by time"),
     (r"\AHloModule ", "HLO text of XLA"),
     (r":::MLLOG", "an MLPerf log"),
@@ -86,6 +86,6 @@ def describe(head: bytes) -> str:
 
 
 def is_text(path: Path) -> bool:
-    """Tell whether the beginning of a file has no control characters but those of text and terminals."""
+    """Return whether the beginning of a file has no control characters but those of text and terminals."""
     with path.open("rb") as stream:
         return not re.search(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]", stream.read(HEAD_BYTES))

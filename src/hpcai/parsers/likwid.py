@@ -67,7 +67,7 @@ def read_likwid(path: Path) -> Reading:
     lines, torn = read_whole_lines(path, TOOL)
     tables = _split(findings, lines)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     statistics = {table.key: table for table in tables if table.title["stat"]}
     values = [table for table in tables if not table.title["stat"]]
     for table in values:

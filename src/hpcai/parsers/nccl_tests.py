@@ -22,7 +22,7 @@ from hpcai.parsers.reading import Reading
 NOT_CHECKED = Message("nccl_tests.not_checked", "results were not checked (error column N/A)")
 NO_SUMMARY = Message("nccl_tests.no_summary", "the closing summary is missing: the run was aborted or the file was cut")
 OUT_OF_BOUNDS = Message(
-    "nccl_tests.out_of_bounds", "{values} values out of bounds: the data were wrong, no row is valid"
+    "nccl_tests.out_of_bounds", "{values} values out of bounds: the data was wrong, so no row is valid"
 )
 
 TOOL = "output of nccl-tests"
@@ -68,7 +68,7 @@ def read_nccl_tests(path: Path) -> Reading:
         elif columns and re.match(r"\s*\d+\s+\d+\s+[a-z]", line):
             _add(findings, number, line, columns)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     _find_ranks(findings, bare)
     _check_sizes(findings)
     _check_bus_bandwidth(findings)
@@ -93,7 +93,7 @@ def _add(findings: Findings, number: int, line: str, columns: list[str]) -> None
     half = measured // 2
     rows = [_row(shared, place, cells[start : start + 4]) for place, start in (("out", 0), ("in", half))]
     if size is None or count is None or None in rows:
-        findings.leave_out(number, "fields that are no numbers")
+        findings.leave_out(number, "fields that are not numbers")
     elif not all(_fits(row) for row in rows if row):
         findings.leave_out(number, "bandwidth is not size / time")
     else:
@@ -117,7 +117,7 @@ def _row(shared: dict[str, Any], place: str, cells: list[str]) -> dict[str, Any]
 
 
 def _fits(row: dict[str, Any]) -> bool:
-    """Tell whether size / time is the bandwidth, within the digits printed."""
+    """Return whether size / time is the bandwidth, within the digits printed."""
     time, bandwidth, _, _ = row["cells"]
     most = (float(time) + half_unit(time)) * (float(bandwidth) + half_unit(bandwidth)) * 1e3
     least = (float(time) - half_unit(time)) * (float(bandwidth) - half_unit(bandwidth)) * 1e3
@@ -145,7 +145,7 @@ def _check_sizes(findings: Findings) -> None:
     findings.keep(good, "size is not count x element")
     zero = [row["count"] == 0 and row["bytes"] > 0 for row in findings.records]
     findings.keep([not is_zero for is_zero in zero], "a size without elements")
-    findings.keep(in_order([row["bytes"] for row in findings.records]), "the size goes back")
+    findings.keep(in_order([row["bytes"] for row in findings.records]), "the size decreases")
 
 
 def _check_bus_bandwidth(findings: Findings) -> None:

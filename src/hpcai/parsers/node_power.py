@@ -36,7 +36,7 @@ def read_node_power(path: Path) -> Reading:
         texts = {match[1]: fields[name] for name in fields if (match := POWER.fullmatch(name))}
         add_watts(findings, number, {node: to_number(text) for node, text in texts.items()})
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     count_from_first(findings, [stamps[record["line"]] for record in findings.records])
     return findings.reading(COLUMNS, ADVICE)
 

@@ -18,7 +18,7 @@ from hpcai.parsers.power_samples import (
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading, nothing_read
 
-ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at one moment, no energy")
+ONE_MOMENT = Message("nvidia_smi.one_moment", "no time stamps: power at a single time, no energy")
 
 TOOL = "a query of nvidia-smi"
 ADVICE = "run `nvidia-smi --query-gpu=timestamp,index,uuid,power.draw --format=csv -lms 100`, with its header"
@@ -68,9 +68,9 @@ def read_nvidia_smi(path: Path, devices: int | None = None) -> Reading:
         if "timestamp" in named:
             stamps[number] = _stamp(named["timestamp"])
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     if devices != 1 and any(record["device"] == "" for record in findings.records):
-        raise nothing_read(path, TOOL, "samples without index or uuid", f"say that it was one GPU, or {ADVICE}")
+        raise nothing_read(path, TOOL, "samples without index or uuid", f"state that it was one GPU, or {ADVICE}")
     keep_plausible_devices(findings)
     if stamps:
         count_from_first(findings, [stamps.get(record["line"]) for record in findings.records])

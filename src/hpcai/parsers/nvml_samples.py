@@ -9,7 +9,7 @@ from hpcai.parsers.power_samples import COLUMNS, explain_missing, keep_order, ke
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
-NO_NUMBERS = Message("nvml_samples.no_numbers", "fields that are no numbers")
+NO_NUMBERS = Message("nvml_samples.no_numbers", "fields that are not numbers")
 
 TOOL = "samples of power"
 HEADER = "monotonic_s,index,power_mw"
@@ -38,7 +38,7 @@ def read_nvml_samples(path: Path) -> Reading:
         else:
             findings.records.append(sample(number, str(index), time_s, power_w, energy_j))
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     keep_plausible_devices(findings)
     keep_order(findings)
     explain_missing(findings)

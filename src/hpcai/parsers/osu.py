@@ -54,7 +54,7 @@ def read_osu(path: Path) -> Reading:
         elif header and re.match(r"\s*(\d|\S+\s+[\d.]+(\s|$))", line):
             _add(findings, number, line.split(), header)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     if "title" not in findings.facts:
         findings.note("no title of a benchmark")
     _check_sizes(findings)
@@ -80,7 +80,7 @@ def _add(findings: Findings, number: int, fields: list[str], header: list[str]) 
             if math.isnan(row[column]):
                 row[column] = None
     if None in row.values() or math.isnan(row["latency_s"]) == math.isnan(row["bandwidth_bytes_per_s"]):
-        findings.leave_out(number, "fields that are no numbers")
+        findings.leave_out(number, "fields that are not numbers")
     elif row["latency_min_s"] > row["latency_s"] or row["latency_s"] > row["latency_max_s"]:
         findings.leave_out(number, AVERAGE_OUTSIDE())
     else:
@@ -89,10 +89,10 @@ def _add(findings: Findings, number: int, fields: list[str], header: list[str]) 
 
 def _check_sizes(findings: Findings) -> None:
     """Sizes grow; where nearly all are powers of two, another one is damage."""
-    findings.keep(in_order([row["bytes"] for row in findings.records]), "the size goes back")
+    findings.keep(in_order([row["bytes"] for row in findings.records]), "the size decreases")
     powers = [row["bytes"] & (row["bytes"] - 1) == 0 for row in findings.records]
     if sum(powers) >= 0.75 * len(powers):
-        findings.keep(powers, "the size is no power of two as the others are")
+        findings.keep(powers, "the size is not a power of two, unlike the others")
     sizes = [row["bytes"] for row in findings.records]
     findings.keep([size not in sizes[:place] for place, size in enumerate(sizes)], "a size that came before")
 

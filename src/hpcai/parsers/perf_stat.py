@@ -11,7 +11,9 @@ from hpcai.parsers.findings import NUMBER, Findings, in_order, read_whole_lines,
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
-SHARED = Message("perf_stat.shared", "{events}: counters were shared, values are scaled from a part of the time")
+SHARED = Message(
+    "perf_stat.shared", "{events}: counters were multiplexed, values are extrapolated from a part of the time"
+)
 OTHER_RATE = Message("perf_stat.other_rate", "{value:g} in {run_s:g} s is not {rate:g}")
 
 TOOL = "output of perf stat -x"
@@ -65,7 +67,7 @@ def read_perf_stat(path: Path, separator: str | None = None) -> Reading:
         elif line.strip(" ,;|:!\t") and not _continues(line):
             _add(findings, number, pattern.fullmatch(line))
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     _check_intervals(findings)
     _explain(findings)
     return findings.reading(COLUMNS, ADVICE)
@@ -148,7 +150,7 @@ def _check_intervals(findings: Findings) -> None:
     if all(math.isnan(record["time_s"]) for record in findings.records):
         return
     findings.keep([math.isfinite(r["time_s"]) for r in findings.records], "no time stamp as in other lines")
-    findings.keep(in_order([r["time_s"] for r in findings.records]), "the time stamp goes back")
+    findings.keep(in_order([r["time_s"] for r in findings.records]), "the time stamp decreases")
     sizes = Counter(record["time_s"] for record in findings.records)
     whole = Counter(sizes.values()).most_common(1)[0][0]
     findings.keep([sizes[r["time_s"]] == whole for r in findings.records], "its interval has not all events")
@@ -164,7 +166,7 @@ def _explain(findings: Findings) -> None:
     if shared:
         findings.note(SHARED(events=", ".join(shared)))
     if int(findings.facts.get("runs") or 0) > 1:
-        findings.note(f"{findings.facts['runs']} runs in one file: do not add them")
+        findings.note(f"{findings.facts['runs']} runs in one file: do not add them up")
 
 
 READER = Reader("perf-stat", "output of `perf stat`", read_perf_stat, looks=("output of perf stat",))

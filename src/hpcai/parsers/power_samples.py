@@ -13,7 +13,7 @@ NO_VALUE = Message(
     "power_samples.no_value", "{missing} of {samples} samples have no value: the device did not report it"
 )
 NOT_THE_SUM = Message("power_samples.not_the_sum", "total {total_w:g} W is not the sum of the nodes")
-TIME_STANDS = Message("power_samples.time_stands", "the time does not go on")
+TIME_STANDS = Message("power_samples.time_stands", "the time does not advance")
 
 COLUMNS = ("time_s", "device", "power_w", "energy_j")
 """Time [s; NaN if the artefact has none], device, power [W], energy counter [J]; NaN where not given."""

@@ -103,7 +103,7 @@ def read_power_table(path: Path, unit: str | None = None) -> Reading:
         watts = {device: to_number(fields[name]) * unit_w for name, (device, unit_w) in columns.devices.items()}
         add_watts(findings, number, watts)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     _set_times(findings, [times[record["line"]] for record in findings.records], columns.unit_s)
     return findings.reading(COLUMNS, ADVICE)
 
@@ -130,8 +130,8 @@ def _why_unclear(time: _Heading, devices: Sequence[_Heading], unit: str | None) 
     reasons = {
         f"times in {time.unit!r}, which is none of {', '.join(SECONDS)}": time.unit not in {*SECONDS, ""},
         f"columns in {others}, which are none of {', '.join(WATTS)}": bool(others),
-        f"a column {odd!r}, which may be something else than the power of one device": odd is not None,
-        "a column that stands twice": len(set(names)) < len(names),
+        f"a column {odd!r}, which may not be the power of one device": odd is not None,
+        "a duplicate column": len(set(names)) < len(names),
         NO_UNIT(column=bare): bare is not None and (unit is None or units != {""}),
         f"units in the header, so that --unit {unit} is not needed": bare is None and unit is not None,
     }

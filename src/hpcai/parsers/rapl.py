@@ -56,12 +56,12 @@ def read_rapl(path: Path, largest_power_w: float = LARGEST_POWER_W) -> Reading:
         time_s, domain = to_number(fields["monotonic_s"]), fields["domain"]
         counter, largest = to_count(fields["energy_uj"]), to_count(fields["max_energy_range_uj"])
         if math.isnan(time_s) or not domain or counter is None or not largest or counter > largest:
-            findings.leave_out(number, "fields that are no numbers, or a counter beyond its range")
+            findings.leave_out(number, "fields that are not numbers, or a counter beyond its range")
         else:
             row = sample(number, domain, time_s) | {"counter": counter, "largest": largest}
             findings.records.append(row | {"overlaps": PARTS.fullmatch(domain) is not None})
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     keep_plausible_devices(findings)
     keep_order(findings)
     for domain in dict.fromkeys(record["device"] for record in findings.records):

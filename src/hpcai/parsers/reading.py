@@ -1,4 +1,4 @@
-"""What a reader returns: a tidy table, how much of the artefact it stands on, and why something is missing."""
+"""What a reader returns: a tidy table, how much of the artefact was read, and why something is missing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -54,7 +54,7 @@ def read_artefact(path: Path, tool: str | None = None) -> Reading:
         If the named reader, or all of them, refuse the file.
     """
     if not path.is_file():
-        raise ParseError(f"{path}: found {looks_like(path)}, expected a file that a tool wrote; name one")
+        raise ParseError(f"{path}: found {looks_like(path)}, expected an output file of a tool; specify one")
     if tool is not None:
         reading: Reading = reader_of(tool).read(path)
         return reading
@@ -80,7 +80,7 @@ def _offer(path: Path, looks: str, readers: Sequence[Reader]) -> Reading:
             return reading
     own = next((reader.name for reader in readers if looks in reader.looks), None)
     raise ParseError(
-        f"{path}: found {looks}, which none of the readers ({', '.join(MODULE_OF)}) takes; "
+        f"{path}: found {looks}, which none of the readers ({', '.join(MODULE_OF)}) accepts; "
         + (f"{own} says: {reasons[own]}" if own else "name the tool to see what its reader says")
     )
 

@@ -11,7 +11,7 @@ from hpcai.parsers.power_samples import rows_of
 from hpcai.parsers.reader import Reader
 from hpcai.parsers.reading import Reading
 
-ROUNDED = Message("slurm_energy.rounded", "job {job}: energy is rounded, ask for ConsumedEnergyRaw")
+ROUNDED = Message("slurm_energy.rounded", "job {job}: energy is rounded; request ConsumedEnergyRaw")
 UNLIKELY_POWER = Message(
     "slurm_energy.unlikely_power", "{node_power_w:.4g} W per node is outside {least_w:g} to {most_w:g} W"
 )
@@ -66,7 +66,7 @@ def read_slurm_energy(path: Path, node_power_range_w: tuple[float, float] | None
     for job, rows in jobs.items():
         _add(findings, job, rows, node_power_range_w)
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     return findings.reading(COLUMNS, ADVICE)
 
 
@@ -85,7 +85,7 @@ def _add(
         findings.leave_out(number, f"job {job}: the first line is a step's")
         return
     if len(runs) > 1:
-        findings.leave_out(number, f"job {job}: {len(runs)} runs of one job (requeued), ask without --duplicates")
+        findings.leave_out(number, f"job {job}: {len(runs)} runs of one job (requeued), query without --duplicates")
         return
     nodes, duration_s = to_count(fields.get("NNodes", "")), _duration(fields)
     if nodes is None:

@@ -36,7 +36,7 @@ def read_tensorflow_profile(path: Path) -> Reading:
     ParseError
         If the file is no such trace, is cut, or holds no operation.
     """
-    space = _read_space(path)
+    space = read_space(path)
     start_ns, stop_ns = _window(space, path)
     rows = [row for plane in space.planes if plane.name.startswith("/host:") for row in _rows(plane)]
     if not rows:
@@ -49,7 +49,8 @@ def read_tensorflow_profile(path: Path) -> Reading:
     return Reading(table, TOOL, path, len(table), len(inside), reasons, facts)
 
 
-def _read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type
+def read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type
+    """Return the XSpace of a trace; a ParseError if it is none, or cut."""
     if not path.is_file() or not path.stat().st_size:
         raise nothing_read(path, TOOL, looks_like(path), "profile the steps again")
     from google.protobuf.message import DecodeError

@@ -52,7 +52,7 @@ def read_lines(path: Path, tool: str) -> list[str]:
     longest = max(map(len, lines), default=0)
     if longest > LONGEST_LINE:
         raise ParseError(
-            f"{path}: found a line of {longest} characters, expected {tool}; its line ends were lost: copy it again"
+            f"{path}: found a line of {longest} characters, expected {tool}; its line breaks were lost: copy it again"
         )
     return lines
 

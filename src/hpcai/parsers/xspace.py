@@ -14,7 +14,7 @@ MESSAGES = {
         "stat_metadata": (5, "XName*"),
         "stats": (6, "XStat*"),
     },
-    "XLine": {"id": (1, "int64"), "timestamp_ns": (3, "int64"), "events": (4, "XEvent*")},
+    "XLine": {"id": (1, "int64"), "name": (2, "string"), "timestamp_ns": (3, "int64"), "events": (4, "XEvent*")},
     "XEvent": {"metadata_id": (1, "int64"), "offset_ps": (2, "int64"), "duration_ps": (3, "int64")},
     "XStat": {"metadata_id": (1, "int64"), "uint64_value": (3, "uint64"), "int64_value": (4, "int64")},
     "XName": {"key": (1, "int64"), "value": (2, "XMetadata")},

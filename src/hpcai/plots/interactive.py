@@ -1,4 +1,4 @@
-"""Charts that answer to the mouse: one Vega-Lite specification serves the report's page and, drawn once, as SVG."""
+"""Interactive charts: one Vega-Lite specification serves the report's page and, rendered once, the SVG."""
 
 from typing import Any
 

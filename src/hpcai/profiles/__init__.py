@@ -1,1 +1,1 @@
-"""Profiled runs: from their raw files to the tables that characterise a benchmark."""
+"""Profiled runs: turns their raw files into the tables that characterise a benchmark."""

@@ -11,7 +11,7 @@ from hpcai.metrics.cells import records_of
 from hpcai.profiles.profile import IDENTITY
 from hpcai.profiles.views import as_view
 
-WARM = "the data lay in the page cache: a bandwidth of memory, not of storage"
+WARM = "the data was in the page cache: a bandwidth of memory, not of storage"
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _reason(views: Mapping[str, pd.DataFrame], point: Mapping[str, object], name
     if own["status"].iloc[0] != "measured":
         return str(own["reason"].iloc[0])
     if name != "io":
-        return f"the {PROFILE_OF[name]} do not tell it"
+        return f"the {PROFILE_OF[name]} do not contain it"
     seen = views["io"][_is_of(views["io"], point)]
     said = "; ".join(dict.fromkeys(text for text in seen["reasons"] if isinstance(text, str)))
     return WARM if (seen["page_cache"] == "warm").all() else said or "Darshan saw no cold read of the data"

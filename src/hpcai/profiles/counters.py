@@ -1,4 +1,4 @@
-"""The kind ``counters``: hardware counters of a profiled run, work, memory traffic and instructions per cycle."""
+"""The kind ``counters``: hardware counters of a profiled run for work, memory traffic and instructions per cycle."""
 
 import math
 import subprocess
@@ -61,9 +61,9 @@ PERF = (
 )
 
 
-def _samples(profile: Profile) -> int:
-    """Return the samples that rank 0 trained on while it was profiled."""
-    return len(profile.profiled_steps()) * profile.plan.local_batch
+def _samples(profile: Profile) -> float:
+    """Return the samples that rank 0 trained on while it was profiled; of shared samples, its share."""
+    return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
 
 
 def counters_of(profile: Profile) -> Reading | None:
@@ -148,7 +148,7 @@ def _perf() -> Instrument | Missing:
         [program, "stat", "-x,", "-e", "instructions", "true"], capture_output=True, text=True, check=False
     )
     if "<not supported>" in probe.stderr:
-        return Missing("perf finds no counter of instructions on this machine (a virtual machine often has none)")
+        return Missing("perf finds no instruction counter on this machine (common in virtual machines)")
     if probe.returncode or "<not counted>" in probe.stderr:
         return Missing(f"perf counts no instructions here: {' '.join(probe.stderr.split())[:200]}")
     prefix = (program, "stat", "-x,", "-e", PERF_EVENTS, "-o", "{raw}/perf.csv")

@@ -53,7 +53,7 @@ def find_darshan(setting: str | None, environment: Mapping[str, str] = os.enviro
     """Return the library by setting, by environment module or by library path; a text says why there is none."""
     if setting is not None:
         path = Path(os.path.expandvars(setting))
-        return DarshanLibrary(path) if path.is_file() else f"profilers.darshan_library: {path} is no file"
+        return DarshanLibrary(path) if path.is_file() else f"profilers.darshan_library: {path} is not a file"
     for place in _places(environment):
         if (place / LIBRARY).is_file():
             return DarshanLibrary(place / LIBRARY)

@@ -1,4 +1,4 @@
-"""A tool that looks into a profiled run: how it is put around the ranks, or why there is none."""
+"""The tool of a profiled run: how it wraps the ranks, or why there is none."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ class Missing:
 class Instrument:
     """One tool around the ranks of a profiled run.
 
-    In its texts ``{raw}`` stands for the attempt's folder and ``{job}`` for a number of its own.
+    In its texts ``{raw}`` stands for the attempt's folder and ``{job}`` for a unique number.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Instrument:
         return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
 
     def finish(self, attempt: Path) -> None:
-        """Turn what the tool left into text; a command that fails leaves its words in the output."""
+        """Convert the tool's output to text; a failing command leaves its message in the output."""
         with (attempt / "output.log").open("ab") as output:
             for command in self.afterwards:
                 subprocess.run(command, cwd=attempt, stdout=output, stderr=subprocess.STDOUT, check=False)
@@ -109,7 +109,7 @@ def compute_capability() -> float | Missing:
     )
     found = re.findall(r"^\s*(\d+\.\d+)\s*$", done.stdout, re.MULTILINE)
     if done.returncode or not found:
-        return Missing(f"nvidia-smi tells no compute capability: {(done.stderr or done.stdout).strip()[:200]}")
+        return Missing(f"nvidia-smi reports no compute capability: {(done.stderr or done.stdout).strip()[:200]}")
     return min(map(float, found))
 
 

@@ -1,4 +1,4 @@
-"""The kind ``io``: what Darshan saw a profiled run read, of shared storage and of the training's input."""
+"""The kind ``io``: reads of a profiled run recorded by Darshan, from shared storage and of the training input."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +23,7 @@ from hpcai.profiles.views import join_views
 
 NOBODY_READ = Message(
     "io.nobody_read",
-    "{folder}: Darshan saw nobody read the data; see darshan.conf and output.log in raw/",
+    "{folder}: Darshan recorded no reads of the data; see darshan.conf and output.log in raw/",
 )
 
 

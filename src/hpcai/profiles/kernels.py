@@ -1,4 +1,4 @@
-"""The kind ``kernels``: where computing time went, by category, and how much of the exchange kernels hid."""
+"""The kind ``kernels``: compute time by category, and the share of the exchange that kernels overlap."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ TOP = 25
 
 @dataclass(frozen=True)
 class Kernels:
-    """A table of kernels, the artefacts that it stands on, and how whole they are.
+    """A table of kernels, the artefacts behind it, and how whole they are.
 
     ``operations`` and ``traffic`` are there if the same steps were seen operation by operation and in a timeline.
     """
@@ -97,7 +97,7 @@ def _inside(operations: pd.DataFrame, steps: pd.DataFrame) -> pd.DataFrame:
     number = np.searchsorted(starts, times, side="right") - 1
     within = (number >= 0) & (times < (starts + steps["duration_s"].to_numpy())[number])
     if not within.any():
-        raise ParseError("TensorFlow's profile and the steps have no moment in common; profile the steps again")
+        raise ParseError("TensorFlow's profile and the steps do not overlap in time; profile the steps again")
     found: pd.DataFrame = operations[within]
     return found
 
@@ -153,6 +153,8 @@ READERS: dict[str, Callable[[Profile], Kernels]] = {
 
 def _find(plan: RunPlan) -> Instrument | Missing:
     wanted = plan.machine.profilers.kernels
+    if plan.point.engine == "jax" and (plan.machine.device.kind == "cpu" or wanted == "tensorflow"):
+        return Missing("engine jax: TensorFlow's profiler sees no operation of XLA; nsys does, on an accelerator")
     if plan.machine.device.kind == "cpu":
         here = Instrument("TensorFlow profiler", TRACES, environment=_exchange(plan), step_profiler="tensorflow")
         return here if wanted in ("auto", "tensorflow") else Missing(f"{wanted} needs an accelerator")

@@ -1,4 +1,4 @@
-"""What the module of a kind of profile declares: its ``PROFILE``."""
+"""The declaration ``PROFILE`` of a kind of profile."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]
 
 @contextmanager
 def metered(meters: Sequence[Meter], raw: Path) -> Iterator[None]:
-    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its begin and its end at least."""
+    """Sample all meters into ``raw``/power_INSTRUMENT.csv while the body runs, at its start and its end at least."""
     ended = threading.Event()
     threads = [threading.Thread(target=_sample, args=(meter, raw, ended), daemon=True) for meter in meters]
     for thread in threads:
@@ -158,5 +158,5 @@ def _slurm() -> Meter | str:
         return [(index, value * 1000 or "") for index, value in enumerate(watts)]
 
     if not any(milliwatts for _, milliwatts in sample()):
-        return f"Slurm: scontrol tells no CurrentWatts of {nodes}: no plugin gathers energy here"
+        return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
     return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)

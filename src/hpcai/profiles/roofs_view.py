@@ -1,4 +1,4 @@
-"""Measured rates against the ceilings that should hold them."""
+"""Compares measured rates with the ceilings that should bound them."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -32,7 +32,7 @@ Row = dict[str, object]
 
 
 def inconsistencies_view(views: Mapping[str, pd.DataFrame], scales: pd.DataFrame, machine: Machine) -> pd.DataFrame:
-    """Return every rate of the study that is above its roof, and every ceiling above a declared peak, which is no roof.
+    """Return every rate of the study that is above its roof, and every ceiling above a declared peak, not a roof.
 
     Training rates stand under the best dense rate of their precision on as many cores as a rank has, times the ranks;
     the batches of a run under the fastest transfer of an allreduce of their mean size between as many ranks; cold reads

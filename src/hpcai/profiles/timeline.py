@@ -78,7 +78,7 @@ def traffic_of(profile: Profile, known: pd.DataFrame) -> Traffic:
     for piece in iterate_tables(path, account):
         if account.start_epoch_us is None:  # the first event of the file
             raise ParseError(
-                f"{path}: says not when it began, so its steps cannot be found; use Horovod 0.20.1 or newer"
+                f"{path}: contains no start time, so its steps cannot be located; use Horovod 0.20.1 or newer"
             )
         steps = known.assign(start_s=known["start_s"] - account.start_epoch_us / 1e6)
         pieces.append(
@@ -154,6 +154,8 @@ def lanes_view(profile: Profile, traffic: Traffic, computation: pd.DataFrame | N
 def _find(plan: RunPlan) -> Instrument | Missing:
     if plan.point.ranks == 1:
         return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
+    if plan.point.engine == "jax":
+        return Missing("engine jax: gradients travel within XLA's program, of which there is no timeline")
     if plan.point.engine != USUAL_ENGINE:
         return Missing(NO_TIMELINE(engine=plan.point.engine))
     return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)

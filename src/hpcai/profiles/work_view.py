@@ -16,7 +16,7 @@ from hpcai.records.run import read_part
 
 HARDWARE = "counters"
 NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: count the work again")
-OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled for {precision} alone")
+OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled only for {precision}")
 OTHER_BATCH = Message(
     "work_view.other_batch",
     "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}",

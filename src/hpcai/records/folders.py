@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and the list of what is in them."""
+"""Atomic creation of folders, and the manifest of their files."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ MANIFEST = "MANIFEST.sha256"
 
 @contextmanager
 def written_whole(output: Path) -> Iterator[Path]:
-    """Give a folder to write beside its place, and put it there when all went well; what was there goes then.
+    """Provide a temporary folder and move it to its place on success, replacing an existing one.
 
     Parameters
     ----------

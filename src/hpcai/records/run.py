@@ -1,4 +1,4 @@
-"""The run record: the one contract between measuring and analysing.
+"""The run record: the only interface between measurement and analysis.
 
 The ranks write reports (:class:`RankReport` each, :class:`TrainingReport` by rank 0); the supervisor joins them with
 what it saw from outside into a :class:`RunRecord`, the only file that later stages read. Times are in seconds of the
@@ -33,7 +33,7 @@ FINISHED: tuple[Outcome, ...] = ("converged", "not_converged", "diverged")
 """Outcomes of a training that ran to its own end; the others are breakdowns."""
 FILE_CHANGED = Message(
     "run.file_changed",
-    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: put it back "
+    "{path}: found SHA-256 {found}, expected {expected} as {noted}; the raw file was changed or lost: restore it "
     "from a backup, or `hpcai discard {folder}`, then measure again",
 )
 
@@ -50,7 +50,10 @@ class Placement(_Part):
     node_index: int = Field(ge=0)
     hostname: str
     device: str
-    accelerator: str = Field(default="", description="As CUDA_VISIBLE_DEVICES names it; blank on processors.")
+    accelerator: str = Field(default="", description="In the notation of CUDA_VISIBLE_DEVICES; blank on processors.")
+    accelerator_uuid: str = Field(
+        default="", description="UUID of the GPU or its MIG instance; blank: none, or not known."
+    )
     cores: tuple[int, ...] = Field(description="Cores that the rank was allowed to use.")
     threads: int = Field(ge=1)
 
@@ -120,7 +123,9 @@ class TrainingReport(_Part):
         default=None, ge=0, description="Median of all steps of all epochs; None: not recorded (earlier versions)."
     )
     longest_gap_s: float | None = Field(
-        default=None, ge=0, description="Longest time between two signs of life of rank 0 from run_start to run_stop."
+        default=None,
+        ge=0,
+        description="Longest time between two progress reports of rank 0 from run_start to run_stop.",
     )
     stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
     staging: StagingRecord
@@ -162,7 +167,7 @@ class Capture(_Part):
 
 
 class Attempt(_Part):
-    """An attempt at a run that broke down, or was interrupted or disturbed from outside: no result, only a fact."""
+    """An attempt at a run that failed, or was interrupted or disturbed from outside: no result, only a fact."""
 
     attempt: str
     outcome: Outcome | Literal["interrupted", "disturbed"]
@@ -209,15 +214,15 @@ class RunRecord(_Part):
     launch_s: float | None = Field(default=None, description="Start of the launcher to the start of rank 0.")
     exit_status: int | None = None
     training: TrainingReport | None = Field(description="None: the ranks did not get to the end.")
-    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a run that broke down.")
+    partial_epochs: tuple[EpochRecord, ...] = Field(default=(), description="Epochs of a failed run.")
     ranks: tuple[RankReport, ...] = ()
     disturbance: tuple[Disturbance, ...] = Field(
-        default=(), description="What others took of each node from run_start to run_stop; empty: not measured."
+        default=(), description="Use of each node by others from run_start to run_stop; empty: not measured."
     )
     artefacts: tuple[Artefact, ...] = ()
     provenance: Provenance
     verdicts: tuple[Verdict, ...] = Field(
-        default=(), description="What the suite's rules say, one for each level or division; empty: not judged."
+        default=(), description="Verdict of the suite's rules, one for each level or division; empty: not judged."
     )
 
     @property
@@ -313,7 +318,7 @@ Part = TypeVar("Part", bound=BaseModel)
 
 
 def write_json(part: BaseModel, path: Path) -> None:
-    """Write a model as JSON, whole or not at all."""
+    """Write a model as JSON atomically."""
     write_atomically(path, (part.model_dump_json(indent=1) + "\n").encode())
 
 
@@ -323,7 +328,7 @@ def write_sealed(part: BaseModel, path: Path) -> None:
 
 
 def write_record(record: RunRecord, path: Path) -> None:
-    """Write a run record with the digest of its own bytes, whole or not at all."""
+    """Write a run record with the digest of its own bytes atomically."""
     write_sealed(record, path)
 
 
@@ -333,7 +338,7 @@ def read_part(model: type[Part], path: Path) -> Part:
     Raises
     ------
     RecordError
-        If the file is missing, was changed since it was written, is no JSON, or not what the model says: names each
+        If the file is missing, was changed since it was written, is not JSON, or not what the model says: names each
         place.
     """
     try:
@@ -408,17 +413,17 @@ def _advise_copy(path: Path) -> str:
     folder = path.parent.parent if path.parent.name == RAW else path.parent
     sound = sound_copy(folder)
     if sound is None or sound == path:
-        return f"`hpcai restore {folder}` puts back a copy that is right, if there is one"
-    return f"{sound} is right: `hpcai restore {folder}` puts it back"
+        return f"`hpcai restore {folder}` restores an intact copy, if there is one"
+    return f"{sound} is intact: `hpcai restore {folder}` restores it"
 
 
 def _advise_again(path: Path) -> str:
-    return f"`rm {path}`, and the next start of the workflow makes it again"
+    return f"`rm {path}`, and the next start of the workflow recreates it"
 
 
 def _unreadable(path: Path, error: OSError) -> RecordError:
     if isinstance(error, FileNotFoundError):
-        return RecordError(f"{path}: no such file; start the workflow again to make it")
+        return RecordError(f"{path}: no such file; start the workflow again to create it")
     return RecordError(f"{path}: cannot be read ({error.strerror}); put the file back, or ask its owner for access")
 
 

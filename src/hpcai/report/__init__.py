@@ -1,1 +1,1 @@
-"""The HTML report and the documents to hand in: what a person reads of a study."""
+"""The HTML report and the documents to submit."""

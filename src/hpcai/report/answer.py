@@ -1,4 +1,4 @@
-"""The first screen: the answer in one table, and whether it is a valid result."""
+"""The first screen: the main results in one table, and their validity."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ HEADLINES: Mapping[State, str] = {
 
 @dataclass(frozen=True)
 class Banner:
-    """The verdict on validity: its state, its headline, and the sentence of the summary."""
+    """The verdict on validity: its state, headline and summary sentence."""
 
     state: State
     headline: str
@@ -89,7 +89,7 @@ def say_dates(summary: Mapping[str, Any]) -> str:
 
 
 def choose_advice(material: Material) -> list[dict[str, Any]]:
-    """Return the first sentence of each benchmark, variant and topic, but none that says that nothing stands out."""
+    """Return the first advice for each benchmark, variant and topic, unless it says that nothing stands out."""
     summary = material.summary or {}
     rows = (summary.get("characterisation") or {}).get("advice") or []
     first: dict[tuple[str, ...], dict[str, Any]] = {}
@@ -114,14 +114,14 @@ def _say_base(row: Mapping[Any, Any]) -> str:
 
 
 def _say_machine(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or nobody knows."""
+    """Return how many of the runs behind a mean were disturbed, or stalled; blank if none was, or it is unknown."""
     count = row.get("n_disturbed", math.nan)
     disturbed = f"disturbed {count:.0f}/{row['rate_n']}" if count > 0 else ""
     return ", ".join(filter(None, [disturbed, _say_stalled(row)]))
 
 
 def _say_stalled(row: Mapping[Any, Any]) -> str:
-    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or nobody knows."""
+    """Return how many of the runs behind a mean hold a pause, and the longest; blank if none does, or it is unknown."""
     count = row.get("n_stalled", math.nan)
     if not count > 0:
         return ""

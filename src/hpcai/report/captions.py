@@ -1,4 +1,4 @@
-"""Captions of figures and tables, rendered once for both reports: ours, and the one that Snakemake makes."""
+"""Captions of figures and tables, rendered once for our report and for Snakemake's."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ LISTED_FILES = 3
 
 @dataclass(frozen=True)
 class Caption:
-    """A caption in two parts: what a reader needs at once, and the rest."""
+    """A caption in two parts: the essential part, and the rest."""
 
     first: Markup
     rest: Markup
@@ -102,7 +102,7 @@ def _environment() -> Environment:
 
 
 def text(value: object) -> str:
-    """Return a text of a user or a program so that no sign of it is markup."""
+    """Return a text of a user or a program with all markup escaped."""
     words = "not named" if value is None or isinstance(value, Undefined) else " ".join(str(value).split())
     return "".join(sign if sign.isalnum() or sign == " " else f"\\{sign}" for sign in words if sign.isprintable())
 
@@ -117,7 +117,7 @@ def raw_files(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ("sour
 
 def _reasons_of(captures: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
     def reasons(profile: str) -> str:
-        """Return why runs of a profile left nothing."""
+        """Return why runs of a profile have no data."""
         found = dict.fromkeys(row["reason"] for row in captures if row["profile"] == profile and row["reason"])
         return "; ".join(map(text, list(found)[:LISTED_FILES])) or "no reason was recorded"
 

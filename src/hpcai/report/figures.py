@@ -1,4 +1,4 @@
-"""Figures of the page: each is a picture that needs no script; some have a chart that answers to the mouse."""
+"""Figures of the page: each is a picture that needs no script; some also have an interactive chart."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Everything that the page is made from: tables and summaries of one results folder, as far as they are there."""
+"""Input of the page: the existing tables and summaries of one results folder."""
 
 import json
 from collections.abc import Mapping
@@ -89,7 +89,7 @@ class Material:
 
 
 def read_material(folder: Path, sources: Path, place: str = "") -> Material:
-    """Read what there is.
+    """Read the existing files.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401  JSON
     Raises
     ------
     ParseError
-        If it is no JSON, or was changed since it was written.
+        If it is not JSON, or was changed since it was written.
     """
     if not path.exists():
         return None

@@ -1,4 +1,4 @@
-"""The HTML report: one file that a person opens to see what was measured, what came out, and whether to believe it."""
+"""The HTML report: a single file with the measurements, the results and their validity."""
 
 import base64
 import hashlib
@@ -26,15 +26,15 @@ from hpcai.report.material import Link, Material, read_material
 from hpcai.report.provenance import make_failures, make_folders, make_runs, say_commands
 from hpcai.report.questions import make_questions
 from hpcai.report.section_specs import FigureSpec, SectionSpec
-from hpcai.report.sections import ROUND_SECTIONS, SECTIONS
+from hpcai.report.sections import DEVICE_SECTIONS, ROUND_SECTIONS, SECTIONS
 from hpcai.report.tables import Table, TableSpec, make_table, spec_of
 
-NO_ANSWER = Message("page.no_answer", "There is no answer yet: no run has been recorded.")
+NO_ANSWER = Message("page.no_answer", "There are no results yet: no run has been recorded.")
 
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """One document: its benchmark, whether it is complete, its fragment, and the folder to hand in."""
+    """One document: its benchmark, whether it is complete, its fragment, and the folder to submit."""
 
     benchmark: str
     headline: str
@@ -112,7 +112,7 @@ def write_report(results: Path, sources: Path, output: Path, captions: Iterable[
 
 
 def write_rounds_page(results: Path, place: str, sources: Path, output: Path) -> None:
-    """Write the sections on MLPerf HPC rounds as a page of their own: for rounds without a study.
+    """Write the sections on MLPerf HPC rounds as a separate page, for rounds without a study.
 
     Parameters
     ----------
@@ -127,7 +127,25 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
         If a file cannot be read.
     """
     material = read_material(results, sources, place)
-    sections = tuple(_make_section(material, spec) for spec in ROUND_SECTIONS)
+    runs = material.table("mlperf_runs")
+    facts = {"origins": sorted(runs["origin"].unique()) if "mlperf_runs" in material.tables else []}
+    _write_own_page(material, ROUND_SECTIONS, "rounds.html.j2", facts, output)
+
+
+def write_device_page(results: Path, place: str, sources: Path, output: Path) -> None:
+    """Write the page on one device, parameters and errors as of :func:`write_rounds_page`."""
+    material = read_material(results, sources, place)
+    steps = material.table("gpu_steps")
+    devices = sorted({str(device) for device in steps.get("device", ()) if device})
+    kind = str(steps["device_kind"].iloc[0]) if len(steps) else ""
+    _write_own_page(material, DEVICE_SECTIONS, "gpu.html.j2", {"devices": devices, "kind": kind}, output)
+
+
+def _write_own_page(
+    material: Material, specs: Iterable[SectionSpec], template: str, facts: dict[str, Any], output: Path
+) -> None:
+    """Write some sections as a page of their own, with the definitions of the columns that it shows."""
+    sections = tuple(_make_section(material, spec) for spec in specs)
     shown = {
         heading.anchor
         for section in sections
@@ -135,12 +153,9 @@ def write_rounds_page(results: Path, place: str, sources: Path, output: Path) ->
         if isinstance(part, Table)
         for heading in part.headings
     }
-    context = {
-        **_frame_page(material, sections),
-        "origins": sorted(material.table("mlperf_runs")["origin"].unique()) if "mlperf_runs" in material.tables else [],
-        "definitions": [entry for entry in _list_definitions(material) if entry[0] in shown],
-    }
-    page = _environment(sources).get_template("rounds.html.j2").render(context)
+    definitions = [entry for entry in _list_definitions(material) if entry[0] in shown]
+    context = {**_frame_page(material, sections), **facts, "definitions": definitions}
+    page = _environment(material.sources).get_template(template).render(context)
     write_atomically(output, page.encode("utf-8"))
 
 
@@ -194,7 +209,7 @@ def _frame_page(material: Material, sections: tuple[Section, ...]) -> dict[str, 
 
 
 def hash_script(text: str) -> str:
-    """Return the source expression by which a content security policy allows one script and no other."""
+    """Return the source expression with which a content security policy allows only this script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode()}'"
 
 

@@ -2,26 +2,27 @@
 
 from hpcai.report.section_specs import SectionSpec, fill_sections
 
-NO_WHAT_IF = "The study asks for no prediction of its own training (study key predict), or no run of it ended."
+NO_WHAT_IF = "The study requests no prediction of its own training (study key predict), or has no completed run."
 NO_KERNELS = "No kernel was timed on this machine (study key predict, kernel_samples)."
 NO_BLOCKS = "No fused block was timed on this machine (study key predict, step_blocks)."
-NO_HPL = "The study asks for no run of HPL on this machine (study key predict, hpl_tests)."
+NO_HPL = "The study requests no run of HPL on this machine (study key predict, hpl_tests)."
 NOT_MEASURED = (
-    "Not measured: it takes a measurement of its own, after the report. make predict, or snakemake predict and then "
+    "Not measured: this needs a separate measurement, after the report. make predict, or snakemake predict and then "
     "snakemake, measures it and adds it here."
 )
 """Said until the stage `predict` has run."""
 WHAT_IF = SectionSpec(
     "predictions",
     "Predictions",
-    "What the same training would take at other scales, links, precisions and compressions: modelled, not measured.",
+    "Time of the same training at other scales, links, precisions and compressions: modelled, not measured.",
     absent=NO_WHAT_IF,
     unmade=NOT_MEASURED,
 )
 TRAINING_MODEL = SectionSpec(
     "training-model",
     "Training model",
-    "What limits a data-parallel training step by the published model, and which of its findings come out again.",
+    "What limits a data-parallel training step according to the published model, and which of its findings are "
+    "reproduced.",
     level=3,
 )
 STEP_BLOCKS = SectionSpec(
@@ -35,7 +36,7 @@ STEP_BLOCKS = SectionSpec(
 KERNEL_REGRESSORS = SectionSpec(
     "kernel-regressors",
     "Kernel regressors",
-    "How well times of kernels are estimated from their sizes, and steps from their kernels, on this machine.",
+    "Accuracy of kernel times estimated from their sizes, and of steps estimated from their kernels, on this machine.",
     level=3,
     absent=NO_KERNELS,
     unmade=NOT_MEASURED,
@@ -43,13 +44,13 @@ KERNEL_REGRESSORS = SectionSpec(
 HPL_MODEL = SectionSpec(
     "hpl-model",
     "HPL model",
-    "What the published model says of HPL on nodes with GPUs, and what comes out again.",
+    "Predictions of the published model for HPL on nodes with GPUs, and which results are reproduced.",
     level=3,
 )
 HPL_HERE = SectionSpec(
     "hpl-validation",
     "HPL on this machine",
-    "How far the model of HPL is off: real runs on this machine, and the published ones.",
+    "Errors of the HPL model: real runs on this machine, and the published ones.",
     level=3,
     absent=NO_HPL,
     unmade=NOT_MEASURED,

@@ -1,4 +1,4 @@
-"""Where the numbers come from: runs with trouble, raw files as a tree, and how to measure again."""
+"""Where the numbers come from: runs with problems, raw files as a tree, and how to measure again."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ FOLDERS = (
     ("predict", "measured once per machine for predictions: kernels, reference steps, HPL and its routines"),
     ("tables", "all tables as Parquet and CSV"),
     ("figures", "all figures as SVG; interactive charts also as Vega-Lite JSON"),
-    ("hpc_ai500", "the report documents of HPC AI500 V2.0, each a folder to hand in"),
+    ("hpc_ai500", "the HPC AI500 V2.0 report documents, each a folder to submit"),
 )
 """Folders beside the page and what they hold."""
 

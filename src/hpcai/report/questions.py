@@ -1,4 +1,4 @@
-"""What a reader with five minutes asks: each question with an answer in plain words and the place that proves it."""
+"""Questions of a reader with five minutes, each with an answer in plain words and a link to its evidence."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -83,7 +83,7 @@ def _say_faster(material: Material) -> Question:
     placed = ranking[ranking["place"].notna()] if not ranking.empty else ranking
     own = placed[placed["method"].eq("measured")] if not placed.empty else placed
     if own.empty:
-        words = "Not to be said: no result of this study has a place beside another machine's, like with like."
+        words = "Unknown: no result of this study is comparable with one of another machine."
         words += f" {len(others)} published results are listed." if len(others) else ""
         words += " `hpcai compare OLD NEW` compares two results folders."
         return Question(asked, words, "ranking", "Ranking", is_answered=False)
@@ -112,9 +112,9 @@ def _say_how_sure(material: Material) -> Question:
     scales = material.table("scales")
     runs = scales["rate_n"]
     widths = (scales["train_rate_high_samples_per_s"] / scales["train_rate_low_samples_per_s"] - 1) / 2
-    words = f"Each number rests on {_span(runs)} run{'' if runs.max() == 1 else 's'}"
+    words = f"Each number is based on {_span(runs)} run{'' if runs.max() == 1 else 's'}"
     too_few = int((scales["n"] < scales["runs_by_rule"]).sum())
-    words += f"; at {too_few} of {len(scales)} scales the rules ask for more. " if too_few else ". "
+    words += f"; at {too_few} of {len(scales)} scales the rules require more. " if too_few else ". "
     widest = widths.max()
     words += f"The widest interval of a throughput is ± {say_share(widest)}. " if widest > 0 else ""
     disturbed, known = scales["n_disturbed"].sum(), scales["n_disturbed"].notna().any()
@@ -148,10 +148,8 @@ def _say_contention(material: Material) -> str:
     if known.empty:
         return ""
     row = known.iloc[0]
-    words = f" {row['instances']:.0f} independent trainings of {row['benchmark']} together run at"
-    return (
-        f"{words} {say_share(row['contention_ratio'])} of the rate of one alone: what is lost beyond is communication."
-    )
+    words = f" {row['instances']:.0f} independent trainings of {row['benchmark']} at the same time each reach"
+    return f"{words} {say_share(row['contention_ratio'])} of the rate of one alone: any further loss is communication."
 
 
 def _say_valid(material: Material) -> Question:
@@ -169,7 +167,7 @@ def _say_network(material: Material) -> Question:
     asked_for = predictions[predictions["question"].eq("link")] if "question" in predictions else predictions
     rows = asked_for.dropna(subset=["speedup_ratio"]) if not asked_for.empty else asked_for
     if rows.empty:
-        return Question(asked, "Not predicted: `make predict` measures what it takes.", *place, is_answered=False)
+        return Question(asked, "Not predicted: `make predict` measures the required inputs.", *place, is_answered=False)
     gains = [
         f"{row['benchmark']} with {row['link']}: {say_rate(row['rate_samples_per_s'], 'samples/s')}"
         for row in rows.sort_values("rate_samples_per_s")[::-1].drop_duplicates("benchmark").to_dict("records")
@@ -184,7 +182,7 @@ def _say_energy(material: Material) -> Question:
         why = _reasons(material, "power")
         return Question(asked, f"Not measured{f': {why}' if why else ''}.", *place, is_answered=False)
     mean = power["mean_power_w"].dropna() if "mean_power_w" in power else pd.Series(dtype=float)
-    words = f"{len(power)} meters of profiled runs" + (f", {_span(mean)} W in the mean" if not mean.empty else "")
+    words = f"{len(power)} meters of profiled runs" + (f", {_span(mean)} W on average" if not mean.empty else "")
     return Question(asked, f"{words}.", *place)
 
 
@@ -209,7 +207,7 @@ def _say_reproducible(material: Material) -> Question:
     changed = ", with uncommitted changes" if summary.get("dirty") else ""
     words = f"Code: {len(commits)} commit{'' if len(commits) == 1 else 's'}{changed}. "
     words += f"Environment: {'one lock file' if len(locks) == 1 else f'{len(locks)} lock files'}. "
-    words += "Every run keeps its plan, seed and raw files; the commands to repeat it are there."
+    words += "Every run keeps its plan, seed and raw files, and the commands to repeat it."
     return Question("Can I reproduce it?", words, "provenance", "Provenance")
 
 
@@ -235,10 +233,10 @@ def _say_next(material: Material) -> Question:
     few = scales[scales["n"] < scales["runs_by_rule"]]
     if not few.empty:
         most = int(few["runs_by_rule"].max())
-        words = f"More repetitions: the rules ask for up to {most} runs (column `repeats` of the run table)."
+        words = f"More repetitions: the rules require up to {most} runs (column `repeats` of the run table)."
         return Question(asked, words, *place)
     if material.table("predictions").empty:
-        return Question(asked, "`make predict`: what other scales and links would bring.", "predictions", "Predictions")
+        return Question(asked, "`make predict`: the effect of other scales and links.", "predictions", "Predictions")
     return Question(asked, "`hpcai compare` with another machine's results folder.", *place)
 
 

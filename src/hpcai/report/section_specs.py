@@ -44,7 +44,7 @@ class SectionSpec:
     absent
         What it says instead of its parts if none of its tables has rows; each part says so itself where this is empty.
     unmade
-        What it says if none of its tables was made, where that is a step of its own.
+        What it says if none of its tables was made, if that needs a separate step.
     """
 
     anchor: str

@@ -23,7 +23,7 @@ BAD: Mapping[str, Callable[[object], bool]] = {
     "verdict": lambda value: value == "regression",
 }
 """Columns by which a row is marked as trouble."""
-NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its step of the workflow has not run.")
+NOT_MADE = Message("tables.not_made", "The table {table} is not in this folder: its workflow step has not run.")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def make_table(
     frame
         Rows to show instead of the file's.
     captioned
-        Whether it has a caption of its own, not that of the figure of the same name.
+        Whether it has its own caption, not that of the figure of the same name.
     """
     rows = material.table(spec.name) if frame is None else frame
     if spec.group and len(rows):
@@ -145,7 +145,7 @@ def say_missing(material: Material, spec: TableSpec) -> str:
         reasons = list(dict.fromkeys(own["reason"]))
         if reasons:
             return "Not measured: " + "; ".join(reasons) + "."
-    return "The table has no rows: there was nothing to enter."
+    return "The table is empty."
 
 
 def _place(material: Material, table: str, rows: pd.DataFrame, columns: Sequence[Column]) -> list[Place]:

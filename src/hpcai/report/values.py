@@ -8,17 +8,17 @@ import pandas as pd
 
 
 def is_truth(value: object) -> bool:
-    """Tell whether a cell holds yes or no."""
+    """Return whether a cell holds yes or no."""
     return isinstance(value, bool | np.bool_)
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a cell holds a finite number, not a truth value."""
+    """Return whether a cell holds a finite number, not a truth value."""
     return isinstance(value, Real) and not is_truth(value) and math.isfinite(value)
 
 
 def is_blank(value: object) -> bool:
-    """Tell whether a cell holds nothing: no text, or no number."""
+    """Return whether a cell holds nothing: no text, or no number."""
     if isinstance(value, str):
         return not value
     return value is None or value is pd.NA or value is pd.NaT or (isinstance(value, Real) and math.isnan(value))

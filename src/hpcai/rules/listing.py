@@ -13,11 +13,11 @@ from hpcai.rules.verdict import Finding, RunFacts, Verdict
 WIDTH = 120
 JUDGED_LATER = Message(
     "listing.judged_later",
-    "Judged only when a run has ended: {facts}; what no record can tell is not judged.",
+    "Judged only after a run has ended: {facts}. Rules that cannot be checked from a record are not judged.",
 )
 VFLOPS = Message("listing.vflops", "VFLOPS: FLOPS x (quality / target)^n with n: {exponents}")
 NO_VFLOPS = Message("listing.no_vflops", "VFLOPS: not defined by this suite")
-NEVER_KEPT = Message("listing.never_kept", "never kept here: {declared}")
+NEVER_KEPT = Message("listing.never_kept", "never met here: {declared}")
 
 
 def list_rules() -> str:
@@ -72,7 +72,7 @@ def _rule(rule: Rule) -> Iterator[str]:
     if rule.declared:
         yield from _filled(NEVER_KEPT(declared=rule.declared), "      ")
     elif not rule.settings:
-        yield "      stated only: no record can tell"
+        yield "      stated only: cannot be checked from a record"
 
 
 def _name(campaign: Campaign, row: RunRow) -> str:
@@ -97,7 +97,7 @@ def _verdict(table: SuiteRules, verdict: Verdict) -> Iterator[str]:
     for finding in verdict.deviations:
         yield from _finding(finding)
     for finding in verdict.flags:
-        yield from _finding(finding, "permitted, to be named: ")
+        yield from _finding(finding, "permitted, must be disclosed: ")
 
 
 def _finding(finding: Finding, before: str = "") -> Iterator[str]:

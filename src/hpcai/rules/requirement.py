@@ -13,7 +13,7 @@ ONE_KEY = Message("requirement.one_key", "one of the keys free, equals, one_of, 
 
 
 class Requirement(Settings):
-    """Which values of one setting a rule allows; ``free: true`` allows all, and says so."""
+    """Values of one setting that a rule allows; ``free: true`` allows all."""
 
     free: bool = False
     equals: Scalar | tuple[Scalar, ...] | None = None

@@ -26,7 +26,7 @@ class Topic(Settings):
 
 
 class Rule(Settings):
-    """One rule, and how a run shows that it keeps it.
+    """One rule, and how compliance of a run is checked.
 
     It is judged by `settings`, or it is `declared` not to be kept by this library; with neither it is only stated,
     because no record can tell. A path of `settings` and `when` begins with ``plan.`` (the run's plan), ``facts.`` (what
@@ -35,18 +35,20 @@ class Rule(Settings):
 
     id: Name
     topic: Name
-    binds: tuple[Name, ...] = Field(min_length=1, description="Levels or divisions in which the rule holds.")
+    binds: tuple[Name, ...] = Field(min_length=1, description="Levels or divisions to which the rule applies.")
     workloads: tuple[Name, ...] = Field(default=(), description="Empty: all of the suite.")
     sentence: Text = Field(min_length=1)
     section: Text = Field(min_length=1)
     when: dict[str, Requirement] = Field(default={}, description="The rule concerns runs that fulfil all of these.")
-    settings: dict[str, Requirement] = Field(default={}, description="What is looked at, and what is required of it.")
+    settings: dict[str, Requirement] = Field(
+        default={}, description="Settings or observations that are checked, and their required values."
+    )
     deviation: Text = Field(
         default="{each}", description="Words for a deviation: {found}, {required} of the first, {each} of all settings."
     )
-    declared: Text = Field(default="", description="Why no run of this library keeps the rule.")
+    declared: Text = Field(default="", description="Why no run of this library meets the rule.")
     effect: Literal["deviation", "flag"] = Field(
-        default="deviation", description="flag: permitted, but to be named beside the result."
+        default="deviation", description="flag: permitted, but must be disclosed with the result."
     )
     counted: bool = Field(default=False, description="The rules count such runs; a result may contain some.")
 
@@ -66,7 +68,7 @@ class ResultRules(Settings):
     )
     more: Literal["window", "welcome"] = Field(description="More runs: a window of them counts, or all do.")
     counts: Literal["all", "finished"] = Field(
-        description="Which runs count: all, of which few may have failed; or those that trained to their end."
+        description="Which runs count: all, of which few may have failed; or those that completed training."
     )
     failures_allowed: int = Field(ge=0, description="So many runs may miss the target and are dropped as slowest.")
     word: Literal["run", "trial"]
@@ -94,7 +96,7 @@ class SuiteRules(Settings):
 
     suite: Suite
     title: Text
-    edition: Text = Field(description="Which texts the rules were taken from.")
+    edition: Text = Field(description="Texts from which the rules were taken.")
     levels: dict[Name, Text] = Field(description="Levels or divisions, the strictest first, with their full names.")
     topics: dict[Name, Topic]
     results: ResultRules

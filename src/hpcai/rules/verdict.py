@@ -10,7 +10,7 @@ from hpcai.config.runs import RunPlan
 
 
 class RunFacts(Settings):
-    """What was observed of a run; None means that it is not known, and is not judged."""
+    """Observed facts of a run; None means unknown, which is not judged."""
 
     data_source: Literal["generated", "downloaded", "existing"] | None = None
     page_cache: Literal["dropped", "not_permitted", "kept"] | None = None
@@ -32,18 +32,18 @@ class RunFacts(Settings):
 
 
 class Finding(Settings):
-    """One rule that a run does not keep, or that a reader must know of."""
+    """One rule that a run violates, or that must be disclosed."""
 
     rule: str = Field(description="Id of the rule in the table of its suite.")
-    sentence: str = Field(description="What was found, and what the rule expects.")
-    section: str = Field(description="Where the suite's text says it.")
+    sentence: str = Field(description="What was found and what the rule requires.")
+    section: str = Field(description="Section of the suite's text.")
     counted: bool = Field(
         default=False, description="Such runs are counted where the result is judged; it may contain some of them."
     )
 
 
 class Verdict(Settings):
-    """Whether anything speaks against a run at one level (HPC AI500) or in one division (MLPerf HPC).
+    """Whether a run is valid at one level (HPC AI500) or in one division (MLPerf HPC).
 
     What no record can tell (review by a committee, availability of the hardware) is not judged.
     """
@@ -52,7 +52,7 @@ class Verdict(Settings):
     level: str = Field(description="hardware, system or free; closed or open.")
     valid: bool
     deviations: tuple[Finding, ...] = ()
-    flags: tuple[Finding, ...] = Field(default=(), description="Permitted, but to be named beside the result.")
+    flags: tuple[Finding, ...] = Field(default=(), description="Permitted, but must be disclosed with the result.")
 
     @model_validator(mode="after")
     def _valid_without_deviations(self) -> "Verdict":

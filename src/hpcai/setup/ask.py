@@ -86,7 +86,7 @@ def _ask(command: list[str]) -> Answer:
             command, capture_output=True, check=False, timeout=ANSWER_LIMIT_S, env=environment, stdin=subprocess.DEVNULL
         )
     except OSError:
-        return Answer(said, silence="no such program here")
+        return Answer(said, silence="program not found")
     except subprocess.TimeoutExpired:
         return Answer(said, silence=f"no answer within {ANSWER_LIMIT_S:g} s")
     # `module avail` and `srun --mpi=list` print to the other stream.

@@ -42,12 +42,12 @@ def init(folder: Path, *, here: bool = False, partition: str = "", account: str 
     Raises
     ------
     ConfigError
-        If the folder is not empty, if the library is no checkout, or if the partition cannot be used.
+        If the folder is not empty, if the library is not a checkout, or if the partition cannot be used.
     """
     if not here and (partition or account):
-        raise ConfigError("--partition, --account: found without --here; they are asked of the Slurm at hand")
+        raise ConfigError("--partition, --account: only allowed with --here, which asks the local Slurm")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder}: found something there already, expected a new or empty folder; name another one")
+        raise ConfigError(f"{folder}: not empty, expected a new or empty folder; choose another one")
     checkout = source_root()
     if checkout is None:
         raise ConfigError(

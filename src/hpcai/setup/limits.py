@@ -35,7 +35,7 @@ def find_account(answers: Answers, partition: Partition, wanted: str) -> tuple[V
     if wanted:
         own = [one for one in allowed if one.account == wanted]
         gap = (
-            f"no association of yours with this partition is of {wanted}: {LOOK_UP_ACCOUNTS}"
+            f"you have no association with this partition for {wanted}: {LOOK_UP_ACCOUNTS}"
             if allowed and not own
             else ""
         )
@@ -46,25 +46,25 @@ def find_account(answers: Answers, partition: Partition, wanted: str) -> tuple[V
     names = list(dict.fromkeys(one.account for one in allowed))
     if not names:
         found = ", ".join(sorted({one.account for one in associations}))
-        return Value(None, gap=f"none of your accounts ({found}) may use partition {partition.name}; ask for one"), None
+        return Value(None, gap=f"none of your accounts ({found}) may use partition {partition.name}; request one"), None
     default = fact_of(answers, "user", str).strip()
     if len(names) == 1 or default in names:
         name = names[0] if len(names) == 1 else default
         source = command if len(names) == 1 else f"{answers['user'].command}; you have {', '.join(names)}"
         return Value(name, source), next(one for one in allowed if one.account == name)
-    return Value(None, gap=f"which of your accounts pays: {', '.join(names)} ({command})"), None
+    return Value(None, gap=f"which of your accounts to charge: {', '.join(names)} ({command})"), None
 
 
 def _without_associations(answers: Answers, partition: Partition) -> Value:
     if names := names_in(partition.fields, "AllowAccounts"):
-        return Value(None, gap=f"which account (--account): the partition is for {', '.join(names)} alone")
+        return Value(None, gap=f"which account (--account): only {', '.join(names)} may use the partition")
     settings = fact_of(answers, "config", read_settings)
     kind, enforced = settings.get("accountingstoragetype", ""), settings.get("accountingstorageenforce", "")
     if kind in ("", "(null)", "accounting_storage/none"):
         return Value(None, source="scontrol show config: no accounting, no account is needed")
     if "associations" in enforced:
-        return Value(None, gap=f"Slurm demands an account and sacctmgr names none of yours: {LOOK_UP_ACCOUNTS}")
-    return Value(None, source="sacctmgr names no account of yours, and scontrol show config demands none")
+        return Value(None, gap=f"Slurm requires an account and sacctmgr lists none of yours: {LOOK_UP_ACCOUNTS}")
+    return Value(None, source="sacctmgr lists no account of yours, and scontrol show config requires none")
 
 
 def find_qos(answers: Answers, partition: Partition, association: Association | None) -> Value:
@@ -97,7 +97,7 @@ def find_limit(answers: Answers, partition: Partition, association: Association 
 
 def find_most_nodes(answers: Answers, partition: Partition, account: str) -> Value:
     """Return how many of a partition's nodes one job may have, and what sets this limit."""
-    found = [(partition.nodes, f"sinfo: so many nodes of partition {partition.name} are alike and up")]
+    found = [(partition.nodes, f"sinfo: number of identical nodes of partition {partition.name} that are up")]
     if most := number_in(partition.fields, "MaxNodes"):
         found.append((most, f"scontrol show partition: MaxNodes={most}"))
     _, association = find_account(answers, partition, account)

@@ -25,7 +25,7 @@ Where = Literal["login", "job", "alone"]
 SCRATCH = "hpcai-scratch-${UID}"
 ANYWHERE = f"${{TMPDIR}}/{SCRATCH}"
 MANY_MODULES = 8
-NO_NODES = "the nodes' own disk (your centre's documentation: local scratch, $TMPDIR in jobs); /tmp until then"
+NO_NODES = "node-local disk (your centre's documentation: local scratch, $TMPDIR in jobs); /tmp until you change it"
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,18 @@ def values_of_host(answers: Answers, hostname: str) -> MachineValues:
     found = processor or Processor("", 1, 1, None)
     cores = Value(found.cores, f"lscpu: {found.sockets} sockets, {found.cores} cores; one thread of each")
     if processor is None:
-        cores = Value(1, gap="cores of this machine: lscpu did not tell")
+        cores = Value(1, gap="cores of this machine: not reported by lscpu")
     memory_mib = fact_of(answers, "memory", read_memory_mib)
     memory = Value(f"{memory_mib} MiB", "MemTotal of /proc/meminfo")
     if memory_mib is None:
-        memory = Value("1 GiB", gap="memory of this machine: /proc/meminfo did not tell")
+        memory = Value("1 GiB", gap="memory of this machine: not in /proc/meminfo")
     accelerators = fact_of(answers, "gpus", read_nvidia_smi)
     ranks, per_rank = _shares(found.cores, found.sockets, len(accelerators))
     shape = Shape(found.sockets, 1, 1, 0, 0, ((("", len(accelerators)),) if accelerators else ()), frozenset())
     return MachineValues(
         name=plain_name(hostname, "machine"),
         title=f"This machine, {hostname}",
-        nodes=Value(1, "no Slurm answers here: one node"),
+        nodes=Value(1, "no Slurm here: one node"),
         cores_per_node=cores,
         memory_bytes=memory,
         ranks_per_node=ranks,
@@ -94,7 +94,7 @@ def values_of_any() -> MachineValues:
     chosen = "chosen: every machine has it"
     return MachineValues(
         name="two_cores",
-        title="Two cores of the machine at hand",
+        title="Two cores of this machine",
         nodes=Value(1, chosen),
         cores_per_node=Value(2, chosen),
         memory_bytes=Value("4 GiB", chosen),
@@ -127,11 +127,11 @@ def _cores(partition: Partition, kept: _Kept) -> Value:
     source = f"sinfo %X x %Y: {shape.sockets} sockets x {shape.cores_per_socket} cores; one thread of each"
     cores = shape.cores - kept.cores
     if kept.cores:
-        source += f"; less {kept.cores} that Slurm keeps (scontrol show node: CoreSpecCount, CPUEfctv)"
+        source += f"; minus {kept.cores} that Slurm reserves (scontrol show node: CoreSpecCount, CPUEfctv)"
     most = number_in(partition.fields, "MaxCPUsPerNode")
     if most is None or most >= shape.cores * shape.threads_per_core:
         return Value(cores, source)
-    gap = f"the partition gives a job at most {most} CPUs of a node: whether it takes jobs of whole nodes (--exclusive)"
+    gap = f"the partition gives a job at most {most} CPUs of a node: whether it accepts whole-node jobs (--exclusive)"
     return Value(min(cores, most // shape.threads_per_core), f"scontrol show partition: MaxCPUsPerNode={most}", gap)
 
 
@@ -152,7 +152,7 @@ def _memory(partition: Partition, settings: Mapping[str, str], kept: _Kept) -> V
         limits.setdefault(per_cpu * cpus, f"scontrol show partition: MaxMemPerCPU={per_cpu}, of {cpus} CPUs")
     least = min(limits)
     if least < 1:
-        return Value("1 GiB", gap="memory of a node: Slurm has none configured (RealMemory); `free` on a node tells")
+        return Value("1 GiB", gap="memory of a node: not configured in Slurm (RealMemory); run `free` on a node")
     return Value(f"{least} MiB", limits[least])
 
 
@@ -163,7 +163,7 @@ def _shares(cores: int, sockets: int, gpus: int) -> tuple[Value, Value]:
     elif 1 < sockets <= cores:
         ranks, why = sockets, "chosen: one rank for each socket"
     else:
-        ranks, why = min(2, cores), "chosen: two ranks, so that there is something to compare"
+        ranks, why = min(2, cores), "chosen: two ranks, to have a second scale to compare"
     return Value(ranks, why), Value(cores // ranks, "the node's cores in equal parts")
 
 
@@ -177,13 +177,13 @@ def _gpus(answers: Answers, shape: Shape, where: Where) -> dict[str, Value]:
     by_slurm = ", ".join(f"{count} x {kind}" if kind else str(count) for kind, count in shape.gpus)
     source = "nvidia-smi" if where == "alone" else f"sinfo %G: {by_slurm}"
     types = [kind for kind, _ in shape.gpus if kind]
-    gap = "accelerators of several types in one node: which of them a run is to get" if len(types) > 1 else ""
+    gap = "which accelerators a run should use: one node has several types" if len(types) > 1 else ""
     values = {"accelerators_per_node": Value(shape.gpu_count, source, gap)}
     found = fact_of(answers, "gpus", read_nvidia_smi) if where != "login" else ()
     models = {one.model for one in found}
     if len(models) == 1:
         memory = found[0].memory_mib
-        size = Value(f"{memory} MiB", "nvidia-smi") if memory else Value(None, gap="`nvidia-smi` names no memory")
+        size = Value(f"{memory} MiB", "nvidia-smi") if memory else Value(None, gap="`nvidia-smi` reports no memory")
         return values | {"model": Value(found[0].model, "nvidia-smi"), "device_memory": size}
     ask = "`nvidia-smi --query-gpu=name,memory.total --format=csv` on such a node"
     model = (
@@ -216,7 +216,7 @@ def _below(target: str) -> str:
 def _shared(answers: Answers) -> Value:
     disks = fact_of(answers, "disks", read_df)
     if not disks:
-        return Value("the working directory", gap="the file system of the study: df did not tell")
+        return Value("the working directory", gap="the file system of the study: not reported by df")
     disk = disks[0]
     gap = "" if disk.place == "shared" else "whether all nodes see this folder: its file system is not a shared one"
     return Value(f"{disk.kind} at {disk.target}", "df", gap)
@@ -231,14 +231,16 @@ def _network(answers: Answers, where: Where) -> Value:
     match = re.match(r"(\d+(?:\.\d+)?) Gb/sec", ports[0][1])
     if not match:
         return Value(None, gap=f"rate of one direction: {ask}")
-    return Value(f"{match[1]} Gbit/s", f"/sys/class/infiniband of a node: {listed}; what the port says, not measured")
+    return Value(
+        f"{match[1]} Gbit/s", f"/sys/class/infiniband of a node: {listed}; as reported by the port, not measured"
+    )
 
 
 def _notes(answers: Answers) -> Iterator[str]:
     modules = fact_of(answers, "modules", read_mpi_modules)
     if modules:
         more = f" and {len(modules) - MANY_MODULES} more" if len(modules) > MANY_MODULES else ""
-        yield f"module avail has of MPI: {', '.join(modules[:MANY_MODULES])}{more}"
+        yield f"MPI modules in module avail: {', '.join(modules[:MANY_MODULES])}{more}"
     version = fact_of(answers, "mpirun", str).splitlines()
     if version:
         yield f"mpirun --version: {version[0]}"

@@ -36,7 +36,7 @@ class Partition:
 
 
 def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
-    """Return the wanted partition, else Slurm's default, else the largest that this user may use; None without Slurm.
+    """Return the wanted partition, else Slurm's default, or the largest that this user may use; None without Slurm.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
     partitions = fact_of(answers, "partitions", read_partitions)
     if not groups:
         if wanted:
-            raise ConfigError(f"--partition: found {wanted!r}, but sinfo told nothing of partitions here")
+            raise ConfigError(f"--partition: found {wanted!r}, but sinfo reports no partitions here")
         return None
     usable = Counter[str]()
     for group in groups:
@@ -58,8 +58,8 @@ def choose_partition(answers: Answers, wanted: str = "") -> Partition | None:
     name = wanted or _first_choice(open_to_user, partitions, usable)
     if not name:
         raise ConfigError(
-            f"sinfo: found no partition with usable nodes for this user, of {', '.join(sorted(usable))}; "
-            "name one (--partition), and ask your centre which is yours"
+            f"sinfo: found no partition with usable nodes for this user, among {', '.join(sorted(usable))}; specify "
+            f"one (--partition), and ask your centre which one you may use"
         )
     own = [group for group in groups if group.partition == name]
     others = tuple(sorted(set(open_to_user) - {name}))
@@ -74,11 +74,11 @@ def _first_choice(names: Sequence[str], partitions: Mapping[str, Mapping[str, st
 def _obstacle(fields: Mapping[str, str], answers: Answers) -> str:
     """Return why this user cannot run jobs of one node in a partition, as far as Slurm tells; blank: nothing does."""
     if fields.get("State", "UP") != "UP" or fields.get("RootOnly") == "YES":
-        return "it takes no jobs"
+        return "it accepts no jobs"
     if fields.get("ReqResv") == "YES":
         return "it needs a reservation"
     if (number_in(fields, "MinNodes") or 0) > 1:
-        return "it takes no jobs of one node"
+        return "it accepts no one-node jobs"
     groups = names_in(fields, "AllowGroups")
     if groups is not None and not set(groups) & set(fact_of(answers, "groups", str).split()):
         return "it is for other groups"
@@ -110,7 +110,7 @@ def _with_nodes(
     alike = _alike(counts)
     shape, nodes = max(alike.items(), key=lambda item: (item[1], item[0].gpu_count, item[0].memory_mib))
     if not nodes:
-        raise ConfigError(f"partition {name}: sinfo shows no node that is up and not drained; name another one")
+        raise ConfigError(f"partition {name}: sinfo shows no node that is up and not drained; choose another one")
     rest = [other for other in counts if _hardware(other) != _hardware(shape)]
     constraint = _separating(shape, rest)
     gap = "" if not rest or constraint else _unlike(shape, rest)
@@ -142,7 +142,10 @@ def _separating(shape: Shape, rest: Sequence[Shape]) -> str:
 
 def _unlike(shape: Shape, rest: Sequence[Shape]) -> str:
     kinds = "; ".join(dict.fromkeys(_in_words(other) for other in (shape, *rest)))
-    return f"nodes of this partition differ ({kinds}) and no feature tells them apart: name nodes or another partition"
+    return (
+        f"nodes of this partition differ ({kinds}) and no feature distinguishes them: specify nodes or another "
+        "partition"
+    )
 
 
 def _in_words(shape: Shape) -> str:

@@ -40,15 +40,15 @@ def values_of_profile(
         qos=qos,
         constraint=_constraint(partition),
         mem_mb=Value(
-            min(PACKING_MIB, memory_mib), "of downloads and packing; runs ask for the machine file's memory_bytes"
+            min(PACKING_MIB, memory_mib), "for downloads and packing; runs request the machine file's memory_bytes"
         ),
         runtime=_within(
-            PACKING_MINUTES, limit, "minutes, of downloads and packing; runs ask for the study's limits.run_s"
+            PACKING_MINUTES, limit, "minutes, for downloads and packing; runs request the study's limits.run_s"
         ),
         jobs=_jobs(association),
         status_command=_status_command(answers),
         machine_runtime=_within(MACHINE_MINUTES, limit, ""),
-        notes=(f"other partitions that take your jobs: {', '.join(partition.others)}",) if partition.others else (),
+        notes=(f"other partitions that accept your jobs: {', '.join(partition.others)}",) if partition.others else (),
     )
     return profile, run
 
@@ -56,7 +56,7 @@ def values_of_profile(
 def _constraint(partition: Partition) -> Value:
     if partition.constraint:
         return Value(partition.constraint, "sinfo %f: these nodes of the partition have it, and no others")
-    return Value(None, "sinfo: all nodes of the partition are alike", partition.gap)
+    return Value(None, "sinfo: all nodes of the partition are identical", partition.gap)
 
 
 def _run_s(partition: Partition, limit: Limit) -> Value:
@@ -83,7 +83,7 @@ def _within(minutes: int, limit: Limit, otherwise: str) -> Value:
 def _jobs(association: Association | None) -> Value:
     if association is not None and association.most_jobs is not None and association.most_jobs < JOBS:
         return Value(max(1, association.most_jobs), "MaxSubmit of your association")
-    return Value(JOBS, "Slurm jobs at the same time; chosen")
+    return Value(JOBS, "concurrent Slurm jobs; chosen")
 
 
 def _status_command(answers: Answers) -> Value:
@@ -91,9 +91,9 @@ def _status_command(answers: Answers) -> Value:
     age = settings.get("minjobage", "").split(maxsplit=1)
     kept_s = number_in({"age": age[0]} if age else {}, "age")
     if kept_s is None:
-        return Value("squeue", gap="whether Slurm remembers ended jobs for 300 s: MinJobAge of `scontrol show config`")
+        return Value("squeue", gap="whether Slurm keeps ended jobs for 300 s: MinJobAge of `scontrol show config`")
     if kept_s >= LEAST_JOB_AGE_S:
-        return Value("squeue", f"scontrol show config: MinJobAge={kept_s} s; it notices what somebody cancelled")
+        return Value("squeue", f"scontrol show config: MinJobAge={kept_s} s; it detects cancelled jobs")
     if "none" in settings.get("accountingstoragetype", "none"):
         gap = f"Slurm forgets ended jobs after {kept_s} s and has no accounting: ask for MinJobAge=300"
         return Value("squeue", gap=gap)

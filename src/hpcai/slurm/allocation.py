@@ -12,17 +12,13 @@ from hpcai.core.errors import LaunchError
 from hpcai.core.messages import Message, at
 from hpcai.slurm.text import job_fields
 
-NO_NODES = Message(
-    "allocation.no_nodes", "found no NodeList, expected a job that runs; call this inside a job of Slurm"
-)
+NO_NODES = Message("allocation.no_nodes", "found no NodeList, expected a running job; run this inside a Slurm job")
 REFUSED = Message(
     "allocation.refused",
-    "`{command}` ended with status {status} ({words}), expected what Slurm knows of this job; unset SLURM_JOB_ID "
-    "if this is no job of Slurm",
+    "`{command}` ended with status {status} ({words}), expected information on this job; unset SLURM_JOB_ID if this "
+    "is not a Slurm job",
 )
-NO_SCONTROL = Message(
-    "allocation.no_scontrol", "scontrol: no such program on the PATH, expected it inside a job of Slurm"
-)
+NO_SCONTROL = Message("allocation.no_scontrol", "scontrol: not found on the PATH, expected inside a Slurm job")
 
 ANSWER_LIMIT_S = 30
 TRIES = 4

@@ -64,7 +64,7 @@ def read_jobs(path: Path) -> Reading:
             # Of a requeued job the last line is the run that counts.
             jobs[name[1]] = fields | {"line": str(number)}
     if torn:
-        findings.leave_out(len(lines) + 1, "the last line was cut")
+        findings.leave_out(len(lines) + 1, "the last line was truncated")
     findings.records = [_job_row(job, fields, tasks.get(job, ())) for job, fields in jobs.items()]
     return findings.reading(COLUMNS, ADVICE)
 
@@ -98,7 +98,7 @@ def ask_jobs(since_utc: str, folder: Path) -> Reading:
         try:
             reading = read_jobs(file)
         except ParseError as error:
-            raise ConfigError(f"--sacct auto: sacct told no job since {_day_before(since_utc)}") from error
+            raise ConfigError(f"--sacct auto: sacct reported no job since {_day_before(since_utc)}") from error
     own = reading.table["work_folder"].map(lambda name: Path(name) == folder.resolve())
     return replace(reading, table=reading.table[own].reset_index(drop=True))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hpcai.core.messages import Message
 
-CHANGE_REQUEST = Message("sbatch_request.change_request", "change what the job asks for")
+CHANGE_REQUEST = Message("sbatch_request.change_request", "change what the job requests")
 
 Resources = Mapping[str, str | int]
 WHOLE_NODES = "mpi"
@@ -35,15 +35,17 @@ REFUSALS = (
 )
 """Words of Slurm's refusals (slurm/src/common/slurm_errno.c), and the resource that each is about."""
 REMEDIES = {
-    "runtime": "lower it, or name a partition that allows so long a job (slurm_partition)",
+    "runtime": "lower it, or choose a partition that allows jobs of this length (slurm_partition)",
     "slurm_account": "name an account of yours that may use the partition (`sacctmgr show associations user=$USER`)",
     "slurm_partition": "name one of `sinfo --summarize`",
     "qos": "name one that your account may use (`sacctmgr show associations user=$USER format=account,qos`)",
     "constraint": "name features that nodes have (`sinfo --format='%N %f'`)",
-    "gres": "ask for what nodes have (`sinfo --format='%N %G'`), or name the partition that has it (slurm_partition)",
-    "mem_mb": "ask for at most what a node has (`sinfo --format='%N %m'`), or name another partition (slurm_partition)",
-    "nodes": "ask for at most as many nodes as the partition has and allows, or name another one (slurm_partition)",
-    "tasks_per_node": "ask for at most what a node has (`sinfo --format='%N %c %m'`), or name another slurm_partition",
+    "gres": "request what nodes have (`sinfo --format='%N %G'`), or choose the partition that has it (slurm_partition)",
+    "mem_mb": "request at most what a node has (`sinfo --format='%N %m'`), or choose another partition "
+    "(slurm_partition)",
+    "nodes": "request at most as many nodes as the partition has and allows, or choose another one (slurm_partition)",
+    "tasks_per_node": "request at most what a node has (`sinfo --format='%N %c %m'`), or choose another "
+    "slurm_partition",
     "slurm_extra": "correct it",
 }
 
@@ -128,4 +130,4 @@ def advise(words: str) -> str:
     """Say what to do about a refusal of Slurm's."""
     key = key_of(words)
     change = f"{key}: {REMEDIES[key]}" if key else CHANGE_REQUEST()
-    return f"{change}; `hpcai check STUDY --profile PROFILE` says which file it is in, and asks for all kinds of jobs"
+    return f"{change}; `hpcai check STUDY --profile PROFILE` says which file it is in, and checks all kinds of jobs"

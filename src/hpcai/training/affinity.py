@@ -3,17 +3,24 @@
 import os
 from collections.abc import Iterable, Mapping
 
+from hpcai.core.accelerators import visible_names
 from hpcai.core.errors import LaunchError
 
 
-def accelerator_of(environment: Mapping[str, str], local_rank: int) -> str:
+def accelerator_of(environment: Mapping[str, str], place: int) -> str:
     """Return which of its node's accelerators a rank computes on, as ``CUDA_VISIBLE_DEVICES`` names it.
 
-    That is an index or a UUID. Where the variable is not set, all accelerators are visible, by their index.
+    That is an index or a UUID. Where no variable chooses, all accelerators are visible, by their index.
+
+    Parameters
+    ----------
+    environment
+        Of the rank.
+    place
+        Among the accelerators that the rank sees.
     """
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    names = visible.split(",") if visible else []
-    return names[local_rank].strip() if local_rank < len(names) else str(local_rank)
+    names = visible_names(environment) or []
+    return names[place] if place < len(names) else str(place)
 
 
 def own_cores(allowed: Iterable[int], local_rank: int, cores_per_rank: int) -> tuple[int, ...]:

@@ -1,10 +1,14 @@
 """Batch normalisation with the statistics of one rank, or of a group of ranks."""
 
+import math
+
 import keras
 import tensorflow as tf
+from keras import ops
 
 from hpcai.config.runs import RunPlan
 from hpcai.training import collective
+from hpcai.training.backend import is_tensorflow
 
 
 def batch_norm(
@@ -68,8 +72,10 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return the normalised inputs; same shape and type."""
-        if training and self._group > 1:
+        if training and (self._group > 1 or not is_tensorflow()):
             return self._normalise_with_group(inputs)
+        if not is_tensorflow():
+            return self._scaled(inputs, self.moving_mean.value, self.moving_variance.value)
         outputs, mean, variance, *_ = tf.raw_ops.FusedBatchNormV3(
             x=inputs,
             scale=self.gamma.value,
@@ -86,27 +92,35 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
         return outputs
 
     def _normalise_with_group(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Normalise with the statistics of the group, which the fused operation would take for constants."""
+        """Normalise with the statistics of the group, which the fused operation would take for constants.
+
+        On backends without that operation a rank that is alone does the same.
+        """
         mean, variance = self._group_moments(inputs)
-        scale = self.gamma.value * tf.math.rsqrt(variance + self._epsilon)
-        outputs = tf.cast(inputs, tf.float32) * scale + (self.beta.value - mean * scale)
-        count = tf.size(inputs) // inputs.shape[-1] * self._group
-        unbiased = variance * (tf.cast(count, tf.float32) / tf.cast(tf.maximum(count - 1, 1), tf.float32))
+        count = math.prod(inputs.shape[:-1]) * self._group
         self._move(self.moving_mean, mean)
-        self._move(self.moving_variance, unbiased)
-        return tf.cast(outputs, inputs.dtype)
+        self._move(self.moving_variance, variance * (count / max(count - 1, 1)))
+        return self._scaled(inputs, mean, variance)
+
+    def _scaled(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
+        """Return inputs normalised by given statistics, in their own type."""
+        scale = self.gamma.value * ops.rsqrt(variance + self._epsilon)
+        return ops.cast(ops.cast(inputs, "float32") * scale + (self.beta.value - mean * scale), inputs.dtype)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance over the batches of all ranks of the group, which are equally large."""
-        values = tf.cast(inputs, tf.float32)
-        axes = list(range(inputs.shape.rank - 1))
-        own = tf.stack([tf.reduce_mean(values, axes), tf.reduce_mean(tf.square(values), axes)])
-        mean, square = tf.unstack(collective.mean_over_group(own, self.name))
+        values = ops.cast(inputs, "float32")
+        axes = tuple(range(len(inputs.shape) - 1))
+        mean = ops.mean(values, axes)
+        if self._group == 1:
+            return mean, ops.mean(ops.square(values - mean), axes)
+        own = ops.stack([mean, ops.mean(ops.square(values), axes)])
+        mean, square = ops.unstack(collective.mean_over_group(own, self.name), axis=0)
         # Rounding must not make the variance of nearly equal values negative.
-        return mean, tf.nn.relu(square - tf.square(mean))
+        return mean, ops.relu(square - ops.square(mean))
 
     def _move(self, moving: keras.Variable, statistic: tf.Tensor) -> None:
-        moving.assign(moving.value * self._momentum + tf.stop_gradient(statistic) * (1 - self._momentum))
+        moving.assign(moving.value * self._momentum + ops.stop_gradient(statistic) * (1 - self._momentum))
 
     def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Return the shape of the inputs."""

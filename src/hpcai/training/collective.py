@@ -306,5 +306,5 @@ def gather_rows(parts: Sequence[tf.Tensor], none: NDArray[np.float64], name: str
     name
         Name of the exchange, unique among those under way.
     """
-    own = np.concatenate([none, *(part.numpy() for part in parts)])
+    own = np.concatenate([none, *(np.asarray(part) for part in parts)])
     return np.asarray(_engine().gather(own, name))

@@ -1,6 +1,8 @@
 """The compiled training and evaluation steps of one rank."""
 
 import hashlib
+import os
+import socket
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -14,6 +16,7 @@ from tensorflow.python.eager import context
 from hpcai.config.machine import Device
 from hpcai.core.errors import LaunchError
 from hpcai.training import collective
+from hpcai.training.accelerators import NO_ACCELERATOR, position_of
 from hpcai.training.workload import Batch, Streams, Workload
 
 
@@ -23,8 +26,10 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
     Raises
     ------
     LaunchError
-        If the machine file promises an accelerator that this rank does not have.
+        If the machine file promises an accelerator and this rank sees none.
     """
+    # As the driver and Slurm count them; the runtime's own order begins with the fastest.
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
     _let_idle_threads_sleep()
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1 if device.kind == "cpu" else threads)
@@ -32,12 +37,9 @@ def configure_device(device: Device, threads: int, local_rank: int) -> str:
     if device.kind == "cpu":
         tf.config.set_visible_devices([], "GPU")
         return device.model or "cpu"
-    if local_rank >= len(accelerators):
-        raise LaunchError(
-            f"local rank {local_rank}: TensorFlow found {len(accelerators)} accelerators on this node, expected at "
-            f"least {local_rank + 1}; correct ranks_per_node of the machine file or the job's request"
-        )
-    own = accelerators[local_rank]
+    if not accelerators:
+        raise LaunchError(NO_ACCELERATOR(local_rank=local_rank, host=socket.gethostname()))
+    own = accelerators[position_of(local_rank, len(accelerators))]
     tf.config.set_visible_devices(own, "GPU")
     tf.config.experimental.set_memory_growth(own, True)
     return str(tf.config.experimental.get_device_details(own).get("device_name", own.name))

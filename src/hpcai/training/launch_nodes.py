@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 import psutil
 
@@ -50,7 +51,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     return parser.parse_args(arguments)
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Start the rendezvous and the step; end as the step does."""
     options = parse_arguments()
     hosts = options.hosts.split(",")

@@ -21,7 +21,7 @@ from hpcai.training import collective
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset
-from hpcai.training.engine import Engine
+from hpcai.training.engines import steps_of
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
 from hpcai.training.mlperf_log import MlperfLog
@@ -129,7 +129,7 @@ class Training:
         self._log.start(constants.INIT_START)
         self._journal.beat()
         seeds = seed_streams(self._seed, self._ranks.rank // self._plan.point.spatial_parts)
-        self._engine = Engine(workload, seeds)
+        self._engine = steps_of(self._plan.point.engine).Engine(workload, seeds)
         samples = (dataset.train_samples, dataset.validation_samples)
         self._log.settings(self._plan, samples, workload.hyperparameters())
         self._engine.synchronise()

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
+from hpcai.training.backend import is_tensorflow
+
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
@@ -15,8 +17,12 @@ class MomentumSGD(keras.optimizers.SGD):  # type: ignore[misc]
     """
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables, each by TensorFlow's fused kernel; replaces Keras' eight operations."""
+        """Change all variables; on TensorFlow by one fused kernel each, instead of Keras' eight operations."""
         for gradient, variable, velocity in zip(grads, trainable_variables, self.momentums, strict=True):
+            if not is_tensorflow():
+                velocity.assign(velocity.value * self.momentum + gradient)
+                variable.assign(variable.value - self.learning_rate.value * velocity.value)
+                continue
             tf.raw_ops.ResourceApplyMomentum(
                 var=variable.value.handle,
                 accum=velocity.value.handle,

@@ -4,7 +4,8 @@ import statistics
 import time
 from typing import Literal
 
-import tensorflow as tf
+import keras
+from keras import ops
 
 EDGE = {"cpu": 512, "gpu": 4096}
 """Large enough for the rate of a product, small enough for many repetitions: 0.27 and 137 GFLOP each."""
@@ -17,7 +18,7 @@ def probe_rate(device: Literal["cpu", "gpu"]) -> float:
     It is no ceiling (see ``characterise``): compared with itself it tells whether a machine became slower.
     """
     edge = EDGE[device]
-    matrix = tf.ones((edge, edge), tf.float32)
+    matrix = ops.ones((edge, edge), "float32")
     _multiply(matrix)
     rates: list[float] = []
     end_s = time.monotonic() + PROBE_S
@@ -28,5 +29,5 @@ def probe_rate(device: Literal["cpu", "gpu"]) -> float:
     return statistics.median(rates)
 
 
-def _multiply(matrix: tf.Tensor) -> None:
-    float(tf.matmul(matrix, matrix)[0, 0])  # waits for the device
+def _multiply(matrix: keras.KerasTensor) -> None:
+    float(ops.matmul(matrix, matrix)[0, 0])  # waits for the device

@@ -12,10 +12,10 @@ from hpcai.core.disturbance import Quietness
 from hpcai.core.errors import LaunchError, StagingError
 from hpcai.records.run import Placement, RankReport, write_json
 from hpcai.training import collective
-from hpcai.training.affinity import accelerator_of
+from hpcai.training.accelerators import gather_accelerators, own_accelerator, require_own
 from hpcai.training.collectives.base import Ranks
 from hpcai.training.dataset import Dataset, Sources
-from hpcai.training.engine import configure_device
+from hpcai.training.engines import steps_of
 from hpcai.training.journal import Journal, ResourceSampler, storage_bytes
 from hpcai.training.loop import Outputs, Start, Training
 from hpcai.training.mlperf_log import MlperfLog
@@ -37,12 +37,11 @@ def run_rank(arguments: argparse.Namespace, plan: RunPlan, placement: Placement,
     started_s
         Monotonic clock at the start of the main module [s].
     """
-    device = configure_device(plan.machine.device, placement.threads, placement.local_rank)
+    device = steps_of(plan.point.engine).configure_device(plan.machine.device, placement.threads, placement.local_rank)
     ranks = collective.start(plan.point, plan.point.engine)
     _require_plan(plan, ranks, placement)
-    accelerator = accelerator_of(os.environ, placement.local_rank) if plan.machine.device.kind == "gpu" else ""
-    found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device, "accelerator": accelerator}
-    placement = placement.model_copy(update=found)
+    found = {"rank": ranks.rank, "node_index": ranks.node_index, "device": device}
+    placement = placement.model_copy(update={**found, **_accelerator(plan, ranks, placement)})
     (arguments.raw / "ranks").mkdir(exist_ok=True)
     sources = Sources(arguments.manifest, arguments.pack, arguments.scratch, arguments.shared_scratch)
     dataset = Dataset(plan, ranks, sources, placement.threads)
@@ -81,6 +80,17 @@ def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:
             f"launcher: found {found}, expected {expected}; "
             "start one process per rank, with a launcher that Horovod and this program know"
         )
+
+
+def _accelerator(plan: RunPlan, ranks: Ranks, placement: Placement) -> dict[str, str]:
+    """Return what the placement says of this rank's accelerator, after the proof that no other rank has it."""
+    if plan.machine.device.kind == "cpu":
+        return {}
+    own = own_accelerator(os.environ, ranks, placement.hostname)
+    every = gather_accelerators(own)
+    if not plan.machine.device.shared_by_ranks:
+        require_own(every)
+    return {"accelerator": own.name, "accelerator_uuid": own.uuid}
 
 
 def _report(placement: Placement, dataset: Dataset, quietness: Quietness, digest: str) -> RankReport:

@@ -1,8 +1,9 @@
 """Ranks by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
 
+With ``--hosts`` instead of ``-np`` one step of Slurm starts them (:mod:`hpcai.training.launch_nodes`).
+
 Each rank learns its place from the variables that horovodrun sets, and where to meet the others from the rendezvous,
 which lives in this process. Lines that ranks write are marked with their rank. The first rank that fails ends all.
-With ``--hosts`` first, ranks are a step over the nodes of a Slurm job (:mod:`hpcai.training.launch_nodes`).
 """
 
 import argparse
@@ -37,7 +38,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 def main() -> None:
     """Start all ranks; end as the first one that failed did, or with 0."""
-    if sys.argv[1:2] == ["--hosts"]:
+    if "--hosts" in sys.argv[1:2]:
         launch_nodes.main()
     options = parse_arguments()
     secret, host = new_secret(), socket.gethostname()

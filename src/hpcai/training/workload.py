@@ -78,7 +78,8 @@ class Workload(ABC, Generic[Settings]):
     @property
     def policy(self) -> str:
         """Keras' type policy of the plan's precision; variables stay float32."""
-        return {"fp32": "float32", "bf16": "mixed_bfloat16", "fp16": "mixed_float16"}[self.plan.point.precision]
+        narrow = {"bf16": "mixed_bfloat16", "fp16": "mixed_float16"}
+        return narrow.get(self.plan.point.precision, "float32")
 
     @abstractmethod
     def batch_spec(self) -> tuple[tf.TensorSpec, ...]:

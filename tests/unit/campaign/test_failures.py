@@ -62,7 +62,7 @@ def test_the_last_word_of_a_log_is_the_reason(results, fails, capsys):
     fails("train", RUN, log=LOG, message="SLURM-job '7' failed, SLURM status is: 'FAILED'. See the log.")
     text = doctor(capsys)[1]
     assert f"- failed: runs/cosmoflow_mini/fp32/n1x2/r1: {said}" in text
-    assert f"-> mend the cause, see {LOG}" in text
+    assert f"-> fix the cause, see {LOG}" in text
 
 
 def test_without_a_log_snakemake_has_the_word(results, fails):

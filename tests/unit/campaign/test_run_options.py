@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from hpcai.campaign import run_options
 from hpcai.campaign.run_command import run
-from hpcai.campaign.run_options import calls_of, only_answers, report_words, study_files, working_folder
+from hpcai.campaign.run_options import (
+    calls_of,
+    only_answers,
+    report_words,
+    study_files,
+    without_horovod,
+    working_folder,
+)
 from hpcai.core.errors import ConfigError
 
 
@@ -83,3 +91,54 @@ def test_what_snakemake_would_wait_for_or_run_is_refused_before_it_starts(tmp_pa
 
 def test_the_report_of_the_default_study():
     assert report_words([]) == ["report", "--config", "measure=false"]
+
+
+@pytest.fixture
+def wheels_alone(monkeypatch, tmp_path):
+    """A folder to work in, and no Horovod."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_options, "find_spec", lambda module: None if module == "horovod" else module)
+    (tmp_path / "config/machines").mkdir(parents=True)
+    (tmp_path / "config/machines/box.yaml").write_text("name: box\n")
+    (tmp_path / "config/study.yaml").write_text("name: mine\nmachine: box\n")
+    return tmp_path / "config"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ["--config", "engine=tensorflow"]),
+        (["predict", "-c", "2"], ["predict", "-c", "2", "--config", "engine=tensorflow"]),
+        (["--config", "seed=3", "-n"], ["--config", "engine=tensorflow", "seed=3", "-n"]),
+        (["-C", "seed=3"], ["-C", "engine=tensorflow", "seed=3"]),
+        (["--config=seed=3", "all"], ["--config", "engine=tensorflow", "seed=3", "all"]),
+        (["-c2", "--", "all"], ["-c2", "--config", "engine=tensorflow", "--", "all"]),
+        (["--config", "engine=horovod"], ["--config", "engine=horovod"]),
+        (["--config", "measure=False"], ["--config", "measure=False"]),
+    ],
+)
+def test_engine_where_horovod_is_not_installed(wheels_alone, words, expected):
+    assert without_horovod(words) == expected
+
+
+def test_all_is_as_asked_where_horovod_is_installed(wheels_alone, monkeypatch):
+    monkeypatch.setattr(run_options, "find_spec", lambda module: module)
+    assert without_horovod(["all"]) == ["all"]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("study.yaml", "name: mine\nmachine: box\nengine: horovod\n"),
+        ("machines/box.yaml", "name: box\nsoftware: {container: x.sif}\n"),
+    ],
+    ids=["the study names an engine", "ranks run in an image"],
+)
+def test_settings_that_leave_the_engine_as_it_is(wheels_alone, file, text):
+    (wheels_alone / file).write_text(text)
+    assert without_horovod(["all"]) == ["all"]
+    assert without_horovod(["all", "--configfile", "config/study.yaml"]) == ["all", "--configfile", "config/study.yaml"]
+
+
+def test_the_report_of_what_there_is_has_the_same_engine(wheels_alone):
+    assert report_words(without_horovod([]))[-3:] == ["--config", "engine=tensorflow", "measure=false"]

@@ -165,7 +165,7 @@ def test_the_variant_of_processors_needs_one_rate_only(ask):
         ([*LINKED, "--sweep", "colour=1"], r"'colour' cannot be swept; choose one of order"),
         ([*LINKED, "--sweep", "block="], r"expected NAME=a,b,c"),
         ([*LINKED, "--sweep", "block=1", "--sweep", "block=2"], r"each name once"),
-        ([*LINKED, "--sweep", "block=128,256", "--steps"], r"predictions only"),
+        ([*LINKED, "--sweep", "block=128,256", "--steps"], r"--sweep cannot be combined"),
         ([*LINKED, "--inverse", "network", "--target", "0.5"], r"2 nodes or more"),
         ([*LINKED, "--inverse", "host-link"], r"needs --target"),
         (["--inverse", "order", "--block", "256"], r"needs --memory and --block"),

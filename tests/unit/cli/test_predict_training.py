@@ -180,7 +180,7 @@ def test_layers_of_a_benchmark_come_from_its_file(printed, tmp_path):
         (("--sweep", "nodes=1", "--nodes", "2"), "both given"),
         (("--sweep", "nodes=1", "--per-layer"), "both given"),
         (("--sweep", "nodes=" + ",".join(["1"] * 10_001)), "at most 10000"),
-        (("--layers", "layers.json"), "give one of them"),
+        (("--layers", "layers.json"), "cannot be combined"),
     ],
 )
 def test_bad_options_are_refused_in_one_line(options, words):

@@ -26,7 +26,7 @@ def test_captions_without_tables(topic: str, summary: dict[str, Any] | None) -> 
     page = render(topic, summary)
     assert ("Nothing has been analysed yet" in page) == (summary is None)
     if summary is not None:
-        assert "No earlier result was compared" in page or "No history was asked for" in page
+        assert "No earlier result was compared" in page or "No history was requested" in page
 
 
 def test_captions_count_what_the_tables_say(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def test_no_folder_is_made_for_a_file(
 ) -> None:
     base = write_study(tmp_path / "base", make_runs(1, (1,)))
     assert run(monkeypatch, "regress", base, base, "--json", tmp_path / "out" / "verdict.json") == 1
-    assert f"there is no folder {tmp_path / 'out'}" in capsys.readouterr().err
+    assert f"the folder {tmp_path / 'out'} does not exist" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

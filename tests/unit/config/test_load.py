@@ -3,6 +3,7 @@
 import errno
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,12 @@ from hpcai.config.benchmark import NEEDS_PLAIN_SHARDS
 from hpcai.config.load import (
     BATCH_TOO_LARGE,
     NO_FP16,
+    NO_FP16_BY_JAX,
+    NOT_BY_JAX,
     OTHER_DATA,
+    OTHER_ENGINE,
     POINT_TWICE,
+    TF32_BY_JAX,
     UNKNOWN_WORKLOAD,
     load_campaign,
     load_study_file,
@@ -72,7 +77,12 @@ BAD_VALUES = [
     (STUDY, "published", "hpc_ai500_v2", r"published: found 'hpc_ai500_v2'; allowed: a list"),
     (STUDY, "published", ["nobody"], r"published/nobody.yaml: found no such file; allowed: one of hpc_ai500"),
     (STUDY, "compare_with", ["nowhere/results"], r"compare_with.0: found 'nowhere/results'; allowed: the results"),
-    (STUDY, "rank_with", ["results"], r"rank_with.0: found 'results'; allowed: the results folder of another study"),
+    (
+        STUDY,
+        "rank_with",
+        ["results"],
+        r"rank_with.0: found 'results'; allowed: the results folder of a different study",
+    ),
     (STUDY, "seed", 0, r"seed: found 0; allowed: greater than or equal to 1"),
     (STUDY, "seed", "7", r"seed: found '7'; allowed: a valid integer"),
     (STUDY, "seed", True, r"seed: found True; allowed: a valid integer"),
@@ -101,10 +111,10 @@ BAD_VALUES = [
     (BENCHMARK, "data.edge", 33, r"data.edge: found 33; allowed: 16, 32, 64 or 128"),
     (BENCHMARK, "data.train_samples", -1, r"data.train_samples: found -1"),
     (BENCHMARK, "data.source", "existing", r"source 'existing' needs the key 'path'"),
-    (BENCHMARK, "data.path", "/data/x", r"the key 'path' is only for source 'existing'"),
+    (BENCHMARK, "data.path", "/data/x", r"the key 'path' is only allowed for source 'existing'"),
     (BENCHMARK, "data.priors", {"omega_m": [0.5, 0.1]}, r"omega_m: two positive numbers"),
     (BENCHMARK, "pack.codec", "rar", r"pack.codec: found 'rar'"),
-    (BENCHMARK, "pack", {"codec": "gzip", "level": 12}, r"gzip has the levels 1 to 9"),
+    (BENCHMARK, "pack", {"codec": "gzip", "level": 12}, r"gzip levels are 1 to 9"),
     (BENCHMARK, "model.conv_layers", 5, r"5 poolings halve an edge of 16 below 1"),
     (BENCHMARK, "model.dropout", 1.0, r"model.dropout: found 1.0; allowed: less than 1"),
     (BENCHMARK, "model.kernel", 5, r"model.kernel: found 5; allowed: 2 or 3"),
@@ -192,6 +202,50 @@ def test_gradient_groups_are_for_messages_of_their_own(folder):
 def test_half_precision_is_for_accelerators(folder):
     (folder / "runs/default.tsv").write_text(f"{HEADER}\ncosmoflow_tiny\tfp16\t1\t1\t1\tfp16\tnone\t\n")
     with wrong_setting("precision", NO_FP16, found="'fp16'"):
+        load_study_file(folder / STUDY)
+
+
+REFUSED_WITH_AN_ENGINE = [
+    ("deepcam_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
+    ("extreme_weather_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
+    ("opencatalyst_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
+    ("cosmoflow_tiny", "tf32", "precision", TF32_BY_JAX, "'tf32'"),
+]
+
+
+@pytest.mark.parametrize(("benchmark", "precision", "column", "code", "found"), REFUSED_WITH_AN_ENGINE)
+def test_an_engine_does_what_it_can(folder, benchmark, precision, column, code, found):
+    change(folder, STUDY, "benchmarks", [benchmark])
+    row = f"{benchmark}\tone\t1\t1\t1\t{precision}\tnone\t\tjax\n"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\n{row}")
+    with wrong_setting(column, code, found=found):
+        load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize(("engine", "code"), [("horovod", TF32_BY_JAX), ("jax", None)])
+def test_tf32_on_an_accelerator_is_for_the_engine_jax(folder, engine, code):
+    change(folder, MACHINE, "device", {"kind": "gpu", "model": "a model"})
+    change(folder, MACHINE, "accelerators_per_node", 2)
+    row = f"cosmoflow_tiny\tone\t1\t1\t1\ttf32\tnone\t\t{engine}\n"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\n{row}")
+    with wrong_setting("precision", code, found="'tf32'") if code else nullcontext():
+        load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("column", ["spatial_parts", "gradient_groups"])
+def test_the_engine_jax_leaves_messages_to_xla(folder, column):
+    change(folder, BENCHMARK, "model", {"conv_layers": 2})  # enough planes for two parts
+    row = "cosmoflow_tiny\tone\t1\t2\t1\tfp32\tnone\t\tjax\t2\n"
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\t{column}\n{row}")
+    with wrong_setting(column, NOT_BY_JAX, found="2"):
+        load_study_file(folder / STUDY)
+
+
+def test_the_engine_jax_has_no_loss_scaling(folder):
+    change(folder, MACHINE, "device", {"kind": "gpu", "model": "a model"})
+    change(folder, MACHINE, "accelerators_per_node", 2)
+    (folder / "runs/default.tsv").write_text(f"{HEADER}\tengine\ncosmoflow_tiny\tone\t1\t1\t1\tfp16\tnone\t\tjax\n")
+    with wrong_setting("precision", NO_FP16_BY_JAX, found="'fp16'"):
         load_study_file(folder / STUDY)
 
 
@@ -397,3 +451,26 @@ def test_counts_that_no_table_can_hold_are_refused(folder, samples):
     file.write_text(text)
     with pytest.raises(ConfigError, match="train_samples: found"):
         load_study_file(folder / STUDY)
+
+
+@pytest.mark.parametrize("usual", [None, "horovod", "tensorflow"])
+def test_rows_that_name_no_engine_have_that_of_the_study(folder, usual):
+    change(folder, STUDY, "engine", usual)
+    table = folder / "runs/default.tsv"
+    lines = table.read_text().splitlines()
+    header = next(number for number, line in enumerate(lines) if not line.startswith("#"))
+    cells = [line.split("\t") for line in lines[header:]]
+    named = ["engine", "tensorflow", "horovod", *[""] * (len(cells) - 3)]
+    table.write_text("".join("\t".join([*row, one]) + "\n" for row, one in zip(cells, named, strict=True)))
+    engines = [row.engine for row in load_study_file(folder / STUDY).rows]
+    assert engines[:2] == ["tensorflow", "horovod"]
+    assert set(engines[2:]) == {usual or "horovod"}
+
+
+def test_the_usual_engine_of_a_study_stands_in_the_plan_as_a_row_has_it(folder):
+    change(folder, STUDY, "engine", "horovod")
+    named = load_study_file(folder / STUDY).plans()
+    change(folder, STUDY, "engine", REMOVED)
+    assert {run: plan.digest for run, plan in named.items()} == {
+        run: plan.digest for run, plan in load_study_file(folder / STUDY).plans().items()
+    }

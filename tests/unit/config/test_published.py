@@ -81,7 +81,7 @@ BAD = [
     (result(rate_flop_per_s="-2 TFLOP/s"), r"results.0.rate_flop_per_s: found '-2 TFLOP/s'"),
     (result(train_rate_samples_per_s=3), r"one of train_rate_samples_per_s, rate_flop_per_s: state the others"),
     (result(quality=-1), r"results.0.quality: found -1"),
-    (result(precision="fp64"), r"results.0.precision: found 'fp64'; allowed: 'fp32', 'bf16' or 'fp16'"),
+    (result(precision="fp64"), r"results.0.precision: found 'fp64'; allowed: 'fp32', 'tf32', 'bf16' or 'fp16'"),
     (result(compression="gzip"), r"results.0.compression: found 'gzip'"),
     (result(rate_flop_per_s=None, derived={"against": "two"}), r"one: against: found 'two'"),
     (printed(quantity="speed"), r"results.0.printed.0.quantity: found 'speed'"),

@@ -80,7 +80,7 @@ def test_total_of_many_small_files_is_limited(tmp_path):
     target = tmp_path / "out"
     target.mkdir()
     archive = build(tmp_path / "a", [(f"f{number}", bytes(300_000)) for number in range(9)])
-    with pytest.raises(DatasetError, match="decompression bomb, or a limit"):
+    with pytest.raises(DatasetError, match="decompression bomb"):
         unpack_archive(archive, target, "tar", LIMITS)
 
 

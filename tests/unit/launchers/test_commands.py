@@ -4,10 +4,12 @@ import sys
 
 import pytest
 from unit.measure.slurm_jobs import Scontrol, enter_job, outside_of_jobs
+from unit.refusals import refused
 
 from hpcai.core.errors import LaunchError
 from hpcai.launchers.ranks import Ranks, hosts_of
 from hpcai.launchers.registry import launch_command
+from hpcai.launchers.spawn import ONLY_HERE
 from hpcai.records.weak import NodeShare
 from hpcai.slurm.step import LAST_RANK_WAIT_S, step_command
 
@@ -62,6 +64,19 @@ def test_horovodrun_over_nodes_is_one_step_around_which_ranks_meet():
 
 
 @pytest.mark.usefixtures("job")
+def test_spawn_over_nodes_is_the_same_step_under_its_own_name():
+    spawned, run = (launch_command(name, RANKS, ["train"]) for name in ("spawn", "horovodrun"))
+    assert spawned == [sys.executable, "-m", "hpcai.training.spawn", *run[4:]]
+    one = Ranks("r", nodes=1, ranks_per_node=2, cores_per_rank=1)
+    assert launch_command("spawn", one, ["train"])[1:] == ["-m", "hpcai.training.spawn", "-np", "2", "train"]
+
+
+def test_spawn_does_not_reach_other_nodes_by_itself():
+    with refused(LaunchError, ONLY_HERE, run=RANKS.name, nodes=2):
+        launch_command("spawn", RANKS, ["train"])
+
+
+@pytest.mark.usefixtures("job")
 def test_horovodrun_on_one_node_needs_no_step():
     one = Ranks("r", nodes=1, ranks_per_node=2, cores_per_rank=1)
     assert launch_command("horovodrun", one, ["train"])[1:] == [
@@ -109,7 +124,7 @@ def test_mpirun_without_slurm_takes_along_what_steers_the_ranks(monkeypatch):
 
 @pytest.mark.usefixtures("job")
 def test_a_job_that_is_too_small():
-    with pytest.raises(LaunchError, match=r"r: found 3 nodes in job 7, expected 4; ask Slurm for more nodes"):
+    with pytest.raises(LaunchError, match=r"r: found 3 nodes in job 7, expected 4; request more nodes from Slurm"):
         hosts_of(Ranks("r", nodes=4, ranks_per_node=1, cores_per_rank=1))
 
 

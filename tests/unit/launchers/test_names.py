@@ -21,7 +21,7 @@ EXCEPTIONS = {
     # Open: a launcher that is added is not offered there.
     "setup/ask.py": "programs that a host is asked for",
     "setup/machine_values.py": "programs that a host is asked for",
-    "training/collectives/tensorflow.py": "advice in an error",
+    "training/collectives/meeting.py": "advice in an error",
 }
 
 

@@ -8,6 +8,7 @@ from unit.toy_parts import library_with
 from unit.workloads.toy_library import call_python
 
 from hpcai.campaign.library_digest import import_closure
+from hpcai.launchers import registry
 from hpcai.launchers.registry import LAUNCHERS, default_launcher, launcher_of, local_rank_of, rank_of
 
 SHOW = """
@@ -68,6 +69,12 @@ def test_a_step_of_slurm_may_hold_another_launcher() -> None:
 
 def test_one_launcher_is_the_default() -> None:
     assert [name for name, launcher in LAUNCHERS.items() if launcher.default] == [default_launcher()]
+
+
+def test_spawn_is_used_where_the_default_is_not_installed(monkeypatch):
+    monkeypatch.setattr(registry, "find_spec", lambda module: None if module == "horovod" else module)
+    assert [name for name, launcher in LAUNCHERS.items() if launcher.stands_in] == [default_launcher()]
+    assert not LAUNCHERS[default_launcher()].packages
 
 
 def test_digests_follow_launchers() -> None:

@@ -64,7 +64,7 @@ def test_a_broken_run_is_a_result(captured):
     record = make_record(outcome="failed")
     made = captured(record)
     assert made.status == "not_measured"
-    assert f"broke down (failed): {record.reason}" in made.reason
+    assert f"profiled run failed (failed): {record.reason}" in made.reason
 
 
 def test_raw_files_are_named_with_their_digest(captured):

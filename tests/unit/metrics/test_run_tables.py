@@ -37,7 +37,7 @@ UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
 WITHOUT_UNIT = {
     "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
     "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
-    "train_loss", "quality", "accumulation", "batchnorm_group", "n_valid", "n", "n_found", "stalls",
+    "train_loss", "quality", "accumulation", "batchnorm_group", "spatial_parts", "n_valid", "n", "n_found", "stalls",
 }  # fmt: skip
 
 
@@ -214,6 +214,16 @@ def test_settings_of_a_variant_stand_in_both_tables(tmp_path: Path) -> None:
         assert {key: row[key] for key in point} == point
         assert math.isnan(row["cycle_time_s"])
         assert frame["fusion_bytes"].dtype == float
+
+
+def test_what_ranks_send_for_shared_samples_stands_in_both_tables(tmp_path: Path) -> None:
+    records = [make_record(), make_record(variant="parts", ranks_per_node=2, settings_of_point={"spatial_parts": 2})]
+    runs = collect_runs(write_records(records, tmp_path))
+    for frame in (runs, summarise_scales(runs)):
+        rows = frame.set_index("variant")
+        assert rows.loc["parts", "spatial_parts"] == 2
+        assert rows.loc["parts", "part_bytes"] == records[1].plan.part_bytes > 0
+        assert rows.drop(index="parts")["part_bytes"].tolist() == [0]
 
 
 def test_scale_without_any_result() -> None:

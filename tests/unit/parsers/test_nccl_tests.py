@@ -80,7 +80,7 @@ def test_out_of_bounds_values_make_all_rows_invalid(tmp_path):
         ("1048576", "1048577", "bandwidth is not|size is not count x element"),
         ("157.29", "158.29", "bus bandwidth is not algorithm bandwidth x factor"),
         ("262144", "262145", "size is not count x element"),
-        ("52.43", "5x.43", "fields that are no numbers"),
+        ("52.43", "5x.43", "fields that are not numbers"),
     ],
 )
 def test_rows_that_contradict_themselves_are_left_out(tmp_path, old, new, why):

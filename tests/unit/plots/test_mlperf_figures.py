@@ -96,9 +96,9 @@ def test_nothing_is_said_in_words(topic: str) -> None:
 @pytest.mark.parametrize(
     ("topic", "column", "sentence"),
     [("mlperf_weak", "models_per_min", "table mlperf_weak says why"),
-     ("mlperf_time_shares", "train_share_ratio", "table mlperf_results says why"),
-     ("mlperf_scaling", "epochs", "table mlperf_results says why"),
-     ("mlperf_principal", "epochs", "table mlperf_results says why")],
+     ("mlperf_time_shares", "train_share_ratio", "table mlperf_results"),
+     ("mlperf_scaling", "epochs", "table mlperf_results"),
+     ("mlperf_principal", "epochs", "table mlperf_results")],
 )  # fmt: skip
 def test_results_without_times_are_not_called_missing(topic: str, column: str, sentence: str) -> None:
     tables = make_tables(3, ("v1.0",))

@@ -57,7 +57,7 @@ def test_what_began_outside_the_steps_does_not_count(profiled):
     early = table.iloc[[0]].assign(start_s=START_S - 1e-3)
     names = profiled(pd.concat([early, table, late]), ranks=1)["kernel_names"]
     assert names["calls"].to_list() == [PROFILED]
-    with pytest.raises(ParseError, match="no moment in common"):
+    with pytest.raises(ParseError, match="do not overlap in time"):
         profiled(late)
 
 

@@ -32,7 +32,7 @@ def test_slurm_tells_the_power_of_each_node_that_knows_it(tmp_path, monkeypatch)
     meter = next(meter for meter in find_power_meters(tmp_path / "nothing")[0] if meter.instrument == "slurm")
     assert meter.sample() == [(0, ""), (1, 250_000), (2, "")]
     scontrol.write_text("#!/bin/sh\necho NodeName=a CurrentWatts=n/s\n")
-    assert any("no plugin gathers energy" in reason for reason in find_power_meters(tmp_path / "nothing")[1])
+    assert any("no energy-gathering plugin" in reason for reason in find_power_meters(tmp_path / "nothing")[1])
 
 
 def test_a_meter_that_fails_once_leaves_a_gap(tmp_path):

@@ -104,7 +104,7 @@ def test_an_exchange_is_held_by_the_link_at_its_own_size():
     (row,) = find(communication=[above], links=link()).to_dict("records")
     assert row["what"] == "allreduce of cosmoflow_tiny, fp32, n1x2"
     assert row["ratio"] == pytest.approx(1.2)
-    for words in ("transfer of 4 KiB between 2 ranks (n1x2)", "link.json", "10 % above is no noise"):
+    for words in ("transfer of 4 KiB between 2 ranks (n1x2)", "link.json", "10 % above cannot be noise"):
         assert words in row["sentence"]
     assert find(communication=[exchange(1.09 * reaches(size))], links=link()).empty
 

@@ -151,7 +151,7 @@ def test_a_changed_copy_names_the_one_that_is_right(tmp_path):
         damaged.write_text(damaged.read_text().replace('"0.28.1"', '"0.28.2"'))
         with pytest.raises(RecordError) as caught:
             read_record(damaged)
-        assert f"{right} is right: `hpcai restore {tmp_path}`" in str(caught.value)
+        assert f"{right} is intact: `hpcai restore {tmp_path}`" in str(caught.value)
         assert sound_copy(tmp_path) == right
 
 

@@ -165,8 +165,8 @@ def test_page_tells_the_answer(tmp_path: Path) -> None:
     words = read_words(make_page(tmp_path, make_mixed_study()))
     for sentence in (
         "A study", "4/4", "1/5", "not a valid MLPerf HPC result: generated data", "rank 1 ended with signal 9",
-        "too few runs (5 of 10 that the rules ask for)", "0123456789abcdef", "tensorflow 2.18.1", "Not valid results.",
-        "1 not converged", "1 diverged", "1 failed", "1 timed out", "4 runs with trouble", "base n1x1", "is the base",
+        "too few runs (5 of 10 that the rules require)", "0123456789abcdef", "tensorflow 2.18.1", "Not valid results.",
+        "1 not converged", "1 diverged", "1 failed", "1 timed out", "4 runs with problems", "base n1x1", "is the base",
         "2026-01-02 03:01 to 03:05 UTC", "A machine for tests",
     ):  # fmt: skip
         assert sentence in words
@@ -191,7 +191,7 @@ def test_page_names_the_suite_of_each_benchmark(tmp_path: Path) -> None:
     for sentence in (
         "(HPC AI500 V2.0): not a valid HPC AI500 V2.0 result: generated data",
         "(MLPerf HPC): not a valid MLPerf HPC result: generated data",
-        "too few trials (4 of 10 that the rules ask for)",
+        "too few trials (4 of 10 that the rules require)",
         "not valid",
         "the clock starts when the first training batch is read",
         "images_tiny (HPC AI500 V2.0)",
@@ -263,7 +263,7 @@ def test_page_gives_the_first_advice_of_each_topic(tmp_path: Path) -> None:
     assert "Nothing is." not in words
     (results / "characterisation.json").unlink()
     write_report(results, SOURCES, results / "report.html")
-    assert "What the profiles say (0)" in read_summary(results)
+    assert "Advice from the profiles (0)" in read_summary(results)
 
 
 def test_full_page_has_every_section_and_key_figures_first(full_page: str) -> None:

@@ -132,6 +132,14 @@ def test_precision_compression_and_fusion_are_permitted_in_both_suites():
             assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
 
 
+def test_ranks_that_share_samples_are_permitted_in_mlperf_hpc():
+    benchmark = official_plan("cosmoflow").benchmark
+    point = {"spatial_parts": 2}
+    plan = make_plan(benchmark=benchmark, ranks_per_node=2, settings_of_point=point, seeds="entropy", time_staging=True)
+    for verdict in judge(plan, official_facts("cosmoflow")):
+        assert {finding.rule for finding in verdict.deviations} <= DECLARED[verdict.level]
+
+
 def test_batch_norm_over_ranks_is_another_algorithm_only_in_hpc_ai500():
     for workload, expected in (("image_classification", True), ("deepcam", False)):
         plan, facts = broken("plan.point.batchnorm_group", 2, official_plan(workload), official_facts(workload))

@@ -15,6 +15,6 @@ def answers_of(site, **changes):
     commands = {name: " ".join(command) for name, command in questions(Path("/study")).items()}
     assert files.keys() <= commands.keys()
     return {
-        name: Answer(command, texts[name]) if name in texts else Answer(command, silence="no such program here")
+        name: Answer(command, texts[name]) if name in texts else Answer(command, silence="program not found")
         for name, command in commands.items()
     }

@@ -271,7 +271,7 @@ def test_an_empty_folder_is_filled(tmp_path):
 def test_a_partition_is_nothing_without_slurm(tmp_path):
     with pytest.raises(ConfigError, match="--here"):
         init(tmp_path / "study", partition="gpu")
-    with pytest.raises(ConfigError, match="sinfo told nothing"):
+    with pytest.raises(ConfigError, match="sinfo reports no partitions"):
         site_of(answers_of("workstation"), "gpu", environment=LOGIN)
 
 

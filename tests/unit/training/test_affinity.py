@@ -25,6 +25,6 @@ def test_too_few_cores_for_the_ranks_of_a_node_is_an_error() -> None:
         own_cores({0, 1}, 2, 1)
 
 
-def test_a_rank_has_the_accelerator_of_its_number() -> None:
+def test_a_rank_has_the_accelerator_of_its_place() -> None:
     assert accelerator_of({"CUDA_VISIBLE_DEVICES": "2,GPU-8932f937"}, 1) == "GPU-8932f937"
     assert accelerator_of({}, 1) == "1"

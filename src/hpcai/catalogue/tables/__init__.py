@@ -1,7 +1,7 @@
-"""Every table: its columns in their order, what they mean, and which of them the report shows.
+"""All tables: their columns in order, the meaning of each, and which of them the report shows.
 
-A table is declared once, under its name in a YAML file of this folder; ``columns.yaml`` in the folder above says once
-what a column means in all tables that have it. The files are read when a table is asked for, each once.
+A table is declared once, under its name in a YAML file of this folder; ``columns.yaml`` in the parent folder defines
+each column once for all tables that have it. The files are read on first use.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Column:
     reason
         Column that explains an empty cell.
     note
-        Column with words that stand below the value.
+        Column with text shown below the value.
     link
         Column with the file or folder that the value leads to.
     """
@@ -54,9 +54,9 @@ class Shown:
     Attributes
     ----------
     columns
-        What a reader compares, in the order of the page; the files have all.
+        Columns that the page shows, in this order; the files have all columns.
     section, title
-        Section of the report and heading; without a section the page has a place of its own for it.
+        Section of the report and heading; without a section, the page has a dedicated place for it.
     profile
         Kind of profile whose captures explain that it is empty.
     first
@@ -64,7 +64,7 @@ class Shown:
     part
         Which part of the file it shows, where several tables show one; part of its id.
     group
-        Function of :mod:`hpcai.report.rounds` that makes its rows of those of the file, where one stands for several.
+        Function of :mod:`hpcai.report.rounds` that makes its rows of those of the file, if one row summarises several.
     """
 
     columns: tuple[Column, ...]
@@ -89,9 +89,10 @@ class Table:
     shown
         Where and how the report shows it.
     own
-        Columns that mean something else here: their definition, or the key of one (``column``, ``table.column``).
+        Columns with a different meaning in this table: their definition, or the key of one (``column``,
+        ``table.column``).
     file
-        Whether it is written; else only the page has it.
+        Whether it is written to a file; otherwise only the page has it.
     """
 
     rows: str

@@ -97,13 +97,12 @@ def trace_subject(subject: "Subject") -> Traced:
 
     specs = [tf.TensorSpec(one.shape, one.dtype) for one in subject.batch]
     function = tf.function(compute, autograph=False).get_concrete_function(*specs)
-    values, traced.gradients = function(*subject.batch)
     variables = {id(one.handle): one for one in function.graph.variables}
-    traced.values = {
-        **dict(zip(references, (one.numpy() for one in values), strict=True)),
-        **{inner.ref(): variables[id(outer)].numpy() for outer, inner in function.graph.captures
-           if id(outer) in variables},
-    }  # fmt: skip
+    captured = [(inner, variables.get(id(outer))) for outer, inner in function.graph.captures]
+    # Before the step changes them: a block that reads a variable gets what the step got.
+    before = {inner.ref(): one.numpy() for inner, one in captured if one is not None}
+    values, traced.gradients = function(*subject.batch)
+    traced.values = {**before, **dict(zip(references, (one.numpy() for one in values), strict=True))}
     return traced
 
 

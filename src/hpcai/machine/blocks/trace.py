@@ -88,7 +88,7 @@ def find_needed(ends: Iterable[tf.Operation]) -> set[str]:
 
 
 def _changes_variable(operation: tf.Operation) -> bool:
-    return operation.type.startswith("Assign") and operation.type.endswith("VariableOp")
+    return bool(operation.type.startswith("Assign") and operation.type.endswith("VariableOp"))
 
 
 def _is_work(operation: tf.Operation) -> bool:

@@ -20,6 +20,9 @@ KINDS: dict[str, BlockKind] = {
 }
 """By the operation that a block begins with; those that gather or add up segments are "sparse", others "other"."""
 
+TURNED = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
+"""Attribute of a product that says whether its first operand is transposed."""
+
 
 def kind_of(block: Block) -> BlockKind:
     """Return what kind of block it is."""
@@ -40,22 +43,21 @@ def count_bytes(block: Block) -> float:
 
 
 def _elements(shape: tf.TensorShape) -> int:
-    return math.prod(shape) if shape.is_fully_defined() else 0
+    return int(math.prod(shape)) if shape.is_fully_defined() else 0
 
 
 def _operation_flop(operation: tf.Operation) -> int:
-    kind, inputs = operation.type, operation.inputs
+    kind, inputs, output = operation.type, operation.inputs, operation.outputs[:1]
     window = slice(-2) if kind.startswith("Depthwise") else slice(-1)
     if kind in ("Conv2D", "Conv3D", "DepthwiseConv2dNative"):
-        return 2 * _elements(operation.outputs[0].shape) * math.prod(inputs[1].shape[window])
-    if "BackpropInput" in kind:
-        return 2 * _elements(inputs[2].shape) * math.prod(inputs[1].shape[window])
-    if "BackpropFilter" in kind:
-        return 2 * _elements(inputs[2].shape) * math.prod(operation.outputs[0].shape[window])
-    if kind == "MatMul":
-        return (
-            2 * _elements(operation.outputs[0].shape) * inputs[0].shape[0 if operation.get_attr("transpose_a") else 1]
-        )
-    if kind == "BatchMatMulV2":
-        return 2 * _elements(operation.outputs[0].shape) * inputs[0].shape[-2 if operation.get_attr("adj_x") else -1]
-    return 0
+        each, times = output[0].shape, inputs[1].shape[window]
+    elif "BackpropInput" in kind:
+        each, times = inputs[2].shape, inputs[1].shape[window]
+    elif "BackpropFilter" in kind:
+        each, times = inputs[2].shape, output[0].shape[window]
+    elif kind in TURNED:
+        inner = -2 if operation.get_attr(TURNED[kind]) else -1
+        each, times = output[0].shape, inputs[0].shape[inner:][:1]
+    else:
+        return 0
+    return 2 * _elements(each) * _elements(times)

@@ -7,7 +7,7 @@ from hpcai.core.messages import Message
 from hpcai.machine.ceilings.sampling import Sample, Summary, best_of, summarise
 
 KEYS = ("kind", "precision", "backend", "place", "threads")
-"""What is a ceiling of its own; of several settings the fastest is in it."""
+"""What is its own ceiling; of several settings the fastest is in it."""
 AGREEMENT_RATIO = 0.05
 """The best two repetitions of a way agree if the second is at most so far below the first: what was reached once may
 be an accident, what was reached twice is a rate of the machine."""
@@ -22,7 +22,7 @@ DISAGREE = Message(
 
 
 def agrees(way: Summary) -> bool:
-    """Tell whether the best two repetitions of a way agree; a single one agrees with nothing."""
+    """Return whether the best two repetitions of a way agree; a single one agrees with nothing."""
     return way.agreement_ratio is not None and way.agreement_ratio <= AGREEMENT_RATIO
 
 
@@ -31,7 +31,7 @@ def say_disagreement(way: Summary) -> str:
     if agrees(way):
         return ""
     if way.agreement_ratio is None:
-        return "disturbed: one repetition, and none that agrees with it"
+        return "disturbed: a single repetition, with none to confirm it"
     return DISAGREE(n=way.n, apart=way.agreement_ratio, most=AGREEMENT_RATIO)
 
 

@@ -68,7 +68,7 @@ def measure_allreduce(
         try:
             report = read_part(AllreduceReport, output)
         except (RecordError, OSError) as error:
-            problem = problem or f"the launcher ended well, but the ranks' report is not there: {error}"
+            problem = problem or f"the launcher succeeded, but the ranks' report is missing: {error}"
             report = AllreduceReport(engine=engine)
         report = add_transfers(report, timeline)
     if problem:

@@ -1,6 +1,6 @@
 """The rate of dense matrix products on this machine: the best of several back-ends, shapes and repeats.
 
-One library alone is no ceiling: OpenBLAS takes some new processors for old ones and is then twice too slow.
+A single library is not a ceiling: OpenBLAS mistakes some new processors for old ones and is then half as fast.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +59,7 @@ def measure_gemm(
     Parameters
     ----------
     threads
-        Numbers of threads, each with a process of its own, because the libraries settle their threads when they start.
+        Numbers of threads, each with its own process, because the libraries settle their threads when they start.
     device
         What the ranks compute on.
     repeats
@@ -105,7 +105,7 @@ def _blas_products(precision: Precision, shape: Shape) -> list[Way]:
 
     left, right = _factors(shape, _TYPES[precision])
     product = np.empty((shape.rows, shape.columns), left.dtype)
-    # SciPy brings a BLAS of its own, and takes matrices column by column without a copy.
+    # SciPy brings its own BLAS, and takes matrices column by column without a copy.
     columnwise = [np.asfortranarray(matrix) for matrix in (left, right, product)]
     gemm = blas.sgemm if precision == "fp32" else blas.dgemm
     runs: dict[str, Callable[[], object]] = {

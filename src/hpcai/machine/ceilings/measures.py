@@ -1,4 +1,4 @@
-"""What a node can do at best: ceilings by name, each measured by processes of its own, on a machine that is quiet."""
+"""The ceilings of a node by name, each measured by separate processes on a quiet machine."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ Command = Callable[[], Sequence[str]]
 
 
 class Report(Watched, Protocol):
-    """A report that says how quiet its machine was, and that can be written to a file."""
+    """A report with the quietness of its machine, which can be written to a file."""
 
     def model_dump_json(self, *, indent: int) -> str:
         """Return the report as JSON."""

@@ -25,8 +25,8 @@ class Sample(_Part):
 
     kind: Kind
     precision: Precision = ""
-    backend: str = Field(description="What did the work: a library, or a method of reading.")
-    place: str = Field(default="", description="Where files lie; blank for all but storage.")
+    backend: str = Field(description="Library that did the work, or method of reading.")
+    place: str = Field(default="", description="Storage location; blank for all other kinds.")
     setting: str = Field(description="Shape or size of the work, for people.")
     threads: int = Field(ge=1, description="Cores used, or streams of storage.")
     work: float = Field(gt=0, description="Operations [FLOP], or bytes moved, as `unit` says.")
@@ -41,7 +41,7 @@ class Sample(_Part):
 
     @property
     def counts(self) -> bool:
-        """Whether the sample tells of what it is named after: what came from the page cache is no storage rate."""
+        """Whether the sample tells of what it is named after: what came from the page cache is not a storage rate."""
         return self.page_cache in {"", "cold"}
 
     @property
@@ -72,7 +72,7 @@ class Summary(_Part):
     setting: str
     threads: int
     unit: Literal["FLOP/s", "B/s"]
-    n: int = Field(ge=1, description="Repetitions; the first call, which warms up, is none.")
+    n: int = Field(ge=1, description="Repetitions, without the first call, which is a warm-up.")
     best: float = Field(gt=0)
     median: float = Field(gt=0)
     spread_ratio: float | None = Field(ge=0, description="(fastest - slowest) / median; None for one repetition.")

@@ -40,8 +40,8 @@ KINDS: tuple[Kind, ...] = ("storage_write", "storage_read")
 NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, so that a quarter will do")
 WARM_READS = Message(
     "storage.warm_reads",
-    "the kernel counted no fetch from storage in {warm} of {reads} reads, although the page cache was to forget the "
-    "files: they came from memory, or this file system does not count",
+    "the kernel counted no fetch from storage in {warm} of {reads} reads, although the files were dropped from the "
+    "page cache: they came from memory, or this file system does not count fetches",
 )
 
 
@@ -143,7 +143,7 @@ def _measure_place(place: str, folder: Path, sizes: _Sizes, samples: list[Sample
     file_bytes, streams, repeats = sizes
     kind = file_system_of(folder)
     if kind in IN_MEMORY:
-        raise _NoStorageError(f"a file system in memory ({kind}), no storage")
+        raise _NoStorageError(f"a file system in memory ({kind}), not storage")
     total_bytes = usable_bytes(folder, file_bytes)
     # Random, because some file systems compress, and made beforehand.
     content = memoryview(np.random.default_rng().bytes(total_bytes // min(streams)))
@@ -263,7 +263,7 @@ def _missing_reads(place: str, folder: str, samples: Sequence[Sample]) -> list[N
     why = (
         WARM_READS(warm=warm, reads=len(reads))
         if warm
-        else "the kernel does not tell whether reads came from storage or from memory"
+        else "the kernel does not report whether reads came from storage or from memory"
     )
     return [NotMeasured(kind="storage_read", place=place, reason=f"{folder}: {why}")]
 

@@ -60,13 +60,13 @@ _ANY: TypeAdapter[Fingerprint | TimedCase | Started] = TypeAdapter(Fingerprint |
 
 
 def append_line(draft: Path, line: Fingerprint | Started | TimedCase) -> None:
-    """Add one line, whole or not at all."""
+    """Add one line atomically."""
     with draft.open("a") as file:
         file.write(line.model_dump_json(exclude_defaults=True) + "\n")
 
 
 def resume_draft(draft: Path, fingerprint: Fingerprint) -> set[tuple[str, int]]:
-    """Make a draft ready to be continued, and return the cases that it has; one of other origin is started anew."""
+    """Make a draft ready to be continued, and return the cases that it has; one of other origin is restarted."""
     lines = list(_whole_lines(draft))
     if not lines or lines[0] != fingerprint:
         draft.write_text(fingerprint.model_dump_json() + "\n")
@@ -89,7 +89,7 @@ def read_fingerprint(draft: Path) -> Fingerprint | None:
 
 
 def has_started(draft: Path, run: str) -> bool:
-    """Tell whether the measuring process of that name has come to its first case."""
+    """Return whether the measuring process of that name has come to its first case."""
     return Started(run=run) in _whole_lines(draft)
 
 

@@ -36,9 +36,9 @@ METHOD = "measured: CPU time, median of the repetitions of the least disturbed o
 def measure_kernels(
     family: KernelFamily, samples: int, seed: int, draft: Path, *, passes: int, python: Sequence[str] = THIS_PYTHON
 ) -> pd.DataFrame:
-    """Measure random cases of all kernels of a family, with one thread, in a process of its own.
+    """Measure random cases of all kernels of a family, with one thread, in its own process.
 
-    All cases are measured in several passes, one after the other: what disturbs a shared machine for seconds or minutes
+    All cases are measured in several passes, one after another: what disturbs a shared machine for seconds or minutes
     meets a case in one pass and spares it in another. A case that crashes its process or hangs is left out with its
     reason, and the process starts again after it.
 
@@ -52,7 +52,7 @@ def measure_kernels(
         Of the random cases.
     draft
         JSON lines of what is measured so far, one file for each pass, numbered from this name; an interrupted
-        measurement goes on where it stopped. A draft of another machine, software or seed is started anew.
+        measurement goes on where it stopped. A draft of another machine, software or seed is restarted.
     passes
         Number of passes.
     python

@@ -209,7 +209,7 @@ def _product(operation: "tf.Operation", fold: Callable[["tf.TensorShape"], Shape
 
 
 def _data_input(operation: "tf.Operation", variable: Callable[["tf.Tensor"], str | None]) -> int:
-    """Return which input of an operation is no kernel."""
+    """Return which input of an operation is not a kernel."""
     if operation.type == "Conv2DBackpropInput":
         return 2
     return 1 if operation.type == "MatMul" and variable(operation.inputs[0]) is not None else 0

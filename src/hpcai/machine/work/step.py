@@ -301,7 +301,7 @@ def read_statistics(manifest: Path | None) -> Statistics | None:
 
 
 def write_report(report: BaseModel, output: Path | None) -> None:
-    """Write a report as JSON with its digest, whole or not at all; print it where no file is named."""
+    """Write a report as JSON with its digest atomically; print it where no file is named."""
     if output:
         write_sealed(report, output)
     else:

@@ -1,1 +1,1 @@
-"""What profiles say: communication, kernels, counters, input, energy."""
+"""Metrics from profiles: communication, kernels, counters, input, energy."""

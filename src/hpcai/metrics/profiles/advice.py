@@ -1,6 +1,7 @@
-"""Plain advice for each profiled run: what its numbers say, and which setting would change them.
+"""Advice for each profiled run: an interpretation of its numbers, and the setting that would change them.
 
-A rule whose inputs were not measured says nothing. All settings named are columns of the run table (``fusion_bytes``,
+A rule whose inputs were not measured gives no advice. All settings named are columns of the run table
+(``fusion_bytes``,
 ``cycle_time_s``, ``compression``, ``global_batch``, ``accumulation``, ``precision``) or fields of a benchmark file
 (``staging``, ``pack``).
 """
@@ -55,35 +56,37 @@ STORAGE_FULL = 0.7
 
 INPUT_TOO_SLOW = Message(
     "advice.input_too_slow",
-    "Input needs {epochs} epochs of time for each epoch: stage to node-local storage (staging place node_local), or "
+    "Reading the input for an epoch takes {epochs} times the epoch itself: stage to node-local storage (staging place "
+    "node_local), or "
     "cache.",
 )
 STAGED_TOO_SLOW = Message(
     "advice.staged_too_slow",
-    "Input needs {epochs} epochs of time for each epoch: fewer samples per node (staging partition split) stay in its "
+    "Reading the input for an epoch takes {epochs} times the epoch itself: fewer samples per node (staging partition "
+    "split) stay in its "
     "memory.",
 )
 INPUT_SLOW = Message(
     "advice.input_slow",
-    "Input needs {share} of an epoch's time: hidden only while nothing disturbs it; stage to node-local storage "
+    "Input takes {share} of an epoch's time and is hidden only if nothing disturbs it: stage to node-local storage "
     "(staging place node_local).",
 )
 STAGED_SLOW = Message(
-    "advice.staged_slow", "Input needs {share} of an epoch's time: hidden only while nothing disturbs it."
+    "advice.staged_slow", "Input takes {share} of an epoch's time and is hidden only if nothing disturbs it."
 )
 STORAGE_IS_FULL = Message(
     "advice.storage_is_full",
-    "The readers get {share} of what shared storage reaches: more workers would not help, faster storage would "
+    "The readers reach {share} of the shared storage's rate: more workers would not help, but faster storage would "
     "(staging place node_local).",
 )
-LITTLE_INPUT = Message("advice.little_input", "Nothing to gain: input needs {share} of an epoch's time.")
+LITTLE_INPUT = Message("advice.little_input", "Nothing to gain: input takes {share} of an epoch's time.")
 LITTLE_STAGED_INPUT = Message(
     "advice.little_staged_input",
-    "Nothing to gain: input needs {share} of an epoch's time, from node-local storage where it was staged.",
+    "Nothing to gain: input takes {share} of an epoch's time, from node-local storage where it was staged.",
 )
 LITTLE_CACHED_INPUT = Message(
     "advice.little_cached_input",
-    "Input needs {share} of an epoch's time, but the page cache was {cache}: this says nothing about a first epoch "
+    "Input takes {share} of an epoch's time, but the page cache was {cache}: this says nothing about a first epoch "
     "from cold storage.",
 )
 MANY_OPENS = Message(
@@ -93,17 +96,17 @@ MANY_OPENS = Message(
 SMALL_READS = Message("advice.small_reads", "Reads are small, {size} on average: {cure}.")
 ARRANGEMENT = Message(
     "advice.arrangement",
-    "Data arrangement takes {share} of kernel time and computes nothing: a matter of the tensors' layout in the "
-    "model's code, not of a setting.",
+    "Data rearrangement takes {share} of kernel time without computing anything: this depends on the tensor layout in "
+    "the model's code, not on a setting.",
 )
 COPIES = Message(
     "advice.copies",
     "Copies take {share} of kernel time: the input reaches the device too late or too often; a 16-bit precision "
-    "halves what has to be moved.",
+    "halves the traffic.",
 )
 UNKNOWN_KERNELS = Message(
     "advice.unknown_kernels",
-    "{share} of kernel time has names that no rule knows: look at the table of kernels before concluding anything.",
+    "{share} of kernel time is in kernels that no rule matches: check the table of kernels before drawing conclusions.",
 )
 NOTHING_STANDS_OUT = Message(
     "advice.nothing_stands_out", "Nothing stands out: convolution and GEMM take {share} of kernel time."
@@ -115,13 +118,13 @@ OTHER_PRECISION = Message(
 )
 SHORT_KERNELS = Message(
     "advice.short_kernels",
-    "Kernels are short, {time} on average over {calls} launches: the device waits for the next launch; give it more "
-    "work per step (global_batch).",
+    "Kernels are short, {time} on average over {calls} launches: the device waits for launches; increase the work per "
+    "step (global_batch).",
 )
 
 
 def advise(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a sentence or two of advice per profiled run and topic, with the numbers they stand on.
+    """Return a sentence or two of advice per profiled run and topic, with the numbers behind them.
 
     Where others took too much of the machine during a capture, that is said first; of communication, which is waiting
     for each other, nothing else.
@@ -189,7 +192,7 @@ def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
 
 
 def advise_io(io: pd.DataFrame, shared_bytes_per_s: float) -> Iterator[Finding]:
-    """Yield what the input of one run asks for.
+    """Yield advice on the input of one run.
 
     Parameters
     ----------
@@ -246,7 +249,7 @@ def _find_small_reads(row: Row) -> Iterator[Finding]:
 
 
 def advise_kernels(kernels: pd.DataFrame, ceilings: pd.DataFrame) -> Iterator[Finding]:
-    """Yield what the kernels of one run ask for.
+    """Yield advice on the kernels of one run.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Advice on communication: what waits for what, and which setting would change it."""
+"""Advice on communication: causes of waiting, and the setting that would change them."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -43,68 +43,68 @@ FUSION_MOST_BYTES = 2.0**27
 WAS_DISTURBED = Message(
     "advice.was_disturbed",
     "The machine was disturbed during this capture: other processes, external profilers among them, took {others} of "
-    "the cores of a node, a hypervisor {steal}. Capture again on a quiet machine before anything is changed.",
+    "the cores of a node, a hypervisor {steal}. Capture again on a quiet machine before changing anything.",
 )
 LITTLE_COMMUNICATION = Message("advice.little_communication", "Nothing to gain: communication is {share} of the step.")
-TRANSFERS_HIDE = Message("advice.transfers_hide", "Nothing to gain: {share} of the transfers hide behind computation.")
+TRANSFERS_HIDE = Message("advice.transfers_hide", "Nothing to gain: {share} of the transfers overlap computation.")
 LITTLE_HIDES = Message(
     "advice.little_hides",
-    "Only {share} of the transfers hide behind computation: with gradient_groups 2 or more, the gradients of the last "
-    "layers leave while the others are computed, instead of all as one group after the last.",
+    "Only {share} of the transfers overlap computation: with gradient_groups 2 or more, the gradients of the last "
+    "layers are sent while the others are computed, instead of all as one group after the last.",
 )
 STRAGGLER = Message(
     "advice.straggler",
-    "{rank} is last in {times} of {seen} moments of negotiation ({even} would be even): a straggler; look at its "
+    "{rank} is last in {times} of {seen} negotiations ({even} would be balanced), so it is a straggler: check its "
     "cores, its device and its input before the network.",
 )
 RANKS_WAIT = Message(
     "advice.ranks_wait",
-    "Negotiation takes {share} of communication, although the gradients travel in {batches} per step: the ranks wait "
-    "for each other. {look}; larger messages would not help.",
+    "Negotiation takes {share} of communication, although the gradients are sent in {batches} per step: the ranks "
+    "wait for each other. {look}; larger messages would not help.",
 )
 OTHERS_UNKNOWN = Message(
     "advice.others_unknown",
-    "Look first at what other processes take of their cores, which was not measured, then at their own work",
+    "First check how much other processes use their cores, which was not measured, then the ranks' own work",
 )
 OTHERS_TOOK_LITTLE = Message(
     "advice.others_took_little",
-    "Other processes took only {share} of the cores, so even out the ranks' work and their input",
+    "Other processes took only {share} of the cores, so balance the ranks' work and input",
 )
 NEGOTIATION = Message(
     "advice.negotiation", "Negotiation takes {share} of communication: fewer, larger tensors; {fusion}."
 )
-ONE_BATCH = Message("advice.one_batch", "leave fusion_bytes blank, so that all gradients travel as one group")
+ONE_BATCH = Message("advice.one_batch", "leave fusion_bytes blank, so that all gradients are sent as one group")
 ONE_BATCH_OR_TRY = Message(
     "advice.one_batch_or_try",
     "leave fusion_bytes blank, so that all gradients travel as one group, or try {settings}",
 )
 SMALL_MESSAGES = Message(
     "advice.small_messages",
-    "Messages of other sizes than most gradients, {per_step} per step, take {share} of the transfers: {cure}.",
+    "Messages outside the main size class, {per_step} per step, take {share} of the transfers: {cure}.",
 )
 EACH_WAITS = Message(
     "advice.each_waits", "each waits for all its ranks; with batchnorm_group every normalisation sends some"
 )
 LATENCY_BOUND = Message(
     "advice.latency_bound",
-    "Messages are latency-bound: for {size} this link reaches {rate}, {share} of what it reaches for {full}; {cure}.",
+    "Messages are latency-bound: for {size} this link reaches {rate}, {share} of its rate for {full}; {cure}.",
 )
 FEWER_EXCHANGES = Message("advice.fewer_exchanges", "fewer exchanges: raise accumulation or global_batch")
 SAME_SETTINGS = Message("advice.same_settings", "larger messages, with the same settings")
 LARGER_MESSAGES = Message("advice.larger_messages", "larger messages: {fusion}")
 HELD_UP = Message(
     "advice.held_up",
-    "Batches of {size} move at {share} of what the link reaches at this size: something else holds them up, such as "
-    "cores that are busy computing.",
+    "Batches of {size} reach {share} of the link's rate for this size: something else delays them, such as cores that "
+    "are busy computing.",
 )
 FUSION_COPIES = Message(
     "advice.fusion_copies",
     "Copies into and out of the fusion buffer take {share} of communication: a smaller fusion_bytes lets large "
-    "tensors travel without them.",
+    "tensors be sent without copies.",
 )
 LINK_USED_WELL = Message(
     "advice.link_used_well",
-    "Communication takes {share} of the step at {of_link} of what the machine's allreduce reaches: move fewer bytes; "
+    "Communication takes {share} of the step at {of_link} of the rate of the machine's allreduce: move fewer bytes; "
     "compression fp16 halves them, accumulation or a larger global_batch exchanges them less often.",
 )
 
@@ -113,7 +113,7 @@ Row = Mapping[Any, Any]
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of advice and the numbers that it stands on."""
+    """One sentence of advice and the numbers behind it."""
 
     sentence: str
     evidence: str
@@ -169,7 +169,7 @@ def number(row: Row, name: str) -> float:
 
 
 def find_disturbance(capture: Row) -> Iterator[Finding]:
-    """Yield what comes before all other advice: that others took too much of the machine during a capture."""
+    """Yield the warning that comes before all other advice, if others used too much of the machine during a capture."""
     if capture.get("quiet") != DISTURBED:
         return
     others, steal = number(capture, "others_ratio"), number(capture, "steal_ratio")
@@ -180,7 +180,7 @@ def find_disturbance(capture: Row) -> Iterator[Finding]:
 
 
 def advise_communication(exchange: Exchange) -> Iterator[Finding]:
-    """Yield what the communication of one run asks for, the most important first."""
+    """Yield advice on the communication of one run, the most important first."""
     row = exchange.row
     disturbed = [*find_disturbance(exchange.capture)]
     if disturbed:  # a rank that others keep from its core keeps all ranks waiting

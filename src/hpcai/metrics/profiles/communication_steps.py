@@ -188,7 +188,7 @@ def communication_summary(
 
     Only `spans_of_steps` count. ``negotiation_s``, ``transfer_s`` and ``exchange_per_step_s`` are times during which at
     least one tensor was negotiated, was transferred by an allreduce, or was negotiated or in an operation; what of a
-    negotiation lies before the first step is no time of a step. The share of negotiation is that of the summed spans,
+    negotiation lies before the first step does not count. The share of negotiation is that of the summed spans,
     whole ones (Table 12). The slowest rank is that of negotiations that begin within the steps. Where the steps are not
     known they are found, and the first one, which sets everything up, is left out. Mean size and bandwidth, total bytes
     over total time, are those of the messages that carry the exchange (`communication.main_messages`); all others count

@@ -40,7 +40,7 @@ class FlopCount:
     tensor
         Work of the tensor cores, in whatever precision.
     constant_moves
-        What the FP16 counters count besides, but is no work (A100); it is not in ``fp16``.
+        What the FP16 counters count besides, but is not work (A100); it is not in ``fp16``.
     notes
         What is a bound, missing or left out.
     """
@@ -150,7 +150,7 @@ def _plain_flop(launches: Launches, letter: str, suffix: str, notes: list[str]) 
     # Each is printed as a rounded mean over the launches: it may be off by half an operation per launch.
     differs = (whole - parts).abs() > 2.5 * launches.counts
     if differs.any():
-        notes.append(f"flop_count_{suffix} contradicts its parts in {int(differs.sum())} rows: not counted")
+        notes.append(f"flop_count_{suffix} is inconsistent with its parts in {int(differs.sum())} rows: not counted")
     single, fused = launches.instructions(letter)
     return whole.combine_first(parts).mask(differs).combine_first(single + 2 * fused)
 
@@ -202,7 +202,7 @@ def counters_per_kernel(counters: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         Index ``name``; ``launches``, ``dram_bytes`` [byte] of all of them, ``instructions_per_cycle`` (mean over the
-        launches, weighted by their times if those are known, else by their number).
+        launches, weighted by their times if those are known, otherwise by their number).
     """
     launches = Launches(counters)
     ratio = launches.values("mean", IPC_NAMES)

@@ -16,8 +16,8 @@ import pandas as pd
 from hpcai.core.messages import Message
 
 SIZE_UNKNOWN = Message("io.size_unknown", "the size of the dataset is not known: no epochs and no time per epoch")
-UNKNOWN_READERS = Message("io.unknown_readers", "of {processes} processes it is not known whether they read data")
-READ_ELSEWHERE = Message("io.read_elsewhere", "{bytes} bytes more of the data were read through {module}")
+UNKNOWN_READERS = Message("io.unknown_readers", "it is not known whether {processes} processes read data")
+READ_ELSEWHERE = Message("io.read_elsewhere", "another {bytes} bytes of the data were read through {module}")
 PageCache = Literal["cold", "warm", "unknown"]
 ADDABLE = ("reads", "opens", "read_time_s", "metadata_s")
 WORKER_COLUMNS = [
@@ -166,7 +166,7 @@ def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting
         doubts.append("a worker's reads took no measurable time (page cache): no bandwidth by read times")
     shared = (workers["rank"] < 0).fillna(value=False)
     if shared.any() and workers["bandwidth_bytes_per_s"].isna().any():
-        doubts.append("files shared by ranks have the sum of their times only: no bandwidth by read times")
+        doubts.append("for files shared by ranks only the sum of the times is known: no bandwidth by read times")
     elif workers["read_time_s"].isna().any():
         doubts.append("a worker's read time is not available: no bandwidth by read times")
     unknown = processes.loc[processes["module"] == module, "is_worker"].isna().sum()
@@ -177,7 +177,7 @@ def _doubts(processes: pd.DataFrame, workers: pd.DataFrame, module: str, setting
     if module != "MPI-IO" and other_bytes > 0:
         doubts.append(READ_ELSEWHERE(bytes=round(other_bytes), module=other["module"].iloc[0]))
     if setting.page_cache == "warm":
-        doubts.append("warm page cache: bandwidths are those of memory, not of storage")
+        doubts.append("warm page cache: the bandwidths are those of memory, not of storage")
     if math.isnan(setting.dataset_bytes):
         doubts.append(SIZE_UNKNOWN())
     return doubts

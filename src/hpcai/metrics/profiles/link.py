@@ -42,7 +42,7 @@ class AllreduceSample(BaseModel):
 
 
 class AllreduceReport(BaseModel):
-    """What the ranks measured, or why they did not; the one contract between them and the analysis."""
+    """Measurements of the ranks, or why there are none; the only interface between them and the analysis."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -71,7 +71,7 @@ class LinkFit:
     n
         Message sizes that the fit stands on.
     misfit_ratio
-        Largest distance between a time and the line, over that time: a link is no line if this is large.
+        Largest distance between a time and the line, over that time: a link is not a line if this is large.
     reason
         Why there is no fit; empty if there is one. Numbers without a fit are NaN.
     """

@@ -69,7 +69,7 @@ def tensor_flop(launches: Launches, architecture: str) -> TensorCount:
         If the architecture is not one of `ARCHITECTURES`.
     """
     if architecture not in ARCHITECTURES:
-        raise ValueError(f"{architecture!r} is no architecture, expected one of {', '.join(ARCHITECTURES)}")
+        raise ValueError(f"{architecture!r} is not a known architecture, expected one of {', '.join(ARCHITECTURES)}")
     nothing = pd.Series(0.0, index=launches.names.index)
     if architecture == PRE_VOLTA:
         return TensorCount(nothing, nothing, ["no tensor cores before Volta"])

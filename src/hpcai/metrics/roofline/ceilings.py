@@ -30,7 +30,7 @@ from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO, declared_peaks
 
 WORDS = {PEAK: "peak", GEMM: "GEMM", CONVOLUTION: "convolution"}
 SOFTWARE = {"fp32": ("fp32", "tf32")}
-"""TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with a name of its own."""
+"""TensorFlow multiplies fp32 in TF32 on accelerators that have it: a ceiling of fp32 with its own name."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def judge_ceilings(
 def roofline_ceilings(
     scores: pd.DataFrame, ceilings: pd.DataFrame, links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine
 ) -> pd.DataFrame:
-    """Return what holds the points of a machine, for every scope and number of ranks of its results.
+    """Return the ceilings of a machine's points, for every scope and number of ranks of its results.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def _places(own: pd.DataFrame, machine: Machine) -> list[Place]:
 
 def _precisions(judged: pd.DataFrame, machine: Machine, asked: set[str]) -> list[str]:
     measured = set() if judged.empty else set(judged.loc[judged["kind"].isin((GEMM, CONVOLUTION)), "precision"])
-    return [name for name in ("fp32", "bf16", "fp16") if name in asked | measured | set(machine.device.peaks)]
+    return [name for name in ("fp32", "tf32", "bf16", "fp16") if name in asked | measured | set(machine.device.peaks)]
 
 
 def _compute_rows(judged: pd.DataFrame, machine: Machine, place: Place, precision: str) -> list[Row]:
@@ -212,7 +212,7 @@ def say_above_link(rate_bytes_per_s: float, link: Link) -> str:
 
 
 def _settle(measured: list[Row], declared: list[Row]) -> list[Row]:
-    """Return bandwidths, the measured one as the roof, else the declared one."""
+    """Return bandwidths, the measured one as the roof, otherwise the declared one."""
     rows = [*measured, *declared]
     for row in [row for row in rows if row["status"] == CEILING][:1]:
         row["status"] = ROOF
@@ -272,7 +272,7 @@ def _choose(own: pd.DataFrame, machine: Machine, place: Place) -> Iterator[tuple
 
 
 def _for_ranks(part: pd.DataFrame, machine: Machine, place: Place) -> tuple[Row | None, int, str]:
-    """Return the best row that was measured on as many cores as the ranks of a node have, else on those of one rank."""
+    """Return the best row that was measured on as many cores as the ranks of a node have, or on those of one rank."""
     ranks_of_node = place.ranks // place.nodes
     together = part[part["threads"] == ranks_of_node * machine.cores_per_rank]
     alone = part if machine.device.kind == "gpu" else part[part["threads"] == machine.cores_per_rank]

@@ -9,7 +9,7 @@ PEAK, GEMM, CONVOLUTION, LINK = "peak", "gemm", "convolution", "link"
 ROOF, CEILING, REFUSED, NOT_MEASURED = "roof", "ceiling", "refused", "not measured"
 """Status of a ceiling: what points are judged by, what is drawn for orientation, what is above its declared peak."""
 DRAWN, NOT_PLACED = "drawn", "not placed"
-"""Status of a point that is no refused one."""
+"""Status of a point that is not a refused one."""
 
 POINT_COLUMNS = columns_of("roofline_points")
 """One row for each result and scope (table `roofline_points`).

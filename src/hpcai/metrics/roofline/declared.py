@@ -36,7 +36,7 @@ def declared_roofline(published: Published) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over a link of its own;
+        ``POINT_COLUMNS``, a row for each result. Several nodes exchange over the network, each over its own link;
         ranks of one node over the links within it, of which one direction counts (performance_models.md, C.1). What
         cannot be placed says why.
     """
@@ -62,7 +62,8 @@ def _point(result: PublishedResult, published: Published) -> Row:
     if workload.parameters is not None:
         row["message_bytes"] = workload.parameters * GRADIENT_BYTES[result.compression or "none"]
         row["message_method"] = "modelled"
-        row["note"] = "" if result.compression else "the source does not say whether gradients were compressed: as not"
+        unknown = "the source does not say whether gradients were compressed; assumed uncompressed"
+        row["note"] = "" if result.compression else unknown
     peak, peak_source = declared_peak(result, published)
     row |= {"compute_roof_flop_per_s": peak, "compute_roof_name": f"peak {result.precision}, declared ({peak_source})"}
     if link is not None:
@@ -82,7 +83,7 @@ def one_direction(link: PublishedLink) -> float:
 
 
 def declared_ceilings(published: Published) -> pd.DataFrame:
-    """Return what holds the points of a file: declared peaks, links and kernel rates of its machines.
+    """Return the ceilings of a file's points: declared peaks, links and kernel rates of its machines.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What is drawn of a roofline: roofs as lines, ridges, points and moves, all of one participant.
+"""Elements of a roofline plot: roofs as lines, ridges, points and moves, all of one participant.
 
 Results on different numbers of ranks have different roofs; divided by the participants (a rank, over a network a node)
 they stand under the same ones, as far as these scale.

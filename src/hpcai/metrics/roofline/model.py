@@ -1,4 +1,4 @@
-"""The HPC-AI roofline: what a computer and its links leave of the peak, for the traffic that a training step causes.
+"""The HPC-AI roofline: the attainable rate of a machine and its links, given the traffic of a training step.
 
 The communication operation intensity (COI) is a count of operations per byte that one participant sends in the
 allreduce of a step; the source divides a rate by traffic, which has no unit of intensity (HPC AI500 V2.0, section 7).
@@ -13,7 +13,7 @@ def count_participants(scope: str, nodes: int, ranks: int) -> int:
     """Return how many exchange in a scope: nodes over a network, ranks elsewhere.
 
     Over a network a hierarchical ring is assumed: ranks of one node add up among themselves, and each node sends
-    through a link of its own (performance_models.md, C.1).
+    through its own link (performance_models.md, C.1).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def attainable_rate(
 ) -> float:
     """Return the roof over a point [FLOP/s].
 
-    Equation: min(peak, links * link * COI) (HPC AI500 V2.0, section 7; each of n participants has a link of its own,
+    Equation: min(peak, links * link * COI) (HPC AI500 V2.0, section 7; each of n participants has its own link,
     as points measured on 64 devices would lie above the roof of a single link).
 
     Parameters

@@ -1,4 +1,4 @@
-"""What compression of gradients and mixed precision move a point of the communication roofline by."""
+"""How gradient compression and mixed precision move a point of the communication roofline."""
 
 import math
 from collections.abc import Iterator
@@ -18,15 +18,15 @@ from hpcai.metrics.scaling.scales import POINT_SETTINGS
 HALVED = 2.0
 """Half-precision gradients are half as many bytes: the intensity doubles (HPC AI500 V2.0, section 7)."""
 MIXED = ("bf16", "fp16")
-SAME_SHARE = "modelled: keeps its share of the roof; the real gain may be larger or smaller"
+SAME_SHARE = "modelled at a constant share of the roof; the real gain may be larger or smaller"
 KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
 SAME = ("method", "origin", "machine", "workload", *(name for name in POINT if name != "variant"), "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
-"""Settings that an arrow stands for, each with the plainer side, from which it leads."""
-ALONE = Message("moves.alone", "two results that differ in {setting} alone: all their other settings are the same")
+"""Settings that an arrow stands for, each with the simpler side, from which it leads."""
+ALONE = Message("moves.alone", "two results that differ only in {setting}")
 NOT_STATED = Message(
     "moves.not_stated",
-    "two results that differ in {setting}; other settings are not stated, and may differ as well",
+    "two results that differ in {setting}; other settings are not stated and may differ, too",
 )
 Key = tuple[str, ...]
 Pair = tuple[Row, Row, str]
@@ -108,7 +108,7 @@ def _modelled(point: Row, change: str, intensity: float, roof: float) -> Row:
 
 
 def _pairs(points: list[Row], others: dict[Key, tuple[str, ...]]) -> Iterator[Pair]:
-    """Yield points that differ in compression or precision alone, the plainer one first, and that setting."""
+    """Yield points that differ in compression or precision alone, the simpler one first, and that setting."""
     for first, second in combinations(points, 2):
         changed = [name for name in CHANGES if text_of(first[name]) != text_of(second[name])]
         work = [number_of(point, "flop_per_step") for point in (first, second)]

@@ -12,7 +12,7 @@ from hpcai.metrics.roofline.model import attainable_rate, communication_intensit
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
 
 NEEDED = {
-    "rate_flop_per_s": "no rate: no run trained to its end, or its work is not known",
+    "rate_flop_per_s": "no rate: no run completed training, or its work is not known",
     "flop_per_step": "the work of a step is not known",
 }
 FAR_BELOW_RATIO = 0.1
@@ -119,10 +119,9 @@ def _say_above(row: Row) -> str:
     under = row["compute_roof_name"] if row["bound"] == "computation" else row["link_name"]
     wrong = f"that roof ({text_of(under) or 'unnamed'}, {text_of(row['link_method']) or 'no method'}) is too low"
     if row["bound"] == "computation":
-        wrong = f"that roof ({text_of(under) or 'unnamed'}) is another device's or was measured too low"
+        wrong = f"that roof ({text_of(under) or 'unnamed'}) belongs to another device or was measured too low"
     if row["scope"] == MEMORY and row["message_method"] == "modelled":
         wrong += ", or caches served traffic that the model counts as memory's"
     return (
-        f"refused: {rate} is {row['roof_ratio']:.3g} times its roof, {roof}: {wrong}, or the result counts work that "
-        "was not done"
+        f"refused: {rate} is {row['roof_ratio']:.3g} times its roof, {roof}: {wrong}, or the counted work is too high"
     )

@@ -1,4 +1,4 @@
-"""Samples above the roof that should hold them: one of the two is wrong, and both are shown."""
+"""Samples above the roof that should bound them: one of the two must be wrong, and both are shown."""
 
 from collections.abc import Hashable, Mapping
 from typing import Any
@@ -26,14 +26,14 @@ SHARED, NODE_LOCAL = "shared", "node-local"
 ABOVE_ROOF = Message(
     "samples_above.above_roof",
     "{what}: {sample} ({source}) is {ratio:.3g} times its roof, {roof} ({roof_source}); more than {tolerance:g} % "
-    "above is no noise: the roof was measured too low (a busy machine, a slow library), or the sample counts work "
-    "that was not done",
+    "above cannot be noise: the roof was measured too low (a busy machine, a slow library), or the sample's work is "
+    "overcounted",
 )
 SLOW_GEMM = Message(
     "samples_above.slow_gemm",
     "the best GEMM in {precision} with {threads:g} threads reached {product}, convolutions on the same cores "
-    "{convolution} ({source}): a convolution is lowered to products of matrices, so this one was disturbed or its "
-    "library is slow; it is not used as a ceiling, the convolution's rate is",
+    "{convolution} ({source}): a convolution is lowered to matrix products, so the GEMM measurement was disturbed or "
+    "its library is slow; the convolution rate is used as the ceiling instead",
 )
 INCONSISTENCIES = columns_of("inconsistencies")
 
@@ -57,7 +57,7 @@ def find_inconsistencies(
     -------
     pandas.DataFrame
         ``what, sample, roof, ratio, sentence``, the worst first. A sample without a value, or without a measured
-        roof, is no row: nothing can be said of it.
+        roof, is not a row: nothing can be said of it.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def declared_peaks(machine: Machine) -> pd.DataFrame:
 
 
 def find_slow_products(ceilings: pd.DataFrame, tolerance_ratio: float = PADDED_RATIO) -> pd.Series:
-    """Return why the measured GEMM of a precision and number of threads is no ceiling, by the index of its rows.
+    """Return why the measured GEMM of a precision and number of threads is not a ceiling, by the index of its rows.
 
     A convolution is lowered to matrix products, so that a machine multiplies matrices at least as fast as it convolves:
     where the best GEMM of all back-ends is below the best convolution, it is GEMM that was disturbed or whose libraries

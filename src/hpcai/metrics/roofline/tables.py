@@ -1,4 +1,4 @@
-"""What the results of a study bring to the rooflines: participants, traffic and roofs, from its tables."""
+"""Inputs of the rooflines from a study's results: participants, traffic and roofs, from its tables."""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ PARTS_SHARED = Message(
 GRADIENT_BYTES = {"none": 4, "fp16": 2}
 """What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
 FROM_SCORES = common_columns("scores", "roofline_points", "reason", "source")
-NO_REUSE = "traffic as the step was compiled, without reuse in caches between its operations"
+NO_REUSE = "traffic of the compiled step, without cache reuse between its operations"
 Views = Mapping[str, pd.DataFrame]
 
 
@@ -72,7 +72,7 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
         "source": text_of(score["source"]),
     }
     if score["method"] != "measured" or score["machine"] != machine.name:
-        return {**row, "reason": "not placed: what it exchanged, and the roofs of its machine, are not known here"}
+        return {**row, "reason": "not placed: its communication and the roofs of its machine are not known here"}
     if scope != MEMORY and ranks > 1 and (nodes > 1) != (scope == NETWORK):
         where = f"{nodes} nodes exchange over the network" if nodes > 1 else "one node exchanges nothing over a network"
         return {**row, "reason": f"not placed: {where}"}
@@ -109,7 +109,7 @@ def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
 
 
 def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame, row: Row) -> Row:
-    """Return the bytes that a step reduces: counted at the same point, else modelled from the parameters."""
+    """Return the bytes that a step reduces: counted at the same point, otherwise modelled from the parameters."""
     own = _same_point(communication, score)
     counted = own["bytes_per_step"].mean() if len(own) else math.nan
     if counted > 0:
@@ -133,8 +133,8 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
     Replicas that lie on one node each send nothing over the network; else a node sends at most what a rank does, which
     has as many neighbours.
     """
-    own = _same_point(runs, score) if "part_bytes_per_step" in runs else runs.iloc[:0]
-    sent = own[own["part_bytes_per_step"] > 0] if len(own) else own
+    own = _same_point(runs, score) if "part_bytes" in runs else runs.iloc[:0]
+    sent = own[own["part_bytes"] > 0] if len(own) else own
     if sent.empty:
         return {}
     first = records_of(sent)[0]
@@ -144,7 +144,7 @@ def _parts(score: Row, runs: pd.DataFrame, row: Row, nodes: int) -> Row:
     most = "; at most, of a node" if row["scope"] == NETWORK and nodes > 1 else ""
     said = PARTS_SHARED(parts=int(first["spatial_parts"]))
     return {
-        "part_bytes": float(first["part_bytes_per_step"]),
+        "part_bytes": float(first["part_bytes"]),
         "note": join_words(row.get("note", ""), f"{said}{most}", separator="; "),
     }
 

@@ -1,7 +1,7 @@
-"""Contention apart from communication: independent trainings at once against one alone, and against one of all ranks.
+"""Separates contention from communication: simultaneous independent trainings, one alone, and one on all ranks.
 
-What instances of a weak-scaling group lose beside each other they lose to shared memory, caches and clocks: they
-exchange nothing. What a training of as many ranks loses beyond that, it loses to communication.
+Instances of a weak-scaling group exchange no data, so they slow each other down only through shared memory, caches and
+clock frequency. Any further loss of one training on as many ranks is due to communication.
 """
 
 import math
@@ -18,7 +18,10 @@ from hpcai.metrics.scores.of_run import score_run
 from hpcai.records.run import FINISHED, RunRecord
 
 CONTENTION_COLUMNS = columns_of("contention")
-METHOD = "measured: mean rate of the instances at once, over the rate of the same point alone in the table of scales"
+METHOD = (
+    "measured: mean rate of the simultaneous instances divided by the rate of the same point alone in the table "
+    "of scales"
+)
 
 
 def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd.DataFrame) -> pd.DataFrame:
@@ -36,7 +39,7 @@ def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd
     pandas.DataFrame
         :data:`CONTENTION_COLUMNS`. ``contention_ratio`` is the rate of an instance beside the others over the rate of
         the same training alone. ``distributed_ratio`` is the rate of one training on all ranks of the group over
-        instances times the rate alone: with the same batch per rank where the study has such a row, else of the same
+        instances times the rate alone: with the same batch per rank where the study has such a row, or of the same
         variant. ``communication_ratio`` = distributed_ratio / contention_ratio. What is NaN has its reason.
     """
     rows = [_row(str(path), records, scales) for path, records in sorted(groups.items(), key=lambda one: str(one[0]))]
@@ -51,7 +54,7 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
     watched = all(record.training and record.training.stalls for record in records)
     row["n_stalled"] = sum(record.is_stalled for record in records) if watched else math.nan
     if any(record.outcome not in FINISHED for record in records):
-        return row | {"reason": "an instance broke down, so that the others did not train beside it all the time"}
+        return row | {"reason": "an instance failed, so the others did not train beside it for the whole time"}
     together = math.fsum(score_run(record).train_rate_samples_per_s for record in records) / instances
     row["together_rate_samples_per_s"] = together
     own = scales[(scales[POINT] == list(identity.values())).all(axis=1)] if len(scales) else scales

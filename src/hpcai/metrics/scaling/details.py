@@ -1,4 +1,4 @@
-"""Every scale beside what limits it: throughput, scores, efficiency, communication and the bandwidth of its link."""
+"""Every scale and its limits: throughput, scores, efficiency, communication and the bandwidth of its link."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ def detail_scales(
     link_fits: pd.DataFrame,
     machine: Machine,
 ) -> pd.DataFrame:
-    """Return one row for each scale with all that explains its parallel efficiency.
+    """Return one row for each scale with everything that explains its parallel efficiency.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ def _declared(machine: Machine, row: Row) -> dict[str, Any]:
 
 
 def _used(row: Row, own: pd.DataFrame, used_bytes_per_s: float, there: Row) -> dict[str, Any]:
-    """Return the share of the bandwidth that is used, of the measured one where there is one."""
+    """Return the share of the bandwidth that is used, of the measured one if there is one."""
     for which in ("measured", "declared"):
         known = float(there[f"bandwidth_{which}_bytes_per_s"])
         if used_bytes_per_s / known >= 0:

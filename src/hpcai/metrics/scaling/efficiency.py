@@ -16,7 +16,8 @@ MEASURES = {"time_to_train": "time_to_train_s", "train_rate": "train_rate_sample
 """What is compared across scales, and the column of the run table that holds it."""
 RegimeName = Literal["strong", "weak", "mixed", "undetermined"]
 NO_IDEAL = (
-    "no ideal speed-up of the time to train: the global batch changes with the ranks, and with it the epochs needed"
+    "no ideal speed-up of the time to train: the global batch changes with the ranks, and so does the required number "
+    "of epochs"
 )
 
 
@@ -63,7 +64,7 @@ class ScalePoint:
 
 
 def tell_regime(points: pd.DataFrame) -> Regime:
-    """Tell strong from weak scaling by the global batches of one benchmark and variant.
+    """Distinguish strong from weak scaling by the global batches of one benchmark and variant.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
 
 
 def sample_of(runs: pd.DataFrame, measure: str) -> Sample:
-    """Return the values of all runs of a scale that its row rests on, with their statistic."""
+    """Return the values of all runs of a scale behind its row, with their statistic."""
     if measure == "time_to_train":
         return training_times(runs).sample
     return select_trials(runs).sample(MEASURES[measure])

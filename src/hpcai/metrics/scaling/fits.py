@@ -49,7 +49,7 @@ CURVE_COLUMNS = columns_of("scaling_curves")
 
 @dataclass(frozen=True)
 class Series:
-    """The rates of all runs of one series that trained to their end, and the laws fitted to them."""
+    """The rates of all runs of one series that completed training, and the laws fitted to them."""
 
     key: dict[str, str]
     """Benchmark, variant and engine, by their columns."""
@@ -82,7 +82,7 @@ def fit_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     -------
     pandas.DataFrame
         :data:`FIT_COLUMNS`, one row for each law that the data allow, or one that says in ``reason`` why there is none.
-        A law is fitted to the training throughput of all runs that trained to their end
+        A law is fitted to the training throughput of all runs that completed training
         (:func:`hpcai.metrics.scaling.laws.fit_law`) if there are more numbers of ranks than the law has numbers of its
         own: Amdahl's (strong scaling) or Gustafson's (weak) from three, the universal scalability law from four (and
         six runs). ``chosen`` marks the one with the smallest AICc. Two numbers of ranks determine the serial fraction
@@ -128,8 +128,8 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
     """Return the laws that the data allow, the best first, and what stands against others."""
     ranks, rates, different = runs["ranks"], runs[RATE], runs["ranks"].nunique()
     if different < 2:
-        only = "".join(f"measured at one number of ranks ({count}): a law needs two at least" for count in ranks[:1])
-        return (), only or "no run trained to its end"
+        only = "".join(f"measured at one number of ranks ({count}): a law needs at least two" for count in ranks[:1])
+        return (), only or "no run completed training"
     if regime.name == "mixed":
         return (), f"{regime.reason}: one law cannot hold for all scales"
     if different == 2:
@@ -221,7 +221,7 @@ def _sentence(series: Series, law: LawFit) -> str:
     where = f"{series.counts[0]:g} to {series.counts[-1]:g} ranks"
     name = NAMES[law.law]
     if law.exact:
-        slower = " (above 1 it is no share: more ranks are slower)" if share.value > 1 else ""
+        slower = " (above 1 it is not a share: more ranks are slower)" if share.value > 1 else ""
         return EXACT_LAW(law=name, where=where, share=f"{share.value:.3g}{slower}")
     bounds = f"{share.value:.2g} ({share.low:.2g} to {share.high:.2g})"
     misfit = f"scales at most {say_share(_misfit(series, law))} off"
@@ -237,13 +237,13 @@ def _limits(series: Series, law: LawFit) -> str:
     if len(series.laws) > 1:
         others = min(other.aicc for other in series.laws if other is not law)
         gap, which = abs(law.aicc - others), "smaller" if law.aicc < others else "larger"
-        alike = ": the laws cannot be told apart, either may hold beyond the measured ranks"
+        alike = ": the laws cannot be distinguished, either may hold beyond the measured ranks"
         notes.append(f"AICc {which} by {gap:.2g} than that of the other law{alike if gap < UNLIKE_AICC else ''}")
     if "serial_fraction_ratio" in law.at_bound:
         notes.append(_say_bound(law))
     if law.exact and not 0 <= law.serial_fraction_ratio <= 1:
         side = "grows faster than the ranks" if law.serial_fraction_ratio < 0 else "falls"
-        notes.append(f"the throughput {side}: no serial work explains that, the number only joins both points")
+        notes.append(f"the throughput {side}: no serial work explains this, the number only connects the two points")
     if not law.exact and (why := why_too_efficient(_efficiency(series, law), str(series.base["scale"].iloc[0]))):
         notes.append(BEYOND(why=why))
     if _best_ranks(law) > series.counts[-1]:

@@ -1,6 +1,6 @@
-"""Beyond which numbers a model's estimate of our own trainings is none: one constant for each, and what is said then.
+"""Limits beyond which a model gives no estimate of our own trainings, with the messages for each.
 
-What published models say of published machines is not held to these limits: those numbers are their source's.
+They do not apply to published models of published machines, whose numbers are their source's.
 """
 
 import math
@@ -9,8 +9,8 @@ from hpcai.core.messages import Message
 
 TOO_EFFICIENT = Message(
     "model_limits.too_efficient",
-    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: that base was "
-    "measured too slow, or the model leaves out what slows ranks down",
+    "no prediction: its efficiency would be {efficiency:.3g} against {base}, expected at most {most:g}: the base was "
+    "measured too slow, or the model omits something that slows ranks down",
 )
 NOT_COVERED = Message(
     "model_limits.not_covered",
@@ -29,7 +29,7 @@ ROUNDING_RATIO = 1e-9
 
 
 def why_not_covered(covered_ratio: float) -> str:
-    """Return why a sum that covers such a share of the work is no estimate; blank if it is one."""
+    """Return why a sum that covers such a share of the work is not an estimate; blank if it is one."""
     if covered_ratio >= LEAST_COVERED_RATIO:
         return ""
     share = "an unknown share" if math.isnan(covered_ratio) else f"{covered_ratio:.3%}"
@@ -48,12 +48,12 @@ def why_not_calibrated(calibration_ratio: float) -> str:
 
 
 def is_too_efficient(efficiency_ratio: float) -> bool:
-    """Tell whether an efficiency is above what a model may predict; one that is not known is not."""
+    """Return whether an efficiency is above what a model may predict; one that is not known is not."""
     return efficiency_ratio > MOST_EFFICIENCY_RATIO * (1 + ROUNDING_RATIO)
 
 
 def why_too_efficient(efficiency_ratio: float, base: str) -> str:
-    """Return why such an efficiency against a base is no prediction; blank if it may be one."""
+    """Return why such an efficiency against a base is not a prediction; blank if it may be one."""
     if not is_too_efficient(efficiency_ratio):
         return ""
     return TOO_EFFICIENT(efficiency=efficiency_ratio, base=base, most=MOST_EFFICIENCY_RATIO)

@@ -1,4 +1,4 @@
-"""The table of scales: what the repeats of one benchmark and variant at one scale say together."""
+"""The table of scales: the combined result of the repeats of one benchmark and variant at one scale."""
 
 from dataclasses import fields
 from typing import Any
@@ -30,12 +30,12 @@ POINT_SETTINGS = tuple(
     if name not in ("benchmark", "variant", "nodes", "ranks_per_node", "global_batch")  # stand in columns of their own
 )
 """What makes a variant: the settings of a point of the run table, one column each."""
+STEP = ("global_batch_samples", "part_bytes")
 ABOUT = (
     "suite",
     "workload",
     *POINT_SETTINGS,
-    "global_batch_samples",
-    "part_bytes_per_step",
+    *STEP,
     "data_source",
     "quality_metric",
     "quality_unit",
@@ -148,7 +148,7 @@ def _staging_and_shares(trials: Trials) -> dict[str, Any]:
 
 
 def _quietness(kept: pd.DataFrame) -> dict[str, Any]:
-    """Return how many of the runs that the row rests on were disturbed or stalled, and by how much at most."""
+    """Return how many of the runs behind the row were disturbed or stalled, and by how much at most."""
     known = kept[kept["quiet"] != UNKNOWN]
     watched, stalled = kept[kept["stalls"].notna()], kept[kept["stalls"] > 0]
     longest = stalled.nlargest(1, "stall_max_s")

@@ -1,7 +1,7 @@
-"""Which runs the row of a scale rests on, and how they become one number: one set of runs for all numbers of a row.
+"""Selects the runs behind the row of a scale and combines them: one set of runs for all numbers of a row.
 
-Where a scale has the runs that its suite's rules ask for, the highest and the lowest are left out and the others are
-averaged; below that the row is the median of all runs that trained to their end.
+If a scale has as many runs as its suite's rules require, the highest and the lowest are dropped and the others
+averaged; with fewer, the row is the median of all runs that completed training.
 """
 
 import math
@@ -27,14 +27,14 @@ HIGHEST, LOWEST = "highest", "lowest"
 
 @dataclass(frozen=True)
 class Trials:
-    """The runs that the row of a scale rests on.
+    """The runs behind the row of a scale.
 
     Attributes
     ----------
     kept
         Rows of the table of runs, or of their scores.
     statistic
-        What makes one number of them: an olympic mean where extremes were dropped, else the median.
+        What makes one number of them: an olympic mean where extremes were dropped, otherwise the median.
     """
 
     kept: pd.DataFrame
@@ -64,7 +64,7 @@ class TrainingTimes:
 
 
 def select_trials(group: pd.DataFrame) -> Trials:
-    """Return the runs that the row of a scale rests on.
+    """Return the runs behind the row of a scale.
 
     Parameters
     ----------
@@ -81,13 +81,13 @@ def mark_extremes(runs: pd.DataFrame) -> pd.Series:
     Parameters
     ----------
     runs
-        The run table, each row with a label of its own.
+        The run table, each row with its own label.
 
     Returns
     -------
     pandas.Series
         "highest" and "lowest" by :func:`score_basis`, of equal ones the last and the first by name; blank for all
-        others, and for all runs of a scale that has fewer runs than the suite's rules ask for, or no result by them.
+        others, and for all runs of a scale that has fewer runs than the suite's rules require, or no result by them.
         Where every run counts, one that did not reach the target is the lowest.
     """
     marks = pd.Series("", index=runs.index, dtype="object")
@@ -107,7 +107,7 @@ def score_basis(group: pd.DataFrame) -> tuple[str, pd.Series]:
 
     The time to train where the rules count every run, with those that did not reach the target behind all others.
     Else VFLOPS, but for the work of a sample, which is the same for all runs of a scale; throughput where one of the
-    runs that trained to their end has no VFLOPS. A blank and no values where no number is there for all of them.
+    runs that completed training has no VFLOPS. A blank and no values where no number is there for all of them.
     """
     rules, _ = result_rules(group)
     if rules.counts == "all":
@@ -149,7 +149,7 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
     if nothing:
         return TrainingTimes(Sample(reached[:0], trials.statistic), NO_RESULT(reason=nothing))
     slower = counts.total - counts.converged if trials.statistic == "median" else 0
-    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not their window of {demanded}"
+    more = f"more {rules.word}s than the {demanded} that the rules count: all are used, not a window of {demanded}"
     notes = [
         f"{slower} that did not converge counts as the slowest" if slower else "",
         too_few(counts, rules, demanded),
@@ -159,7 +159,7 @@ def training_times(group: pd.DataFrame) -> TrainingTimes:
 
 
 def result_rules(group: pd.DataFrame) -> tuple[ResultRules, int]:
-    """Return the suite's rules of a result, and the number of runs that they ask for."""
+    """Return the suite's rules of a result, and the number of runs that they require."""
     rules = rules_of(group["suite"].iloc[0]).results
     return rules, rules.runs[group["workload"].iloc[0]]
 

@@ -18,7 +18,7 @@ NO_SCORES = Message(
 )
 ONLY_WITHOUT_SCORE = Message("best_results.only_without_score", "the only result; it has no score")
 NO_FIRST = Message("best_results.no_first", ", as there is no {measure}")
-PASSED_OVER = Message("best_results.passed_over", "; not valid and passed over: {results}")
+PASSED_OVER = Message("best_results.passed_over", "; not valid and skipped: {results}")
 VALUES = {
     VFLOPS: "vflops_flop_per_s",
     FLOPS: "rate_flop_per_s",
@@ -30,7 +30,7 @@ VALID, NOT_VALID, DECLARED = "valid", "not valid", "declared"
 
 
 def measures_of(suite: str) -> tuple[str, ...]:
-    """Return what results of a suite are ranked by: VFLOPS and FLOPS where it defines them, else the time to train."""
+    """Return what results of a suite are ranked by: VFLOPS and FLOPS where it defines them, or the time to train."""
     known: tuple[Suite, ...] = get_args(Suite)
     defines_rates = any(rules_of(name).results.exponents for name in known if name == suite)
     return (VFLOPS, FLOPS) if defines_rates else (TIME_TO_TRAIN,)

@@ -22,8 +22,8 @@ SCORE_COLUMNS = columns_of("scores")
 """One row for each result: a benchmark and variant at a scale of a machine (tables `scores`, `machine_scores`).
 
 `method` is measured or declared. All numbers of a row, its bounds included, rest on the same `n_scored` of `n` trials
-that trained to their end, and `statistic` says what is made of them: their mean where the extremes were dropped by the
-suite's procedure, else their median; blank where others declare them. The columns `*_variation_ratio`
+that completed training, and `statistic` says what is made of them: their mean where the extremes were dropped by the
+suite's procedure, otherwise their median; blank where others declare them. The columns `*_variation_ratio`
 are over all `n`; `dataset` is the name of the dataset with its source, such as "imagenet (official)" or
 "images_tiny (generated)": results on different ones are never ranked together. `timing` says what the clock of
 `time_to_train_s` counts, one of `TIMINGS`, blank where it is not known. `division` is the one of MLPerf HPC that a

@@ -13,15 +13,15 @@ from hpcai.metrics.scores.columns import SCORE_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
 from hpcai.metrics.scores.vflops import compute_vflops, implied_quality, quality_coefficient, run_rate, training_work
 
-NO_QUALITY = Message("declared.no_quality", "no VFLOPS: the source states no quality that was reached")
+NO_QUALITY = Message("declared.no_quality", "no VFLOPS: the source states no achieved quality")
 NO_PEAK = Message(
     "declared.no_peak",
     "no ratio to the peak: none is declared for this precision, or no number of devices",
 )
 IMPLIED_QUALITY = Message(
     "declared.implied_quality",
-    "check: its FLOPS and VFLOPS imply a quality of {quality:.4f} with n = {n:g}, but the source states none that was "
-    "reached, so none is given",
+    "check: its FLOPS and VFLOPS imply a quality of {quality:.4f} with n = {n:g}, but the source states no achieved "
+    "quality, so none is given",
 )
 DECLARED = "declared"
 NOT_JUDGED = "declared by others, not judged by the rules"

@@ -1,4 +1,4 @@
-"""Computes again what a source prints although it follows from its own numbers, and says whether both agree."""
+"""Recomputes printed numbers of a source that follow from its other numbers, and checks whether they agree."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping

@@ -40,7 +40,7 @@ class TimeShares:
 
 @dataclass(frozen=True)
 class RunScore:
-    """What one run earned; NaN for everything that its outcome does not earn."""
+    """Scores of one run; NaN for everything that its outcome does not allow."""
 
     time_to_train_s: float = _NAN
     run_s: float = _NAN
@@ -64,7 +64,7 @@ def score_run(record: RunRecord) -> RunScore:
     Parameters
     ----------
     record
-        A run of any outcome. A run that broke down (failed, timed out) earns no number.
+        A run of any outcome. A run that failed or timed out has no score.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def time_parts(record: RunRecord) -> TimeParts:
     """Return where the wall time of a run went [s].
 
     ``rest = wall - launch - import - init - staging - training - evaluation``. Where the launch was not measured, the
-    rest contains it. All parts are NaN for a run that broke down, or whose parts contradict its wall time.
+    rest contains it. All parts are NaN for a run that failed, or whose parts contradict its wall time.
     """
     report = record.training
     if record.outcome not in FINISHED or report is None:

@@ -49,7 +49,7 @@ _BOUNDS = {
 SAME_RUNS = Message("ranking.same_runs", "not ranked: {repeated}, ranked there")
 OTHER_WORK = Message("ranking.other_work", "recomputed with {declared} as declared; counted here: {counted}")
 NO_STAGING = Message("ranking.no_staging", "staging not stated")
-TIME_FIRST = "not ranked: its suite ranks by the time to train, and the target was not reached as the rules ask"
+TIME_FIRST = "not ranked: its suite ranks by time to train, and the target was not reached as the rules require"
 
 
 def rank_results(scores: pd.DataFrame) -> pd.DataFrame:
@@ -98,7 +98,7 @@ def _entries(row: Row) -> list[Row]:
     measures = [measure for measure in measures_of(str(row["suite"])) if score_of(row, measure) >= 0]
     if measures:
         return [_entry(row, measure) for measure in measures]
-    why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run trained to its end'})"
+    why = f"not ranked: neither VFLOPS nor FLOPS ({row['reason'] or 'no run completed training'})"
     reason = TIME_FIRST if TIME_TO_TRAIN in measures_of(str(row["suite"])) else why
     return [_not_ranked(row, reason)]
 

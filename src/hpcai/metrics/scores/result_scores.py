@@ -31,7 +31,7 @@ _NUMBERS = (
 """Numbers of the trials that are kept, each by the statistic of its row."""
 OWNERS = Message("result_scores.owners", "n = {n:g} ({names})")
 NO_SCORE = Message("result_scores.no_score", "no score: {reason}")
-BROKEN = Message("result_scores.broken", "{broken} of {n} did not train to the end")
+BROKEN = Message("result_scores.broken", "{broken} of {n} did not complete training")
 NO_SUITE_SCORE = Message("result_scores.no_suite_score", "{suite} itself defines no score of rates")
 EXTREMES_DROPPED = Message(
     "result_scores.extremes_dropped",
@@ -39,7 +39,7 @@ EXTREMES_DROPPED = Message(
 )
 TOO_FEW_TO_DROP = Message(
     "result_scores.too_few_to_drop",
-    "{number}: extremes are dropped from the {by_rule} {word}s that the rules ask for",
+    "{number}: extremes are dropped only with the {by_rule} {word}s that the rules require",
 )
 MIXED_TIMING = Message(
     "result_scores.mixed_timing",
@@ -50,8 +50,7 @@ PEAK_SOURCE = Message("result_scores.peak_source", "machine file, {precision}: {
 ABOVE_PEAK = Message(
     "result_scores.above_peak",
     "no ratio to the peak: FLOPS are {ratio:.3g} times the declared {precision} peak, more than {tolerance:g} % "
-    "above: it is the peak of another arithmetic or device (such as TF32 in fp32 runs), or the work is counted too "
-    "high",
+    "above: the peak is for another precision or device (such as TF32 in fp32 runs), or the work is overcounted",
 )
 _INTERVALS = {
     "train_rate_samples_per_s": ("train_rate_low_samples_per_s", "train_rate_high_samples_per_s"),
@@ -119,10 +118,10 @@ def score_scales(
     -------
     pandas.DataFrame
         ``SCORE_COLUMNS``. All numbers of a row rest on the same trials
-        (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules ask for, they
-        are arithmetic means without the trials of the highest and the lowest score, else medians of all that trained to
+        (:func:`hpcai.metrics.scaling.trials.select_trials`): where there are as many as the suite's rules require, they
+        are arithmetic means without the trials of the highest and the lowest score, or medians of all that trained to
         their end; `statistic` says which. Intervals (:func:`hpcai.metrics.statistics.summaries.interval_of`) are of
-        these trials, too; variation (standard deviation / mean) is over all that trained to their end. The coefficients
+        these trials, too; variation (standard deviation / mean) is over all that completed training. The coefficients
         are ratios of the scores, VFLOPS / FLOPS; `peak_ratio` is FLOPS over the declared peak of the precision that was
         used, NaN with a reason where it is above 1 by more than ``TOLERANCE_RATIO``. `time_to_train_s` is the score by
         the suite's own rule, as in the table of scales.
@@ -234,7 +233,7 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
 
 
 def _scores(trials: pd.DataFrame, runs: pd.DataFrame) -> dict[str, Any]:
-    """Numbers and intervals of the kept trials; variation over all that trained to their end."""
+    """Numbers and intervals of the kept trials; variation over all that completed training."""
     complete, chosen = trials[trials["outcome"].isin(COMPLETE)], select_trials(trials)
     row: dict[str, Any] = {name: chosen.sample(name).value for name in _NUMBERS}
     for name, bounds in _INTERVALS.items():
@@ -282,7 +281,7 @@ def _say_statistic(runs: pd.DataFrame, complete: int, kept: int) -> str:
 
 
 def _quality_metrics(runs: pd.DataFrame) -> dict[str, str]:
-    """Return the metric of each benchmark: runs that broke down early do not name it, but have the same."""
+    """Return the metric of each benchmark: runs that failed early do not name it, but have the same."""
     named = runs[runs["quality_metric"].fillna("") != ""]
     return {str(name): str(own.iloc[0]) for name, own in named.groupby("benchmark")["quality_metric"]}
 

@@ -26,7 +26,7 @@ NO_POWER_BUT = Message(
     "no FLOPS per watt: power was neither measured nor declared ({doubts})",
 )
 DOUBTFUL_POWER = Message("trial_scores.doubtful_power", "power: {doubts}")
-METER_STOOD_STILL = Message("trial_scores.meter_stood_still", "{meter} gave {watts:g} W and was left out")
+METER_STOOD_STILL = Message("trial_scores.meter_stood_still", "{meter} reported {watts:g} W and was ignored")
 ERROR_METRIC = Message(
     "trial_scores.error_metric",
     "no VFLOPS: HPC AI500 V2.0 defines none for an error metric ({metric}), for which quality over target would have "
@@ -34,7 +34,7 @@ ERROR_METRIC = Message(
 )
 OTHER_SUITE = Message(
     "trial_scores.other_suite",
-    "no VFLOPS: HPC AI500 V2.0 defines it for its own workloads alone, and {suite} has none",
+    "no VFLOPS: HPC AI500 V2.0 defines it only for its own workloads, and {suite} does not define it",
 )
 EARNED_NONE = Message("trial_scores.earned_none", "no score, {outcome}: {reason}")
 
@@ -85,7 +85,7 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     meters = {str(name): own for name, own in measured.groupby("instrument", sort=True)}
     if WHOLE_NODES in meters:
         return _measured([meters[WHOLE_NODES]], still)
-    # Without a machine file nobody knows whether there are accelerators, which RAPL does not count.
+    # Without a machine file it is unknown whether there are accelerators, which RAPL does not count.
     wanted = METERS[machine.device.kind if machine is not None else "gpu"]
     if wanted[0] in meters and nodes == 1:
         return _measured([meters[name] for name in wanted if name in meters], still)
@@ -116,7 +116,7 @@ def _doubt(meters: list[str], wanted: str, nodes: int) -> list[str]:
         return []
     if wanted in meters:
         return [f"{wanted} sampled one of {nodes} nodes"]
-    return [f"{', '.join(meters)} leaves out the accelerators"] if wanted == "nvml" else []
+    return [f"{', '.join(meters)} does not cover the accelerators"] if wanted == "nvml" else []
 
 
 FORMULA = "formula"

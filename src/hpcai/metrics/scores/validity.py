@@ -1,4 +1,4 @@
-"""What makes a result not a valid one: the verdicts in the records, and the number of runs that the rules ask for."""
+"""Whether a result is valid: the verdicts in the records, and the number of runs that the rules require."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ REASON_MARK = "; "
 LEVEL_MARK = ", "
 NOT_JUDGED = "not judged"
 NEVER_JUDGED = Message("validity.never_judged", "never judged by the rules")
-VALID = Message("validity.valid", "nothing in the records speaks against a valid {suite} result")
+VALID = Message("validity.valid", "the records show no deviation from the rules of {suite}")
 NOT_VALID = Message("validity.not_valid", "not a valid {suite} result: {reasons}")
-TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules count")
-TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules ask for)")
-NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s trained to its end")
+TOO_MANY = Message("validity.too_many", "more {word}s than the {by_rule} that the rules allow")
+TOO_FEW = Message("validity.too_few", "too few {word}s ({counted} of {by_rule} that the rules require)")
+NONE_FINISHED = Message("validity.none_finished", "none of {n} {word}s completed training")
 NONE_CONVERGED = Message("validity.none_converged", "none of {n} {word}s converged")
 TOO_MANY_FAILED = Message(
     "validity.too_many_failed",
@@ -32,17 +32,17 @@ SOME_CONVERGED = Message(
 )
 ALL_CONVERGED = Message("validity.all_converged", "all {n} {word}s converged")
 ONLY_CONVERGED = Message("validity.only_converged", "the only {word} converged")
-TRIALS = Message("validity.trials", "{finished} of {n} {word}s trained to their end, {converged} reached the target")
+TRIALS = Message("validity.trials", "{finished} of {n} {word}s completed training, {converged} reached the target")
 TRIALS_BROKE = Message(
     "validity.trials_broke",
-    "{finished} of {n} {word}s trained to their end, {converged} reached the target; the {broken} that broke down "
-    "count for nothing",
+    "{finished} of {n} {word}s completed training, {converged} reached the target; the {broken} that failed do not "
+    "count",
 )
 
 
 @dataclass(frozen=True)
 class RunCounts:
-    """How the runs of one scale ended: reached the target, trained to their end without it, all."""
+    """How the runs of one scale ended: reached the target, completed training without it, all."""
 
     converged: int
     missed: int
@@ -50,7 +50,7 @@ class RunCounts:
 
     @property
     def finished(self) -> int:
-        """Runs that trained to their end."""
+        """Runs that completed training."""
         return self.converged + self.missed
 
 
@@ -68,9 +68,9 @@ def judged_verdict(record: RunRecord) -> Verdict | None:
 
 
 def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
-    """Return why no valid result can contain a run; empty if nothing speaks against it.
+    """Return why no valid result can contain a run; empty if it does not deviate.
 
-    A run that missed its target or broke down is not among the reasons: the rules count such runs, see `judge_runs`.
+    A run that missed its target or failed is not among the reasons: the rules count such runs, see `judge_runs`.
     """
     verdict = judged_verdict(record)
     if verdict is None:
@@ -79,13 +79,13 @@ def invalid_reasons(record: RunRecord) -> tuple[str, ...]:
 
 
 def result_flags(record: RunRecord) -> tuple[str, ...]:
-    """Return what is permitted, but has to be named beside the result."""
+    """Return what is permitted, but must be disclosed with the result."""
     verdict = judged_verdict(record)
     return tuple(finding.sentence for finding in verdict.flags) if verdict else ()
 
 
 def valid_for(record: RunRecord) -> str:
-    """Return the levels or divisions at which nothing speaks against a run, as one cell of a table."""
+    """Return the levels or divisions at which a run is valid, as one cell of a table."""
     if not record.verdicts:
         return NOT_JUDGED
     names = rules_of(record.plan.benchmark.suite).levels
@@ -126,7 +126,7 @@ def judge_runs(counts: RunCounts, rules: ResultRules, runs_by_rule: int) -> str:
     rules
         Which runs count in the suite.
     runs_by_rule
-        Number of runs that the rules ask for.
+        Number of runs that the rules require.
     """
     sentences = [_about_failures(counts, rules) if rules.counts == "all" else _about_trials(counts, rules)]
     few = too_few(counts, rules, runs_by_rule)
@@ -177,7 +177,7 @@ def _about_failures(counts: RunCounts, rules: ResultRules) -> str:
 
 
 def _about_trials(counts: RunCounts, rules: ResultRules) -> str:
-    """One sentence where the runs that trained to their end count, whatever quality they reached."""
+    """One sentence where the runs that completed training count, whatever quality they reached."""
     n, word, finished = counts.total, rules.word, counts.finished
     nothing = no_result(counts, rules)
     if nothing:

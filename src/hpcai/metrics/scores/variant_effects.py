@@ -1,4 +1,4 @@
-"""What a variant changes: its settings against those of the plainest one, and what follows for speed and quality."""
+"""Effects of a variant: how its settings differ from the simplest variant, and the effect on speed and quality."""
 
 import math
 import posixpath
@@ -34,7 +34,7 @@ SURROUNDINGS = (
     "quality_target",
 )  # fmt: skip
 """Columns that are to be the same on both sides: where they differ, the settings may not be what made the effect."""
-PRECISIONS = ("fp32", "bf16", "fp16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 EFFECT_COLUMNS = columns_of("variant_effects")
 
 SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
@@ -43,7 +43,7 @@ SCORED = ("rate_flop_per_s", "vflops_flop_per_s", "score_reason")
 OTHER_SETTING = Message("variant_effects.other_setting", "{what} {here} instead of {there}")
 OTHER_SURROUNDINGS = Message(
     "variant_effects.other_surroundings",
-    "not only the settings differ between the two sides: {names}",
+    "the two sides differ in more than the settings: {names}",
 )
 Row = Mapping[Any, Any]
 Setting = str | float
@@ -71,7 +71,7 @@ MEASURES = (
 
 
 def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFrame:
-    """Return the effect of every variant against plainer ones of the same benchmark at the same scale.
+    """Return the effect of every variant against simpler ones of the same benchmark at the same scale.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFra
     pandas.DataFrame
         :data:`EFFECT_COLUMNS`, one row per benchmark, scale, variant and measure; no row if there are no variants. The
         reference is the variant with the fewest settings that are not the run table's defaults, then the one with the
-        plainest of them (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
-        batch and the first name. A variant is compared as well with every plainer one from which one setting sets it
+        simplest of them (fp32 before bf16 before fp16, no compression, less accumulation, ...), the smallest global
+        batch and the first name. A variant is compared as well with every simpler one from which one setting sets it
         apart, which tells of that setting alone. ``effect_ratio`` is the variant's arithmetic mean over the reference's
         with its 95 % interval (:func:`hpcai.metrics.statistics.summaries.ratio_interval`), so that a time below 1 is
         better; of the quality, whose zero means nothing, ``difference`` is the difference of the means with Welch's
@@ -120,7 +120,7 @@ def _default(name: str) -> Setting:
 
 
 def _rank(name: str, value: Setting) -> tuple[float, str]:
-    """Return where a value stands among others of its setting, the plainest first."""
+    """Return where a value stands among others of its setting, the simplest first."""
     if _same(value, _default(name)):
         return -1.0, ""
     if isinstance(value, str):
@@ -150,12 +150,12 @@ def _compare_scale(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
         surroundings = _surroundings(here, there)
         effects = [*(_ratio(here, there, measure) for measure in MEASURES), _quality(here, there)]
         for effect in effects:
-            notes = [effect["note"], surroundings, "" if changes else "same settings: what differs is chance"]
+            notes = [effect["note"], surroundings, "" if changes else "same settings: any difference is chance"]
             yield {**about, **effect, "note": "; ".join(filter(None, notes))}
 
 
 def _pairs(variants: Mapping[str, Row]) -> Iterator[tuple[str, str]]:
-    """Yield every variant with the plainest one, and with those plainer ones from which one setting sets it apart."""
+    """Yield every variant with the simplest one, and with those simpler ones from which one setting sets it apart."""
     plainest, *others = sorted(variants, key=lambda name: _plainness(variants[name]))
     for place, variant in enumerate(others):
         yield variant, plainest
@@ -222,7 +222,7 @@ def _ratio(here: pd.DataFrame, there: pd.DataFrame, measure: Measure) -> dict[st
 
 
 def _quality(here: pd.DataFrame, there: pd.DataFrame) -> dict[str, Any]:
-    """Return the difference of the qualities at the end of the runs that trained to their end."""
+    """Return the difference of the qualities at the end of the runs that completed training."""
     own, reference = (_values(side, "last_quality", COMPLETE) for side in (here, there))
     metric, unit = (_said([*here[name], *there[name]]) for name in ("quality_metric", "quality_unit"))
     better: Literal["higher", "lower"] = "lower" if is_error_metric(metric) else "higher"

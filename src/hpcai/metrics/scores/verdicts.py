@@ -1,4 +1,4 @@
-"""The table of verdicts: at which level or division what speaks against the runs of each benchmark and variant."""
+"""The table of verdicts: the deviations of each benchmark and variant, by level or division."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,10 +12,10 @@ from hpcai.rules.table import rules_of
 from hpcai.rules.verdict import Finding, Verdict
 
 COLUMNS = columns_of("verdicts")
-NOTHING = "nothing in the records speaks against it"
-NONE_DEVIATES = Message("verdicts.none_deviates", "nothing speaks against any run")
+NOTHING = "no deviation found in the records"
+NONE_DEVIATES = Message("verdicts.none_deviates", "no run deviates")
 SOME_DEVIATE = Message("verdicts.some_deviate", "not valid: {deviating} of {n} runs deviate")
-FLAG = "permitted, to be named"
+FLAG = "permitted, must be disclosed"
 
 
 def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
@@ -29,9 +29,11 @@ def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        ``n_valid`` of ``n`` runs of a benchmark and variant keep all rules of the level; ``n_found`` of them show the
-        finding of the row. ``verdict`` says what that means in words. A level at which no run shows anything has one
-        row that says so.
+        ``n_valid`` of ``n`` runs of a benchmark and variant comply with all rules of the level; ``n_found`` of them
+        show
+        the finding of the row. ``verdict`` says what that means in words. A level without findings has one row that
+        says
+        so.
     """
     groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:

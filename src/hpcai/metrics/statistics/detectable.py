@@ -1,4 +1,4 @@
-"""How small a change a number of runs can find by the rule of significance, and how many runs a change needs."""
+"""The smallest change detectable with a number of runs, and the number of runs needed to detect a change."""
 
 import math
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""The permutation test of two sets of runs: what their arrangements say, whatever the runs are distributed like."""
+"""The permutation test of two sets of runs, independent of their distribution."""
 
 import math
 from functools import lru_cache

@@ -1,4 +1,4 @@
-"""Whether two sets of runs differ: the one rule of significance, and the tests that it stands on.
+"""Whether two sets of runs differ: the significance rule, and the tests behind it.
 
 Welch (1947) for the interval, the t test with the smaller side's degrees of freedom, Fisher's randomisation test for
 the order-free check, Fisher's exact test for failures, Holm (1979) for many scores at once.
@@ -21,7 +21,7 @@ from hpcai.metrics.statistics.summaries import NOT_MEASURED, finite, ratio_inter
 NOT_ON_SIDE = Message("significance.not_on_side", "not measured on the {side} side")
 ONE_RUN = Message(
     "significance.one_run",
-    "one run on a side: no test is possible; the new side is {where} the range of the base",
+    "one run on a side: no test is possible; the new run is {where} the range of the base",
 )
 RESOLUTION = 1e-9
 """Values whose relative difference is smaller are equal: what is left is rounding, and no scatter of a measurement."""
@@ -60,7 +60,7 @@ class Significance:
     beyond_range
         Whether all values of the new side lie outside the range of the base side.
     identical
-        Whether both sides have the very same values, as equal seeds give equal qualities.
+        Whether both sides have the same values, as equal seeds give equal qualities.
     method, note
         How the numbers were made, and what a reader has to know besides.
     """
@@ -130,7 +130,7 @@ def compare_samples(base: Iterable[float], new: Iterable[float]) -> Significance
     if not (len(before) and len(after)):
         return Significance(**about, method="none", note=_nothing(before, after))
     if before.min() <= 0 or after.min() <= 0:
-        return Significance(**about, method="none", note="values that are not positive have no ratio")
+        return Significance(**about, method="none", note="non-positive values have no ratio")
     ratio = ratio_interval(after, before)
     about["ratio"] = ratio.value
     if min(len(before), len(after)) == 1:
@@ -239,14 +239,14 @@ def _test(before: NDArray[np.float64], after: NDArray[np.float64], *, logarithmi
 
 
 _ASSUMED = (
-    "too few for 5 % (smallest p {:.2g}): the t test decides if all values of one side lie beyond the other's, on the "
-    "assumption of normal scatter"
+    "too few for 5 % (smallest p {:.2g}): the t test decides if the values of the two sides do not overlap, assuming "
+    "a normal distribution"
 )
 
 
 def _say_no_spread(tests: Significance) -> str:
-    equal = "all runs of a side are equal: no spread, only the permutations are a test"
-    few = f"too few runs for a conclusion: no arrangement of them reaches p below {tests.smallest_p:.2g}"
+    equal = "all runs of a side are equal: no spread, only the permutation test applies"
+    few = f"too few runs for a conclusion: no permutation of them reaches p below {tests.smallest_p:.2g}"
     return equal if tests.can_be_significant else f"{equal}; {few}"
 
 

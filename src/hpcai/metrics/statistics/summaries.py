@@ -49,7 +49,7 @@ class Estimate:
     low, high
         Bounds of the interval; NaN if the runs are too few for one.
     n
-        Number of runs that the value rests on.
+        Number of runs behind the value.
     method
         How the value and the interval were made.
     note
@@ -89,7 +89,7 @@ class Sample:
 
     @property
     def n(self) -> int:
-        """Number of runs that the value rests on."""
+        """Number of runs behind the value."""
         return len(self.values) + self.slower
 
     @property

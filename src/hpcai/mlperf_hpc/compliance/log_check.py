@@ -77,7 +77,7 @@ def _damage(log: Mllog, source: str) -> list[Finding]:
     findings = []
     for line in log.broken:
         stops = line.kind == "fields"
-        what = "is no event, the package stops here" if stops else "cannot be read"
+        what = "is not an event, the package stops here" if stops else "cannot be read"
         findings.append(Finding(source, line.line, "", "mlp_parser", f"the line {what}: {line.error}", stops=stops))
     if not log.events:
         message = f"the log holds no event, expected lines with `{TOKEN.strip()}`"

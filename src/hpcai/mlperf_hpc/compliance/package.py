@@ -99,7 +99,7 @@ class _Package:
         fields, findings = self.system_of(system)
         benchmark = PurePosixPath(folder).name
         if benchmark not in get_allowed_benchmarks("hpc", self.rule_set):
-            message = f"{benchmark} is no benchmark of rule set {self.rule_set}, the package passes over it"
+            message = f"{benchmark} is not a benchmark of rule set {self.rule_set}, the package passes over it"
             return None, [*findings, Finding(folder, None, "benchmark", f"{RULE}: benchmarks", message, "warning")]
         if not scaling:
             message = (
@@ -153,7 +153,7 @@ class _Package:
     def other_files(self, folder: str) -> list[Finding]:
         """Warn of files in a folder of logs that are neither logs nor anything that belongs there."""
         return [
-            Finding(f"{folder}/{name}", None, "name", f"{RULE}: file names", f"{name} is no result_N.txt", "warning")
+            Finding(f"{folder}/{name}", None, "name", f"{RULE}: file names", f"{name} is not a result_N.txt", "warning")
             for name in self.index.names_in(folder)
             if not RESULT.fullmatch(name) and name not in EXPECTED and not name.startswith(".")
         ]

@@ -121,7 +121,7 @@ class RulePass:
         return function
 
     def _act(self, action: Expression, rule: KeyRule, event: MllogEvent, names: dict[str, Any]) -> None:
-        """Do what a rule wants done after its checks, and take the rule files that it asks for."""
+        """Do what a rule wants done after its checks, and take the rule files that it requires."""
         try:
             exec(action.code, self._state, names)  # noqa: S102
         except Exception as error:

@@ -53,18 +53,18 @@ JOINED_FIELDS = (
     "accelerators_per_node",
     "framework",
 )
-"""Fields that the package joins to a line of text: it stops where one is no text."""
+"""Fields that the package joins to a line of text: it stops where one is not a text."""
 NOTES = ("hw_notes", "sw_notes")
 """Fields that may be blank."""
 _COUNTS = ("number_of_nodes", "host_processors_per_node", "accelerators_per_node")
 
 
 def read_fields(path: str, content: bytes) -> tuple[dict[str, Any] | None, list[Finding]]:
-    """Return the fields of a system file, or None and the failure that it is no JSON object."""
+    """Return the fields of a system file, or None and the failure that it is not a JSON object."""
     try:
         fields = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        message = f"the system file is no JSON: {error}; the package stops here"
+        message = f"the system file is not JSON: {error}; the package stops here"
         return None, [Finding(path, getattr(error, "lineno", None), "", RULE, message, stops=True)]
     if not isinstance(fields, dict):
         message = f"found a {type(fields).__name__}, expected a JSON object; the package stops here"

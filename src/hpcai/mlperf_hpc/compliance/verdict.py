@@ -77,7 +77,7 @@ class PackageVerdict:
         Whether nothing failed that decides.
     package_answers
         How the package's own checker ends for each organisation: it finds no errors, errors, or stops with an
-        exception. Empty where the source is no organisation's folder.
+        exception. Empty where the source is not an organisation's folder.
     submissions
         Verdicts of the results; empty for a single log.
     logs
@@ -210,7 +210,7 @@ def _answer(part: OrganisationVerdict) -> PackageAnswer:
 def _not_checked(index: SourceIndex, tops: list[str]) -> tuple[str, ...]:
     reasons = []
     if not tops:
-        reasons.append("structure of the package and system files: the source is no organisation's folder")
+        reasons.append("structure of the package and system files: the source is not an organisation's folder")
     if index.root is None:
         reasons.append("names, sizes and links of the repository: the source is no folder")
     return tuple(reasons)

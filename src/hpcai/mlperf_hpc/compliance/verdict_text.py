@@ -22,7 +22,7 @@ def describe_verdict(verdict: "PackageVerdict", *, warnings: bool, ungrouped: bo
     warnings
         Whether warnings are told, not only counted.
     ungrouped
-        Whether each finding has a line of its own.
+        Whether each finding has its own line.
     """
     word = "complies" if verdict.complies else "does not comply"
     yield f"{verdict.source}: {word}; rule set {verdict.rule_set}: {verdict.reason}; {verdict.checker}"

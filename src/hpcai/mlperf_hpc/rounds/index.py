@@ -61,7 +61,7 @@ class SourceIndex:
     Raises
     ------
     ParseError
-        If there is no such source, or its name is no text.
+        If there is no such source, or its name is not a text.
     """
 
     source: Path
@@ -107,7 +107,7 @@ class SourceIndex:
         around = real_path(self.source).parts if self.root else ()
         for path, content in read_files(self.source, self._wants, self.repairs, entries=self.entries):
             yield from self._take(path, content, around)
-        # A file that only the package check reads is no part of a round, and so is none that it does not read.
+        # A file that only the package check reads is not part of a round, and so is none that it does not read.
         self.repairs[:] = [one for one in self.repairs if not _is_read_by_the_package_alone(one.source)]
 
     def _wants(self, path: str) -> bool:

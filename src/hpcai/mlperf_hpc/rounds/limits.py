@@ -71,7 +71,7 @@ class Budget:
         if count > most:
             raise ParseError(
                 f"{self.source}: found more than {most:,} {what}, expected one round, which has far fewer; nothing of "
-                "it was imported. If it is no damaged or hostile file, unpack it and name one organisation's folder"
+                "it was imported. If it is not a damaged or hostile file, unpack it and name one organisation's folder"
             )
 
 

@@ -54,7 +54,7 @@ def damaged_lines(log: Mllog, source: str) -> list[Repair]:
 
 
 def trailing_events(log: Mllog, stop: MllogEvent | None, source: str) -> list[Repair]:
-    """Return what was logged after the run had stopped: it is no part of the run."""
+    """Return what was logged after the run had stopped: it is not part of the run."""
     if stop is None or log.events[-1] is stop:
         return []
     after = [event for event in log.events if event.line > stop.line]

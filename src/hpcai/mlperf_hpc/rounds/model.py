@@ -77,7 +77,7 @@ class LoggedRun:
     org, division, benchmark, status, platform
         The submission keys as logged; blank where missing. The division of the system file is the authoritative one.
     settings
-        First value of every key that is logged as a point in time and is no quality: batch, samples, hyper-parameters.
+        First value of every key logged as a point in time, except qualities: batch, samples, hyper-parameters.
     seeds
         All logged seeds.
     claim

@@ -155,7 +155,7 @@ def visit_round(source: Path, look: Look[T], *, name: str | None = None) -> tupl
     ------
     ParseError
         If there is no such source, no log in it, more than one round, an archive that is damaged or cut off, a source
-        larger than :mod:`hpcai.mlperf_hpc.rounds.limits` admit, or a name of it that is no text.
+        larger than :mod:`hpcai.mlperf_hpc.rounds.limits` admit, or a name of it that is not a text.
     """
     index = SourceIndex(source)
     return visit_logs(index, index.logs(), look, name=name)
@@ -175,7 +175,7 @@ def visit_logs(index: SourceIndex, logs: Logs, look: Look[T], *, name: str | Non
         changes nothing elsewhere: large sources are read by several processes
         (:func:`hpcai.mlperf_hpc.rounds.sharing.read_logs`).
     name
-        Name of the round; by default what folders, archive or README say ("v0.7"), else the source's base name.
+        Name of the round; by default what folders, archive or README say ("v0.7"), otherwise the source's base name.
 
     Raises
     ------
@@ -287,7 +287,7 @@ def _duplicates(members: Sequence[tuple[Place, LoggedRun]]) -> list[Repair]:
     sources: dict[tuple[bool, int], list[str]] = {}
     for place, run in members:
         sources.setdefault((place.pruned, place.number), []).append(PurePosixPath(run.source).name)
-    done = "each counted as a run of its own"
+    done = "each counted as its own run"
     return [
         Repair(members[0][0].folder, f"number {number}", "number_twice", ", ".join(sorted(names)), done)
         for (_, number), names in sources.items()

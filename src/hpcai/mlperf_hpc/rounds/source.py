@@ -104,7 +104,7 @@ def _read_folder(
 
 
 def _is_closed(folder: Path) -> bool:
-    """Tell a folder of which nothing is read: it or one above it holds no results, or has a name that is no text."""
+    """Tell a folder of which nothing is read: it or one above it holds no results, or has a name that is not a text."""
     return any(is_junk(part) or not is_text(part) for part in folder.parts)
 
 

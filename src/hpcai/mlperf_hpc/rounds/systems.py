@@ -25,7 +25,7 @@ def _is_blank(words: str) -> bool:
 
 
 def read_system(path: str, content: bytes, repairs: list[Repair]) -> System | None:
-    """Read a system file; None, and a repair, where it is no JSON object.
+    """Read a system file; None, and a repair, where it is not a JSON object.
 
     Parameters
     ----------

@@ -21,6 +21,6 @@ def printable(words: str) -> str:
 
 
 def clip(words: str) -> str:
-    """Return a name without control characters, the end of one that is no name cut off."""
+    """Return a name without control characters, the end of one that is not a name cut off."""
     shown = printable(words[: LONGEST + 1])
     return shown if len(shown) <= LONGEST else f"{shown[: LONGEST - 1]}…"

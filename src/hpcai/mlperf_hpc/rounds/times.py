@@ -12,5 +12,5 @@ def is_time(time_ms: float) -> bool:
 
 
 def utc_text(time_ms: float) -> str:
-    """Return a time as ISO 8601 in UTC; blank for what is no time."""
+    """Return a time as ISO 8601 in UTC; blank for what is not a time."""
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if is_time(time_ms) else ""

@@ -57,7 +57,7 @@ def find_code(submission: Submission, results: Path) -> Code:
     root = next((root for root in _checkouts(results) if _has(root, commit)), None)
     files = _archive(root, commit) if root else {}
     if not files:
-        missing = f"commit {commit} is in no git checkout here; hand in from the checkout that the runs were made from"
+        missing = f"commit {commit} is in no git checkout here; submit from the checkout that the runs were made from"
         return _none(missing, *problems)
     state = ", with changes that no commit holds" if dirty else ""
     return Code(files, f"The code is that of commit `{commit}`{state}.", problems)

@@ -30,7 +30,7 @@ NO_RUN = Message(
     "found no run of MLPerf HPC that was asked for (benchmarks {benchmarks}, scales {scales}), expected "
     "runs/BENCHMARK/VARIANT/SCALE/rN/record.json, or groups below weak/",
 )
-TOO_FEW = Message("collect.too_few", "{runs} of the {needed} runs that the rules ask for")
+TOO_FEW = Message("collect.too_few", "{runs} of the {needed} runs that the rules require")
 
 SECTION = "MLPerf Training rules, Benchmark Results, Scoring"
 
@@ -91,7 +91,7 @@ _RUN = re.compile(r"r\d+")
 
 
 def collect(request: Request) -> Submission:
-    """Return what a results folder has to hand in.
+    """Return what a results folder has to submit.
 
     Raises
     ------

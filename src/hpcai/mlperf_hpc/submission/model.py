@@ -1,4 +1,4 @@
-"""What is handed in: own runs grouped into results, results into systems, and what is known to be open or wrong."""
+"""What is submitted: own runs grouped into results, results into systems, and what is known to be open or wrong."""
 
 import re
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ def safe_name(text: str) -> str:
 
 @dataclass(frozen=True)
 class SubmittedRun:
-    """One measured run with its MLPerf log; a run that broke down early has none.
+    """One measured run with its MLPerf log; a run that failed early has none.
 
     ``source`` is its folder below the results, ``number`` N of its folder.
     """
@@ -96,13 +96,13 @@ class Result:
     scaling
         strong, or weak for instances that ran beside each other.
     runs
-        Those that are handed in, in the order of their start.
+        Those that are submitted, in the order of their start.
     pruned
-        Instances that do not count, but are handed in as well.
+        Instances that do not count, but are submitted as well.
     measured
         Number of all runs of this scale.
     note
-        How ``runs`` were chosen, or what they lack; blank if all were taken and they are as many as the rules ask for.
+        How ``runs`` were chosen, or what they lack; blank if all were taken and they are as many as the rules require.
     """
 
     benchmark: str
@@ -139,7 +139,7 @@ class SubmittedSystem:
 
 @dataclass(frozen=True)
 class Submission:
-    """All that is handed in.
+    """All that is submitted.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcai.core.messages import Message
 
-BROKE_DOWN = Message("package_check.broke_down", "the package checker broke down: {words}")
+BROKE_DOWN = Message("package_check.broke_down", "the package checker failed: {words}")
 
 NO_ERRORS = "PACKAGE CHECKER FOUND NO ERRORS"
 ERRORS = "PACKAGE CHECKER FOUND ERRORS"
@@ -82,7 +82,7 @@ def read_verdict(text: str) -> CheckerText:
     Parameters
     ----------
     text
-        What it wrote to standard error. Text without its last word is that of a checker that broke down.
+        What it wrote to standard error. Text without its last word is that of a checker that failed.
     """
     lines = text.splitlines()
     remarks = tuple(sorted(set(_remarks(lines))))

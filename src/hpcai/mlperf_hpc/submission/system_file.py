@@ -10,7 +10,13 @@ from hpcai.records.run import RunRecord
 NOT_APPLICABLE = "N/A"
 NOT_COLLECTED = "not collected, because programs cannot read it reliably"
 _STACK = ("python", "numpy", "mpi", "libc", "kernel", "mlperf-logging")
-_FRAMEWORK = (("TensorFlow", ("tensorflow", "tensorflow-cpu")), ("Keras", ("keras",)), ("Horovod", ("horovod",)))
+_TENSORFLOW, _KERAS = ("TensorFlow", ("tensorflow", "tensorflow-cpu")), ("Keras", ("keras",))
+_FRAMEWORK = {
+    "horovod": (_TENSORFLOW, _KERAS, ("Horovod", ("horovod",))),
+    "tensorflow": (_TENSORFLOW, _KERAS),
+    "jax": (("JAX", ("jax",)), _KERAS, _TENSORFLOW),
+}
+"""By engine; with jax, TensorFlow reads the samples."""
 _HAND = (
     "system_type", "system_type_detail", "host_processors_per_node", "host_processor_interconnect",
     "host_storage_capacity", "host_memory_configuration", "cooling",
@@ -143,7 +149,9 @@ def _hardware_notes(facts: _Facts, system: SubmittedSystem) -> str:
 
 
 def _software(facts: _Facts, system: SubmittedSystem) -> dict[str, Any]:
-    names = ((name, facts.version(keys)) for name, keys in _FRAMEWORK)
+    engines = sorted({record.plan.point.engine for record in facts.records})
+    frameworks = dict.fromkeys(one for engine in engines for one in _FRAMEWORK[engine])
+    names = ((name, facts.version(keys)) for name, keys in frameworks)
     stack = {name: facts.version((name,)) for name in _STACK}
     accelerators = _text(facts.of_machine("accelerators"))
     known = {name: version for name, version in stack.items() if version}

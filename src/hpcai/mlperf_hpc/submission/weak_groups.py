@@ -65,7 +65,7 @@ def _result(group: WeakGroup, runs: list[SubmittedRun]) -> Result:
     by_rule = rules_of(SUITE).results.runs_of(workload)
     counted = tuple(run for run in runs if run.number in counts)
     pruned = tuple(run for run in runs if run.number not in counts)
-    few = "" if len(counted) >= by_rule else f"{len(counted)} of the {by_rule} instances that the rules ask for"
+    few = "" if len(counted) >= by_rule else f"{len(counted)} of the {by_rule} instances that the rules require"
     return Result(name_of(workload), "weak", counted, pruned, group.instances, few)
 
 

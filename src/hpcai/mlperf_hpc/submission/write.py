@@ -1,4 +1,4 @@
-"""Writes a submission: the tree, what the checks found, and the list of all files; whole or not at all."""
+"""Writes a submission: the tree, what the checks found, and the list of all files; atomically."""
 
 import json
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def write_submission(request: Request) -> Written:
     Raises
     ------
     ConfigError
-        If the output is something else than an earlier submission, or if there is nothing to hand in.
+        If the output is something else than an earlier submission, or if there is nothing to submit.
     RecordError
         If a record is damaged, or a log is not the one that its record lists.
     """

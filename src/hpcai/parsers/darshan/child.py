@@ -71,7 +71,7 @@ def main() -> None:
     allowed = resource.getrlimit(resource.RLIMIT_AS)[1]
     memory = MEMORY_BYTES if allowed == resource.RLIM_INFINITY else min(MEMORY_BYTES, allowed)
     resource.setrlimit(resource.RLIMIT_AS, (memory, allowed))
-    from darshan.backend import cffi_backend  # noqa: F401  what fails here is no log's fault
+    from darshan.backend import cffi_backend  # noqa: F401  what fails here is not a log's fault
 
     request = json.load(sys.stdin)
     print(json.dumps({"ready": True}), file=answers, flush=True)
@@ -185,7 +185,7 @@ def _read_records(path: Path, modules: dict[str, ModuleRegion], answer: Json) ->
 
     log = library.log_open(str(path))
     if log["handle"] == library.ffi.NULL:
-        raise ParseError(f"{path}: PyDarshan does not open this log (some builds of it cannot read bzip2)")
+        raise ParseError(f"{path}: PyDarshan cannot open this log (some builds cannot read bzip2)")
     try:
         answer["job"] = library.log_get_job(log)
         answer["command"] = library.log_get_exe(log).strip()
@@ -226,7 +226,7 @@ def _indexed(names: list[str], prefix: str) -> list[tuple[int, str]]:
 
 
 def _append(column: list[float | None], value: float | None, name: str, negative: dict[str, int]) -> None:
-    """Keep a value; what is negative was not monitored (-1) or is no time, and is counted."""
+    """Keep a value; what is negative was not monitored (-1) or is not a time, and is counted."""
     column.append(value)
     if value is None:
         negative[name] = negative.get(name, 0) + 1

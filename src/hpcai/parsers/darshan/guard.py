@@ -60,7 +60,7 @@ def _answer_some(paths: Sequence[Path], table: str, program: Sequence[str]) -> l
     answers = [_judge(json.loads(line), path, printed) for line, path in zip(lines[1:], paths, strict=False)]
     if len(answers) < len(paths):
         path, words = paths[len(answers)], _last_words(printed)
-        answers.append({"error": f"{path}: the process that read this log {ending}; it is damaged ({words})"})
+        answers.append({"error": f"{path}: the process that read this log {ending}; the log is damaged ({words})"})
     return answers
 
 

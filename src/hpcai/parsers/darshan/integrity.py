@@ -115,7 +115,7 @@ def read_layout(data: bytes, path: Path) -> Layout:
     versions_at = maps_at + 16 * (1 + slots)
     header_bytes = versions_at + 4 * slots
     if len(data) <= header_bytes:
-        raise ParseError(f"{path}: ends at byte {len(data)}, inside the header: the log was cut; copy it again")
+        raise ParseError(f"{path}: ends at byte {len(data)}, inside the header: the log was truncated; copy it again")
     compression, partial = struct.unpack_from(layout, data, 16)
     if compression > 1:
         raise ParseError(f"{path}: {_UNCOMPRESSED if compression == 2 else 'unknown compression'}; expected {TOOL}")
@@ -170,7 +170,7 @@ def _require_no_gaps(layout: Layout, size_bytes: int, path: Path) -> None:
 
 
 def _what_else(data: bytes) -> str:
-    """Return what a file is that is no log of format 3, old Darshan logs included."""
+    """Return what a file is that is not a log of format 3, old Darshan logs included."""
     start = data[:8]
     if data.startswith(b"\x1f\x8b"):
         try:

@@ -1,6 +1,6 @@
 """Darshan logs of a training job: which processes read how much of the data, how long, and when.
 
-Without MPI every process writes a log of its own (Darshan's runtime documentation, non-MPI mode): ranks, forked or
+Without MPI every process writes its own log (Darshan's runtime documentation, non-MPI mode): ranks, forked or
 spawned data workers, and strays such as ``uname``. Times of reads are sums over the calls of a process; reads of
 different files by parallel threads overlap and add up nevertheless.
 

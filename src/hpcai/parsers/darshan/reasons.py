@@ -8,13 +8,15 @@ from hpcai.core.messages import Message, at
 from hpcai.parsers.darshan.guard import Answer
 from hpcai.parsers.darshan.tables import are_hashed
 
-NONE_BELOW = Message("reasons.none_below", "no log has a file below {folder}: name the folder as the program opens it")
+NONE_BELOW = Message(
+    "reasons.none_below", "no log has a file below {folder}: specify the folder by the path that the program uses"
+)
 RECORDS_LOST = Message(
     "reasons.records_lost", "{module} is incomplete: it kept {records} records, later files are missing; {remedy}"
 )
 UNREAD = Message(
     "reasons.unread",
-    "{unread} of {opened} files were opened, but no byte of them was read: they were probably mapped into memory "
+    "{unread} of {opened} files were opened, but none of their bytes was read: they were probably mapped into memory "
     "(numpy mmap_mode, LMDB, Arrow), or read with io_uring, which Darshan does not see",
 )
 NEGATIVE = Message(

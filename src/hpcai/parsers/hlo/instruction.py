@@ -114,11 +114,11 @@ def dimensions(type_text: str) -> Dimensions:
     Raises
     ------
     HloError
-        If it is no array of fixed dimensions.
+        If it is not an array of fixed dimensions.
     """
     found = _ARRAY.fullmatch(type_text)
     if found is None:
-        raise HloError(f"{type_text[:40]!r} is no type of an array")
+        raise HloError(f"{type_text[:40]!r} is not a type of an array")
     try:
         return tuple(int(part) for part in found["dimensions"].split(",") if part)
     except ValueError:
@@ -198,7 +198,7 @@ def _split(text: str) -> list[str]:
 def _operand(text: str, line: int) -> Operand:
     found = _OPERAND.fullmatch(text)
     if found is None:
-        raise HloError(f"line {line}: {text[:40]!r} is no operand")
+        raise HloError(f"line {line}: {text[:40]!r} is not an operand")
     return Operand(found["name"], found["type"] or "")
 
 

@@ -14,7 +14,7 @@ BEGIN, END, READY, MARK = range(4)
 PHASES = {"B": BEGIN, "E": END, "X": READY, "i": MARK}
 NO_KIND, NO_TENSOR, NO_CODE = 255, -1, -1
 LARGEST_TENSOR = 2**31
-NO_JSON = "text that is no JSON"
+NO_JSON = "text that is not JSON"
 BOUNDARY = re.compile(rb"\},\s*(?=\{)")
 """Where one event ends and the next begins."""
 
@@ -30,7 +30,7 @@ class Ending(Enum):
 
 @dataclass
 class Gap:
-    """Something between two events that is no event.
+    """Something between two events that is not an event.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class Exact:
 
 
 def read_exactly(data: bytes, place: int, dictionary: Dictionary) -> Exact:
-    """Return the events in a piece of a file; what is no event becomes a gap.
+    """Return the events in a piece of a file; what is not an event becomes a gap.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def read_exactly(data: bytes, place: int, dictionary: Dictionary) -> Exact:
 
 
 def _read_run(text: str, result: Exact, dictionary: Dictionary) -> tuple[int, str] | None:
-    """Add objects until the text ends or one is no event; return where that one begins, and why."""
+    """Add objects until the text ends or one is not an event; return where that one begins, and why."""
     at = 0
     while (blanks := _BLANKS.match(text, at)) and blanks.end() < len(text):
         at = blanks.end()
@@ -91,7 +91,7 @@ def _read_run(text: str, result: Exact, dictionary: Dictionary) -> tuple[int, st
 def _add(found: object, result: Exact, dictionary: Dictionary) -> str | None:
     """Add one object; return what is wrong with it, or None."""
     if not isinstance(found, dict):
-        return "something that is no object"
+        return "something that is not an object"
     phase = found.get("ph")
     if phase == "M":
         return _add_metadata(found, result)

@@ -1,4 +1,4 @@
-"""Events of a Horovod timeline from a block of text: by NumPy where they have the writer's layout, else one by one."""
+"""Events of a Horovod timeline from a block of text: by NumPy where they have the writer's layout, or one by one."""
 
 from dataclasses import dataclass
 

@@ -43,7 +43,7 @@ def spill_timeline(path: Path, table: Path) -> Account:
     Raises
     ------
     ParseError
-        If it is no timeline, or nothing was recorded in it.
+        If it is not a timeline, or nothing was recorded in it.
     """
     account = Account()
     temporary = table.with_name(f".{table.name}.part")

@@ -138,7 +138,7 @@ def stream_timeline(path: Path, account: Account) -> Iterator[Chunk]:
     Raises
     ------
     ParseError
-        If the file is no timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     check_head(path)
     keep_freed_memory()

@@ -2,7 +2,7 @@
 
 Format: profilers.md, section 6; horovod/common/timeline.cc. A file of the old layout (up to Horovod 0.20.0) has no end
 mark, so a cut behind an event cannot be seen there; in the new layout an unclosed list is reported. Seen and left out
-are: text that is no event, events out of order in time, and operations whose begin and end events do not fit. Not
+are: text that is not an event, events out of order in time, and operations whose begin and end events do not fit. Not
 seen is a changed byte that leaves a valid file: the last digits of a time, the name of a tensor, a rank below the
 number of ranks, the shape of a tensor that was reduced less than four times.
 """
@@ -61,7 +61,7 @@ def read_timeline(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If it is no timeline, or nothing was recorded in it.
+        If it is not a timeline, or nothing was recorded in it.
     """
     return read_timeline_tables(path).spans
 
@@ -101,7 +101,7 @@ def read_timelines(paths: Sequence[Path]) -> Timeline:
     Raises
     ------
     ParseError
-        If one of them is no timeline, or nothing was recorded in it.
+        If one of them is not a timeline, or nothing was recorded in it.
     """
     read = [read_timeline_tables(path) for path in paths]
     epochs = [timeline.spans.facts["start_epoch_us"] for timeline in read]
@@ -157,7 +157,7 @@ def iterate_tables(path: Path, account: Account) -> Iterator[Timeline]:
     Raises
     ------
     ParseError
-        If it is no timeline, or nothing was recorded in it.
+        If it is not a timeline, or nothing was recorded in it.
     """
     for chunk in stream_timeline(path, account):
         spans = span_table(chunk, account)

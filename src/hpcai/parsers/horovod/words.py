@@ -14,7 +14,7 @@ UNKNOWN, REFUSED = -1, -2
 LONGEST_NUMBER = 16
 """Digits; a monotonic clock in microseconds has 13 to 14."""
 MOST_TEXTS = 1 << 16
-"""Names, ranks and shapes of one file; beyond that the file is no timeline, and nothing more is learnt."""
+"""Names, ranks and shapes of one file; beyond that the file is not a timeline, and nothing more is learnt."""
 
 _ZEROS, _HIGH, _OVER = (np.uint64(int(digit * 8, 16)) for digit in ("30", "80", "76"))
 _PAIRS, _QUADS, _ALL = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)
@@ -101,7 +101,7 @@ def read_numbers(first: Words, second: Words, length: Places) -> tuple[Places, N
 
 
 def _eight_digits(text: Words) -> tuple[Words, Words]:
-    """Return the value of eight digits in each word, given as differences from 0, and bits where one is no digit."""
+    """Return the value of eight digits in each word, given as differences from 0, and bits where one is not a digit."""
     bad = text + _OVER
     bad |= text
     bad &= _HIGH

@@ -101,7 +101,7 @@ def _whole_rows(path: Path, lines: list[str], begin: int, page: Page) -> list[tu
             continue
         if _is_header(line):
             found = f"a second table with other columns (line {number})"
-            raise nothing_read(path, TOOL, found, "write each run of ncu to a file of its own")
+            raise nothing_read(path, TOOL, found, "write each run of ncu to its own file")
         if _ROW.fullmatch(line) and (cells := split_csv(line)):
             rows.append((number, cells))
         elif line.startswith('"') or line.count('","') >= _FEWEST_QUOTES:

@@ -214,7 +214,7 @@ def _wanted(path: Path, kinds: Sequence[str], reports: list[Report], skipped: di
         raise nothing_read(path, TOOL, NOTHING_OF_KIND(kinds=" or ".join(kinds), found=instead) + said, ADVICE)
     if len({report.kind for report in wanted}) != len(wanted):
         found = f"the report of {wanted[0].kind} more than once"
-        raise nothing_read(path, TOOL, found, "write each profile to a file of its own")
+        raise nothing_read(path, TOOL, found, "write each profile to its own file")
     return wanted
 
 

@@ -60,7 +60,7 @@ def find_reports(lines: list[str], title: str) -> tuple[list[Report], dict[str, 
     lines
         The lines of the stream.
     title
-        The name of the file: it ends in the name of the report where each has a file of its own.
+        The name of the file: it ends in the name of the report where each has its own file.
     """
     current = next((name for name in TITLES if name in title), "")
     reports: list[Report] = []

@@ -74,7 +74,7 @@ class Table:
     rows
         Line and cells of each row with as many cells as the header; every value carries its unit.
     damaged
-        Line, and why it is no row.
+        Line, and why it is not a row.
     """
 
     kind: str
@@ -120,7 +120,7 @@ def scan(path: Path, tool: str) -> Recording:
     Raises
     ------
     ParseError
-        If the file is no text.
+        If the file is not a text.
     """
     lines = read_lines(path, tool)
     scanner = _Scanner(starts_anywhere=not any("Profiling result:" in line for line in lines))

@@ -38,7 +38,7 @@ LEFT_OUT = Message("hpl.left_out", "no host link keeps it in {missing} of {cases
     "hpl_efficiency",
     stage="published",
     category="Predictions",
-    title="Efficiency over PCIe rate, block and GPUs",
+    title="Efficiency against PCIe rate, block size and GPUs",
     tables=("hpl_sweeps",),
     section="hpl-model",
     before="hpl_published",
@@ -66,7 +66,7 @@ def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
         _enlarge(grid[0][0], (0.1, 0.43, 0.86, 0.29))
         _enlarge(grid[0][1], (0.14, 0.42, 0.82, 0.24))
         _draw(grid[0][2], ("gpu_multiplier", "efficiency_ratio"), "host_link_bytes_per_s", rows[one_block], slowest)
-        titles = ("a: rate over host link", "b: efficiency over block", f"c: efficiency over GPU rate, {words}")
+        titles = ("a: rate against host link", "b: efficiency over block", f"c: efficiency against GPU rate, {words}")
         for axes, title in zip(grid[0], titles, strict=True):
             axes.set_title(title, loc="left")
         figure.suptitle(_say_system(rows), x=0.01, ha="left", fontsize=9)
@@ -77,7 +77,7 @@ def plot_hpl_efficiency(hpl_sweeps: pd.DataFrame) -> Figure:
     "hpl_host_link",
     stage="published",
     category="Predictions",
-    title="PCIe rate that a target efficiency needs",
+    title="PCIe rate required for a target efficiency",
     tables=("hpl_sweeps",),
     section="hpl-model",
     before="hpl_published",
@@ -104,7 +104,7 @@ def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
         axes.set_yscale("log")
         axes.autoscale(axis="y")
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.set_ylabel("modelled least host link [GB/s]")
+        axes.set_ylabel("modelled minimum host link [GB/s]")
         axes.set_title(f"host link that keeps {100 * rows['target_ratio'].iloc[0]:g} % of GPU peak", loc="left")
         missing = len(every) - len(rows)
         left_out = f"\n{LEFT_OUT(missing=missing, cases=len(every))}" if missing else ""
@@ -116,7 +116,7 @@ def plot_hpl_host_link(hpl_sweeps: pd.DataFrame) -> Figure:
     "hpl_network",
     stage="published",
     category="Predictions",
-    title="Rate over the network",
+    title="Rate against network",
     tables=("hpl_sweeps",),
     section="hpl-model",
     before="hpl_published",
@@ -133,7 +133,7 @@ def plot_hpl_network(hpl_sweeps: pd.DataFrame) -> Figure:
     with theme.house_style():
         rows = _of_figure(hpl_sweeps, "7", "rate_flop_per_s")
         if rows.empty:
-            return _empty("HPL over the network, modelled", NO_SWEEPS)
+            return _empty("HPL against network rate, modelled", NO_SWEEPS)
         figure, grid = theme.new_figure(1, 1, height=4.4)
         axes = grid[0][0]
         slowest = rows["host_link_bytes_per_s"] == rows["host_link_bytes_per_s"].min()

@@ -41,7 +41,7 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
     ----------
     hpl_validation
         ``order``, ``block``, ``process_rows``, ``process_columns``, ``measured_time_s``, ``accepted``, ``model``,
-        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, else the last.
+        ``error_ratio`` and ``goal_ratio``; of several starts of a test the accepted one is drawn, otherwise the last.
     hpl_published
         ``row``, ``assumption_set``, ``variant``, ``fitted``, ``error_to_estimate_ratio`` and ``error_to_real_ratio``.
     """
@@ -51,7 +51,7 @@ def plot_hpl_validation(hpl_validation: pd.DataFrame, hpl_published: pd.DataFram
         figure = Figure(figsize=(theme.WIDTH + 3.4, height + 3.6), layout="constrained")
         upper, lower = figure.subfigures(2, 1, squeeze=False, height_ratios=[height, 3.6]).flat
         top = upper.subplots(1, 1)
-        top.set_title("own runs: predicted over measured time", loc="left")
+        top.set_title("own runs: predicted / measured time", loc="left")
         entries = _draw_runs(top, runs, hpl_validation)
         if entries:
             upper.legend(list(entries.values()), list(entries), loc="outside right upper", alignment="left")
@@ -93,7 +93,7 @@ def _draw_runs(axes: Axes, runs: pd.DataFrame, validation: pd.DataFrame) -> dict
             )
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.4, -0.6)
-    axes.set_xlabel("error of the modelled time [%]; left of 0: predicted too fast")
+    axes.set_xlabel("error of the modelled time [%]; below 0: predicted too fast")
     entries: dict[str, Artist] = {name: theme.key_line(palette[name], MODEL_MARKERS[name], "") for name in MODELS}
     entries[f"goal, within {goal:g} %"] = Patch(facecolor=BAND)
     if not runs["accepted"].all():
@@ -112,8 +112,8 @@ def _label_run(row: dict[Hashable, Any]) -> str:
 def _draw_published(pair: list[Axes], published: pd.DataFrame) -> dict[str, Artist]:
     """Draw the errors of each assumption set to the source's estimate and to its measured rate."""
     columns = {
-        "error_to_estimate_ratio": "Table 2: modelled over published estimate",
-        "error_to_real_ratio": "Table 2: modelled over published run",
+        "error_to_estimate_ratio": "Table 2: modelled / published estimate",
+        "error_to_real_ratio": "Table 2: modelled / published run",
     }
     names = sorted(published["assumption_set"].dropna().astype(str).unique())
     if not names:

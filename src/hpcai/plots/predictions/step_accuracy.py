@@ -24,7 +24,7 @@ SHADES = ("#eeeeee", "#d9d9d9")
 REACH = 1.5
 """Largest relative error of a stage that is drawn in its place; others stand at the edge as arrows."""
 NO_STEP = "no step was both predicted and measured"
-TITLES = {True: "as predicted", False: "with one coefficient of overhead, fitted elsewhere"}
+TITLES = {True: "as predicted", False: "with one overhead coefficient, fitted on other steps"}
 WIDTH = 10.6
 
 

@@ -26,9 +26,7 @@ REACH = 4.0
 SHIFT = 0.18
 """By which part of a factor of two in ranks answers stand apart."""
 WIDTH, HEIGHT = 3.3, 2.35
-NO_PREDICTION = (
-    "nothing was predicted: the study asks no such question, or no run of it ended that one could start from"
-)
+NO_PREDICTION = "nothing was predicted: the study requests no prediction, or has no completed run to start from"
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ def plot_what_if(predictions: pd.DataFrame, scales: pd.DataFrame) -> Figure:
     ----------
     predictions
         Table ``predictions``: a row of panels for each benchmark and variant, a column for each question. The time is
-        that to train where it could be predicted and was measured, else that of a step.
+        that to train where it could be predicted and was measured, otherwise that of a step.
     scales
         Table of scales: what was measured.
     """

@@ -1,4 +1,4 @@
-"""What this machine reaches at best: arithmetic, memory, storage and the allreduce."""
+"""The highest rates of this machine: arithmetic, memory, storage and the allreduce."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ LONGEST_SETTING = 44
 LONGEST_NOTE = 52
 """Characters of a reason that fit beside a label."""
 NO_CEILINGS = "the ceilings of this machine were not measured"
-NO_WORK = "no rate of GEMM or convolution"
-NO_TRAFFIC = "no bandwidth of memory, storage or links"
+NO_WORK = "no GEMM or convolution rate"
+NO_TRAFFIC = "no memory, storage or link bandwidth"
 
 
 @figure(

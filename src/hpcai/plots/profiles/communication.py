@@ -36,7 +36,7 @@ STEP_LOOKS = {
     "negotiation, copies\nand the rest": ("#e8e2d0", ""),
 }
 """Parts of the communication in a step, in the order in which they stack: colour and hatch."""
-NO_MESSAGES = "no profiled run exchanged anything between ranks"
+NO_MESSAGES = "no profiled run exchanged data between ranks"
 
 
 @figure(

@@ -42,7 +42,7 @@ NARROW = 0.05
 """A share below this is too narrow for its number."""
 NEARLY_ALL = 0.95
 """A measure that stands on less of a category's time says how much."""
-NO_KERNELS = "no profiler of kernels ran"
+NO_KERNELS = "no kernel profiler ran"
 NO_COUNTERS = "it needs hardware counters of the processor"
 MEASURES = {
     "instructions_per_cycle": "instructions per cycle",
@@ -177,7 +177,7 @@ def _clear(axes: Axes) -> None:
 
 
 def _say(column: str, row: Mapping[Hashable, Any]) -> str:
-    """Return a value, with the part of the category's time that it stands on, if that is not nearly all."""
+    """Return a value, with the part of the category's time behind it, if that is not nearly all."""
     value, counted = float(row[column]), float(row.get("counted_ratio", np.nan))
     words = f"{value:.2f}" if column == "instructions_per_cycle" else say_rate(value)
     return f"{words}\n(of {say_share(counted)})" if counted < NEARLY_ALL else words

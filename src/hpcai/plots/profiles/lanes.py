@@ -1,4 +1,4 @@
-"""What one step does when: timeline lanes of computation, negotiation, copies and transfer."""
+"""Timeline of one step, with lanes for computation, negotiation, copies and transfer."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ DRAWABLE = 500
 """Parts of a step that can still be told apart in print: spans closer to each other are drawn as one block."""
 PALEST = 0.35
 """Opacity of a block that is hardly ever busy; a block that always is has 1."""
-NO_SPANS = "no timeline of a profiled run holds a complete step"
+NO_SPANS = "no timeline of a profiled run contains a complete step"
 
 Blocks = list[tuple[float, float]]
 
@@ -54,7 +54,7 @@ def plot_lanes(lanes: pd.DataFrame, captures: pd.DataFrame) -> Figure:
         for (axes,), run in zip(grid, runs, strict=True):
             axes.set_title(f"{run.name}, {run.scale}".replace("\n", " "), loc="left")
             _draw_step(axes, run.part, order, palette)
-        grid[-1][0].set_xlabel("time since the start of the step [ms]; beside each lane: how long it is busy")
+        grid[-1][0].set_xlabel("time since the start of the step [ms]; beside each lane: its busy time")
         return figure
 
 

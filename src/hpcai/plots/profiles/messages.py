@@ -1,4 +1,4 @@
-"""How fast messages of each size travel: those of the runs, and what the machine's own allreduce reaches."""
+"""Bandwidth against message size: messages of the runs, and the machine's own allreduce."""
 
 from typing import Any
 
@@ -218,5 +218,5 @@ def _link_legend(links: pd.DataFrame, fits: pd.DataFrame, styles: LinkStyles) ->
                 words += f",\nat most {say_share(fit['misfit_ratio'])} off"
         entries[words] = theme.key_line(*styles[key])
     if any(_fits_of(fits, key) for key, _ in _each_link(links)):
-        entries["dashed: the line\nthat was fitted"] = theme.key_line("#444444", style="--")
+        entries["dashed: fitted line"] = theme.key_line("#444444", style="--")
     return entries

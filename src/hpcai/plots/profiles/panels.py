@@ -1,4 +1,4 @@
-"""What all figures of profiled runs share: their rows and labels, reasons for what is missing, axes with units."""
+"""Shared parts of the figures of profiled runs: their rows and labels, reasons for what is missing, axes with units."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from hpcai.plots import theme
 MOST_REASONS = 3
 """Reasons that an empty figure names; the table of captures has all."""
 LONGEST_REASON = 220
-"""Characters after which a reason is cut: a figure is no log file."""
+"""Characters after which a reason is cut: a figure is not a log file."""
 MOST_TICKS = 4
 WIDE = 9.2
 """Width of two panels and a legend side by side without their row labels, in inches."""

@@ -29,7 +29,7 @@ CEILING_LINES: tuple[theme.LineStyle, ...] = ("--", ":", "-")
 CEILING_COLOUR = "#555555"
 STAGING = "staging"
 """The role of data that is read once, before the first epoch."""
-NO_READS = "no Darshan log of a profiled run holds reads of the dataset"
+NO_READS = "no Darshan log of a profiled run contains reads of the dataset"
 
 
 @figure(
@@ -73,7 +73,7 @@ def plot_io(io: pd.DataFrame, ceilings: pd.DataFrame, captures: pd.DataFrame) ->
         _scale(left, [*_finite(known, list(BANDWIDTHS)), *(value for _, value in roofs)], "rate")
         _scale(right, _finite(known, list(TIMES)), "time")
         left.set_title("read bandwidth of all workers", loc="left")
-        right.set_title("reading one epoch against the epoch", loc="left")
+        right.set_title("time to read an epoch / epoch time", loc="left")
         theme.add_legend(figure, _legend(known[[*values, "page_cache"]], roofs))
         return figure
 

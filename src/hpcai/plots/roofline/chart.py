@@ -17,10 +17,10 @@ TITLES = {
     NETWORK: "HPC-AI roofline over the network: one node",
     MEMORY: "Memory roofline: one rank",
 }
-MARKS = "solid lines: roofs, broken lines: other ceilings; dash above a point: its own roof; diamond: ridge point"
+MARKS = "solid lines: roofs, dashed lines: other ceilings; dash above a point: its own roof; diamond: ridge point"
 ARROWS = (
-    "arrows, to the right: compression fp16, upright: mixed precision; solid: from a result to another,",
-    "broken: modelled with the same share of the roof, the real gain may be larger or smaller",
+    "arrows to the right: compression fp16, upwards: mixed precision; solid: between two results,",
+    "dashed: modelled at a constant share of the roof, the real gain may be larger or smaller",
 )
 
 
@@ -45,7 +45,7 @@ ARROWS = (
     interactive=True,
 )
 def draw_roofline(points: pd.DataFrame, ceilings: pd.DataFrame, moves: pd.DataFrame) -> alt.VConcatChart:
-    """Draw the communication rooflines: within the nodes, and over the network where there is one.
+    """Draw the communication rooflines: within the nodes, and over the network if there is one.
 
     Parameters
     ----------

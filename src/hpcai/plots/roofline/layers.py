@@ -25,7 +25,7 @@ SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down"
 MOST_SIZES = 6
 """Sizes that a legend shows; the others are between them."""
 LEAST_ARROW = 3
-"""Pixels: what moves less is no arrow."""
+"""Pixels: what moves less is not an arrow."""
 _LINE = {ROOF: [1, 0], CEILING: [5, 3], "measured": [1, 0], "declared": [1, 0], "modelled": [4, 3]}
 
 

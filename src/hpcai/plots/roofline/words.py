@@ -13,7 +13,7 @@ from hpcai.metrics.roofline.columns import DRAWN, MEMORY, NETWORK
 LABEL_PIXELS = 14
 """Least distance of two names."""
 MOST_REASONS = 3
-NOTHING = "nothing was measured or declared that could be placed here"
+NOTHING = "no measured or declared result can be placed here"
 
 
 def describe_lines(cut: pd.DataFrame, scope: str) -> pd.DataFrame:

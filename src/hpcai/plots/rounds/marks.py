@@ -30,7 +30,7 @@ TAG_OFFSETS = ((5, 4), (-5, 4), (5, -10), (-5, -10), (0, 7), (0, -13), (11, -3),
 TAG_SIZE = (9.0, 7.5)
 """Room of one number [typographic points]."""
 NO_ROUND = "no published round was given (study key rounds), and no own run of MLPerf HPC was recorded"
-NONE_KEPT = "no result of strong scaling has kept runs with logged times: the table mlperf_results says why"
+NONE_KEPT = "no strong-scaling result has counted runs with logged times: see the table mlperf_results"
 TOO_MANY = Message("marks.too_many", "{results} results: too many for numbers,\nthe table mlperf_results names them")
 
 
@@ -70,7 +70,11 @@ def colour_origins(frame: pd.DataFrame) -> dict[str, theme.Colour]:
 
 def name_result(row: Row) -> str:
     """Return what a figure calls a result, the middle of a long name left out."""
-    label = str(row["label"])
+    return shorten(str(row["label"]))
+
+
+def shorten(label: str) -> str:
+    """Return a name as a figure can show it, the middle of a long one left out."""
     half = (LONGEST - 1) // 2
     return theme.plain_text(label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}")
 

@@ -16,7 +16,7 @@ from hpcai.plots import theme
 from hpcai.plots.rounds import marks as mlperf_marks
 
 Palette = Mapping[str, theme.Colour]
-NO_CURVES = "no benchmark has two strong-scaling results with a time, so there is nothing to join"
+NO_CURVES = "no benchmark has two strong-scaling results with a time, so there is nothing to fit"
 BLOCK, ROW, FRAME = 6.0, 0.15, 0.95
 """Height of two rows of panels, of one line of the errors, and what its axis and title need [inches]."""
 WIDTH = 11.6
@@ -44,7 +44,7 @@ class Part:
     "mlperf_prediction",
     stage="rounds",
     category="MLPerf HPC rounds",
-    title="Joined curves, and their errors",
+    title="Fitted curves and their errors",
     tables=("mlperf_curves", "mlperf_predictions", "mlperf_leave_one_out", "mlperf_prediction_errors"),
     section="round-prediction",
     before="mlperf_prediction_errors",
@@ -63,7 +63,7 @@ def plot_mlperf_prediction(
     with theme.house_style():
         parts = _parts_of(curves, predictions, leave_one_out)
         if not parts:
-            return mlperf_marks.empty_figure("Prediction from joined curves", NO_CURVES)
+            return mlperf_marks.empty_figure("Prediction from fitted curves", NO_CURVES)
         palette = theme.colours(sorted({name for part in parts for name in part.errors["family"]}))
         heights = [BLOCK + max(0.0, FRAME + ROW * len(part.errors) - BLOCK / 2) for part in parts]
         figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")

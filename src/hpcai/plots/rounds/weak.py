@@ -24,8 +24,8 @@ SIGN = "†"
 """Mark of such a result in the list."""
 CORRECTED = "‡"
 """Mark of a result whose logged nodes and accelerators make another S than the one that is shown."""
-MISFITS = f"{SIGN} in the list: S and T do not fit together"
-OTHER_SCALES = f"{CORRECTED} in the list: S is not what the logged nodes make"
+MISFITS = f"{SIGN} in the list: S and T are inconsistent"
+OTHER_SCALES = f"{CORRECTED} in the list: S differs from the logged nodes"
 
 
 @figure(

@@ -29,7 +29,7 @@ LOGARITHMIC_FROM = 4
 """Axes are logarithmic where the ranks span more than this factor."""
 NO_SCALES = "Nothing to draw: no run was recorded."
 ONE_SCALE = "Measured at one scale: there is no speed-up."
-NO_BASE = "No run of the base scale trained to its end: there is no speed-up."
+NO_BASE = "No run of the base scale completed training: there is no speed-up."
 
 
 @dataclass(frozen=True)

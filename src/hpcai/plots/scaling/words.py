@@ -1,4 +1,4 @@
-"""What the marks of the scaling chart say when the mouse is over them, and how their rows reach the chart."""
+"""Tooltips of the scaling chart, and how their rows reach the chart."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

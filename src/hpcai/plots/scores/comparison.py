@@ -1,4 +1,4 @@
-"""Two results beside each other: the ratio of every headline score at every point, with its interval."""
+"""Comparison of two results: the ratio of every headline score at every point, with its interval."""
 
 import math
 import textwrap

@@ -92,7 +92,7 @@ def _draw_runs(
     if axes.lines:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     else:
-        theme.say_empty(axes, "no finite value in any run")
+        theme.say_empty(axes, "no run has a finite value")
     axes.set_xlabel("epoch" + (f"\nwithout any value: {_wrap(missing)}" if missing else ""))
 
 

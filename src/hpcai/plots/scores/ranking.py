@@ -27,7 +27,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 }
 WORDS = {
     VALID: "own result,\nvalid by the records",
-    DECLARED: "declared by others,\nnot judged here",
+    DECLARED: "declared by others,\nnot verified here",
     NOT_VALID: "own, not a valid result:\nwithout a place",
 }
 ROW, FRAME = 0.24, 1.0

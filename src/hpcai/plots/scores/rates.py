@@ -11,7 +11,7 @@ from hpcai.metrics.scaling.trials import COMPLETE, name_statistics
 from hpcai.metrics.statistics.summaries import INTERVAL
 from hpcai.plots import theme
 
-NO_END = "no run trained to its end"
+NO_END = "no run completed training"
 
 
 @figure(
@@ -112,7 +112,7 @@ def plot_staging(runs: pd.DataFrame) -> Figure:
     with theme.house_style():
         staged = runs[runs["outcome"].isin(COMPLETE)].dropna(subset=["staging_epoch_ratio"])
         if staged.empty:
-            return theme.empty_figure("Staging", "no run that trained to its end staged its data")
+            return theme.empty_figure("Staging", "no run that completed training staged its data")
         parts = theme.panels(staged)
         figure, grid = theme.new_figure(len(parts), 2, slots=theme.most_scales(parts))
         for line, (name, part) in zip(grid, parts, strict=True):

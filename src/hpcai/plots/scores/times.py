@@ -71,7 +71,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
         times = runs.loc[here & ~failed, "time_to_train_s"]
         axes.plot(place + _spread(len(times)) - 0.08, times, "o", color=palette[scale], markersize=5, gid="runs")
         lost = int((here & failed).sum())
-        # A run without a time has no height: it stands on the axis, below the scale of times.
+        # A run without a time has no height: its marker is on the axis, below the scale of times.
         axes.plot(
             place + _spread(lost) - 0.08,
             np.full(lost, 0.03),
@@ -140,7 +140,7 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
     """
     with theme.house_style():
         if scales.empty or (scales["share_n"] == 0).all():
-            return theme.empty_figure("Shares of the wall time", "no run trained to its end")
+            return theme.empty_figure("Shares of the wall time", "no run completed training")
         parts = theme.panels(scales)
         bars = max(len(part) for _, part in parts)
         figure, grid = theme.new_figure(len(parts), 1, height=max(1.0 + 0.42 * bars, 2.0 if len(parts) == 1 else 0))
@@ -165,7 +165,7 @@ def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, theme.Colo
             f"{row['scale']}, {theme.count_word(int(row['ranks']), 'rank')}\nn = {row['share_n']} of {row['n']}"
         )
         if row["share_n"] == 0:
-            axes.text(50, place, "nothing was measured: no run trained to its end", ha="center", va="center")
+            axes.text(50, place, "nothing was measured: no run completed training", ha="center", va="center")
         left = 0.0
         for column, word in SHARES.items():
             share = 0.0 if np.isnan(row[column]) else float(row[column])

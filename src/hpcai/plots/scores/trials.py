@@ -25,7 +25,7 @@ BAND_POINTS = {0: 18, 90: 40}
 """Room between a panel and its title for the numbers over each score, by their rotation in degrees."""
 MOST_LEVEL = 8
 """Numbers over the scores of a panel that fit side by side without standing upright."""
-NO_SCORE = "no run trained to its end, or no work was counted"
+NO_SCORE = "no run completed training, or no work was counted"
 RATE = ("rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s")
 VALID = ("vflops_flop_per_s", "vflops_low_flop_per_s", "vflops_high_flop_per_s")
 
@@ -190,6 +190,6 @@ def _legend(palette: dict[str, theme.Colour], statistic: str) -> dict[str, Line2
         "trial, kept": theme.key_line(dark, "o", ""),
         "trial, dropped": theme.key_line(dark, "x", ""),
         "FLOPS beside VFLOPS": theme.key_line(dark, "_", ""),
-        "n: trials to their end": theme.key_line(dark, "", ""),
+        "n: completed trials": theme.key_line(dark, "", ""),
         "×: VFLOPS / FLOPS": theme.key_line(dark, "", ""),
     }

@@ -1,4 +1,4 @@
-"""What each variant changes: its throughput, time to train and VFLOPS over those of a plainer variant."""
+"""What each variant changes: its throughput, time to train and VFLOPS over those of a simpler variant."""
 
 import numpy as np
 import pandas as pd

@@ -16,10 +16,10 @@ Rows = NDArray[np.intp]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 NO_PRINTED_FORM = {
-    "cpu": "it is no equation of the source",
+    "cpu": "it is not an equation of the source",
     "balance": "the printed equations 5 and 8 give a work in flop, not a share of it",
     "device": "section 5.1 describes it in words only",
-    "calibrated": "it is no equation of the source",
+    "calibrated": "it is not an equation of the source",
 }
 
 
@@ -58,7 +58,7 @@ def rates_of_peaks(
     Raises
     ------
     ConfigError
-        If an efficiency is not within 0 (excluded) and 1, or a number of GPUs is no natural number.
+        If an efficiency is not within 0 (excluded) and 1, or a number of GPUs is not a natural number.
     """
     for name, ratio in (("blas_ratio", blas_ratio), ("cpu_ratio", cpu_ratio), ("gpu_ratio", gpu_ratio)):
         require_efficiency(name, ratio)
@@ -210,7 +210,7 @@ def _check_choices(scenario: Scenario) -> None:
             f"the variant {scenario.variant!r} has no printed form: {NO_PRINTED_FORM[scenario.variant]}; use corrected"
         )
     if scenario.trsm and scenario.variant == "calibrated":
-        raise ConfigError("trsm is no part of the variant 'calibrated': leave it out")
+        raise ConfigError("trsm is not part of the variant 'calibrated': leave it out")
 
 
 def _check_rates(scenario: Scenario, columns: Columns) -> None:

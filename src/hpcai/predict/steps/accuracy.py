@@ -13,6 +13,7 @@ from hpcai.core.disturbance import Tolerance
 from hpcai.core.messages import Message
 from hpcai.core.text_table import say_table
 from hpcai.metrics.quietness import DISTURBED, judge_quiet
+from hpcai.metrics.run_tables import join_tables
 from hpcai.metrics.scaling.model_limits import why_not_covered
 from hpcai.predict.steps.report import BlocksReport, StepTimes
 from hpcai.records.run import read_part
@@ -22,6 +23,12 @@ MEDIAN_GOAL_RATIO, WORST_GOAL_RATIO = 0.03, 0.08
 STEP_COLUMNS = columns_of("block_steps")
 BLOCK_COLUMNS = columns_of("block_times")
 NO_UPDATE = Message("block_steps.no_update", "the optimizer's update was not measured")
+NO_ERROR = Message("block_steps.no_error", "no step of {steps} was both predicted and measured")
+ERRORS = Message(
+    "block_steps.errors",
+    "{known} of {steps} steps: median error {median:.1%} (goal {median_goal:.0%}), largest {worst:.1%} (goal "
+    "{worst_goal:.0%})",
+)
 SAID_DISTURBED = Message(
     "block_steps.disturbed",
     "disturbed: others took {others:.1%} of the cores, at most {most:.1%} may be; measure again",
@@ -37,8 +44,8 @@ class BlockSum:
     step_s
         Modelled: measured blocks times their numbers, and the measured update [s]; NaN where `reason` says why.
     covered_ratio
-        Share of the step's work whose block has a time: of its arithmetic, of the bytes of its blocks, or of its
-        operations, whichever is smallest.
+        Share of the step's work whose block has a time: of its arithmetic, or of the bytes of its blocks, whichever is
+        smaller.
     """
 
     step_s: float
@@ -48,7 +55,7 @@ class BlockSum:
 
 def sum_blocks(step: StepTimes) -> BlockSum:
     """Return the estimate of a step; none where a tenth of its work or the update has no time."""
-    covered = min((_share(step, what) for what in ("work_flop", "moved_bytes", "operations")), default=math.nan)
+    covered = min((_share(step, what) for what in ("work_flop", "moved_bytes")), default=math.nan)
     reason = step.reason or why_not_covered(covered) or ("" if step.update_s else NO_UPDATE())
     if reason or step.update_s is None:
         return BlockSum(math.nan, covered, reason)
@@ -159,8 +166,8 @@ def tabulate_blocks(files: Sequence[Path], tolerance: Tolerance) -> dict[str, pd
     steps = [collect_block_steps(report, tolerance, source) for report, source in reports]
     times = [collect_block_times(report, source) for report, source in reports]
     return {
-        "block_steps": pd.concat([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps], ignore_index=True),
-        "block_times": pd.concat([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times], ignore_index=True),
+        "block_steps": join_tables([pd.DataFrame(columns=list(STEP_COLUMNS)), *steps]),
+        "block_times": join_tables([pd.DataFrame(columns=list(BLOCK_COLUMNS)), *times]),
     }
 
 
@@ -168,12 +175,10 @@ def describe_goals(steps: pd.DataFrame) -> str:
     """Say median and largest absolute error of table ``block_steps`` beside their goals."""
     errors = steps["relative_error_ratio"].abs().dropna()
     if errors.empty:
-        return f"no step of {len(steps)} was both predicted and measured"
-    median, worst = float(errors.median()), float(errors.max())
-    return (
-        f"{len(errors)} of {len(steps)} steps: median error {median:.1%} (goal {MEDIAN_GOAL_RATIO:.0%}), "
-        f"largest {worst:.1%} (goal {WORST_GOAL_RATIO:.0%})"
-    )
+        return NO_ERROR(steps=len(steps))
+    facts = {"median": float(errors.median()), "worst": float(errors.max())}
+    goals = {"median_goal": MEDIAN_GOAL_RATIO, "worst_goal": WORST_GOAL_RATIO}
+    return ERRORS(known=len(errors), steps=len(steps), **facts, **goals)
 
 
 def print_steps(report: BlocksReport, tolerance: Tolerance) -> str:

@@ -130,7 +130,7 @@ def _judge_crossover() -> dict[str, str]:
         + ("below" if below else "above"),
         "reproduced": ("yes" if below else "partly") if near else "no",
         "note": "the source's direction is reversed: a faster processor makes communication weigh more; "
-        "the latency of 1 us is inferred from this very rate, so that the rate itself is no independent check",
+        "the latency of 1 us is inferred from this very rate, so that the rate itself is not an independent check",
     }
 
 

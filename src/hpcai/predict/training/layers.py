@@ -109,7 +109,7 @@ def count_forward_flop(layer: Layer) -> float:
 
 
 def is_transposed(layer: Layer) -> bool:
-    """Tell whether a convolution enlarges its input."""
+    """Return whether a convolution enlarges its input."""
     return layer.kind == "convolution" and any(
         output > input_ for input_, output in zip(layer.input_shape[:-1], layer.output_shape[:-1], strict=True)
     )

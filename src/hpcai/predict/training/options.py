@@ -62,10 +62,11 @@ QUANTITIES = {
     "batch": Quantity("batch", "", "128", "samples of one process and step", whole=True),
     "precision-bytes": Quantity("precision_bytes", "", "4", "bytes of one number"),
     "compression": Quantity("compression_ratio", "", "0.5", "bytes sent over bytes of the gradients"),
+    "spatial-parts": Quantity("spatial_parts", "", "4", "processes that share each sample", whole=True),
     "input": Quantity("input_s_per_sample", "s", "0.2 ms", "time of a process to prepare one sample"),
 }
 NEEDED = ("peak", "memory", "link", "latency", "nodes", "batch")
-DEFAULTS = {"precision-bytes": 4.0, "compression": 1.0, "input": 0.0}
+DEFAULTS = {"precision-bytes": 4.0, "compression": 1.0, "spatial-parts": 1.0, "input": 0.0}
 
 
 def read_sweeps(texts: Iterable[str]) -> dict[str, list[float]]:

@@ -1,17 +1,18 @@
 """Time of one training step: computing, exchanging gradients, updating weights and waiting for input.
 
-Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after the other. Overlap,
+Barrachina et al. 2023 (doi 10.1007/s00607-021-00997-9): computing and communication one after another. Overlap,
 optimizers other than SGD with momentum, and input are additions.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from hpcai.core.errors import ConfigError
+from hpcai.core.messages import Message
 from hpcai.predict.training.allreduce import (
     AllreduceForm,
     AllreduceKind,
@@ -19,12 +20,15 @@ from hpcai.predict.training.allreduce import (
     count_message_parameters,
     ring_allreduce_s,
 )
-from hpcai.predict.training.layers import Layer, LayerList, count_parameters
+from hpcai.predict.training.layers import CONVOLUTIONS, Layer, LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import COST_MODELS, CostModel, LayerTimes, count_work, time_layers
 
 Floats = NDArray[np.float64]
 Optimizer = Literal["none", "sgd", "momentum", "adam"]
 
+UNEVEN_REPLICAS = Message(
+    "step.uneven_replicas", "ranks is {ranks:g}, expected a multiple of the {parts:g} processes that share each sample"
+)
 OPTIMIZER_PASSES: dict[str, float] = {"none": 0.0, "sgd": 3.0, "momentum": 4.0, "adam": 7.0}
 """Numbers moved for each parameter. Momentum has the source's 4 (assumed); SGD reads weight and gradient and writes the
 weight; Adam also reads and writes two moments. Counted in the same way, momentum would have 5."""
@@ -49,13 +53,15 @@ class Scenario:
     ranks
         P, processes that train together.
     batch
-        b, samples of one process and step.
+        b, samples of one process and step; where processes share samples, of all that do.
     precision_bytes
         delta, of one element of weights, activations and gradients.
     compression_ratio
         Bytes sent over bytes of the gradients.
     input_s_per_sample
         Time that one process needs to prepare a sample.
+    spatial_parts
+        Processes that share each sample, cut along its first axis; 1: whole samples.
     """
 
     peak_flop_per_s: ArrayLike
@@ -67,6 +73,7 @@ class Scenario:
     precision_bytes: ArrayLike = 4.0
     compression_ratio: ArrayLike = 1.0
     input_s_per_sample: ArrayLike = 0.0
+    spatial_parts: ArrayLike = 1.0
 
     def __post_init__(self) -> None:
         """Refuse rates, sizes and numbers that no machine has; NaN is kept: it says that something is not known."""
@@ -74,8 +81,17 @@ class Scenario:
             _expect(name, getattr(self, name), 0.0, "above 0")
         for name in ("latency_s", "input_s_per_sample"):
             _expect(name, getattr(self, name), -math.ulp(0), "at least 0")
-        for name in ("ranks", "batch"):
+        for name in ("ranks", "batch", "spatial_parts"):
             _expect(name, getattr(self, name), math.nextafter(1, 0), "at least 1")
+        ranks, parts = np.broadcast_arrays(np.asarray(self.ranks, float), np.asarray(self.spatial_parts, float))
+        uneven = np.nan_to_num(np.remainder(ranks, parts)) > 0
+        if uneven.any():
+            raise ConfigError(UNEVEN_REPLICAS(ranks=ranks[uneven].flat[0], parts=parts[uneven].flat[0]))
+
+    @property
+    def samples(self) -> Floats:
+        """Samples of one process and step, as shares of those that it shares."""
+        return np.asarray(np.asarray(self.batch, float) / np.asarray(self.spatial_parts, float))
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,7 @@ class StepModel:
     def describe(self, computing: str = "") -> str:
         """Return the choices in words, for the method of a table; blank computing is the roofline."""
         exchange = f"{self.allreduce} ring allreduce ({self.form} eq. 1)"
-        unit = "; printed form: communication is no time" if self.form == "printed" else ""
+        unit = "; printed form: communication is not a time" if self.form == "printed" else ""
         computing = computing or f"roofline {self.cost_model}"
         return f"modelled: {computing}, {exchange}, {'overlap' if self.overlap else 'no overlap'}{unit}"
 
@@ -152,7 +168,7 @@ class StepTime:
     step_s
         All together.
     ranks, batch
-        Of the scenario.
+        Of the scenario; the batch as `Scenario.samples`.
     method
         The equations used.
     """
@@ -198,13 +214,15 @@ def predict_step(network: LayerList, scenario: Scenario, model: StepModel = Step
     model
         Equations to use.
     """
-    times = time_layers(
-        count_work(network.layers, model.cost_model),
-        scenario.batch,
-        scenario.peak_flop_per_s,
-        scenario.memory_bytes_per_s,
-        scenario.precision_bytes,
-    )
+    work = count_work(network.layers, model.cost_model)
+    rates = (scenario.peak_flop_per_s, scenario.memory_bytes_per_s, scenario.precision_bytes)
+    times = time_layers(work, scenario.samples, *rates)
+    if np.any(np.asarray(scenario.spatial_parts) > 1):
+        whole = time_layers(work, scenario.batch, *rates)
+        # Layers without a place in space are computed whole on each process.
+        flat = np.array([len(layer.output_shape) == 1 for layer in network.layers])
+        pairs = ((getattr(whole, one.name), getattr(times, one.name)) for one in fields(LayerTimes))
+        times = LayerTimes(*(np.where(flat, *pair) for pair in pairs))
     return combine_step(network, times, scenario, model)
 
 
@@ -240,8 +258,9 @@ def combine_step(
     gradients_s = times.all_forward_s.sum(-1) + times.all_backward_s.sum(-1)
     # One message for all waits for the last gradient: nothing overlaps.
     queued = model.overlap and model.allreduce == "per-layer"
-    waiting_s = _find_waiting(times, gradients_s, messages_s) if queued else messages_s.sum(-1)
-    compute_s, input_s = gradients_s + update_s, np.asarray(scenario.batch, float) * scenario.input_s_per_sample
+    halos_s = time_halos(network.layers, scenario)
+    waiting_s = halos_s + (_find_waiting(times, gradients_s, messages_s) if queued else messages_s.sum(-1))
+    compute_s, input_s = gradients_s + update_s, scenario.samples * np.asarray(scenario.input_s_per_sample, float)
     busy_s = compute_s + waiting_s
     step_s = np.maximum(busy_s, input_s) if model.input_overlap else busy_s + input_s
     parts = {
@@ -251,12 +270,12 @@ def combine_step(
         "elementwise_s": (times.elementwise_forward_s + times.elementwise_backward_s).sum(-1),
         "update_s": np.asarray(update_s, float),
         "compute_s": compute_s,
-        "communication_s": messages_s.sum(-1),
+        "communication_s": messages_s.sum(-1) + halos_s,
         "exposed_communication_s": waiting_s,
         "input_s": input_s,
         "step_s": step_s,
         "ranks": np.asarray(scenario.ranks, float),
-        "batch": np.asarray(scenario.batch, float),
+        "batch": scenario.samples,
     }
     broadcast = np.broadcast_arrays(*parts.values())
     return StepTime(**dict(zip(parts, broadcast, strict=True)), method=model.describe(computing))
@@ -279,10 +298,30 @@ def time_messages(layers: tuple[Layer, ...], scenario: Scenario, model: StepMode
     return np.asarray(np.where(parameters > 0, message_s, 0.0) * repeats)
 
 
+def time_halos(layers: tuple[Layer, ...], scenario: Scenario) -> Floats:
+    """Return the time in which processes that share samples exchange planes in a step [s]; 0 for whole samples.
+
+    Before each convolution ``kernel - 1`` planes of its input cross each boundary of two parts, and on the way back as
+    many, but for a layer that sees the data. A process in the middle has two boundaries. No computation is behind it.
+    """
+    parts = np.asarray(scenario.spatial_parts, float)
+    planes, exchanges = 0.0, 0
+    for layer in layers:
+        if layer.kind in CONVOLUTIONS and layer.kernel[0] > 1:
+            ways = layer.repeats * (2 if layer.needs_input_gradient else 1)
+            planes += ways * (layer.kernel[0] - 1) / 2 * math.prod(layer.input_shape[1:])
+            exchanges += ways
+    names = ("batch", "precision_bytes", "latency_s", "link_bit_per_s")
+    batch, precision_bytes, latency_s, link_bit_per_s = (np.asarray(getattr(scenario, name), float) for name in names)
+    sent_bytes = np.minimum(parts - 1, 2) * planes * batch * precision_bytes
+    waiting_s = exchanges * latency_s + 8 * sent_bytes / link_bit_per_s
+    return np.asarray(np.where(parts > 1, waiting_s, 0.0))
+
+
 def _find_waiting(times: LayerTimes, gradients_s: Floats, messages_s: Floats) -> Floats:
     """Return by how much the last message arrives after the last gradient [s].
 
-    Messages go one after the other in backward order, each as soon as the gradients of its layer are there and the
+    Messages go one after another in backward order, each as soon as the gradients of its layer are there and the
     link is free. The last one arrives at the largest, over all layers, of the time when the layer is ready plus its
     own and all later messages.
     """

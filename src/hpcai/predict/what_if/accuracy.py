@@ -103,7 +103,7 @@ def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
 def _difference(base: Point, target: Point) -> str:
     """Return the one thing in which two points of a benchmark differ; blank if it is none or several.
 
-    Variants are predicted from those that are plainer: single precision, and no compression.
+    Variants are predicted from those that are simpler: single precision, and no compression.
     """
     if base.benchmark != target.benchmark or base is target:
         return ""
@@ -115,7 +115,7 @@ def _difference(base: Point, target: Point) -> str:
     same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes", "gradient_groups")
     if any(getattr(one, name) != getattr(other, name) for name in same):
         return ""
-    if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group")):
+    if any(base.row.get(name) != target.row.get(name) for name in ("engine", "batchnorm_group", "spatial_parts")):
         return ""
     changed = [name for name in (PRECISION, COMPRESSION) if getattr(one, name) != getattr(other, name)]
     plain = one.precision == "fp32" if changed == [PRECISION] else one.compression == "none"

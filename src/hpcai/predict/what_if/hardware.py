@@ -18,7 +18,7 @@ NAN = math.nan
 GRADIENT_BYTES = 4.0
 """Variables and their gradients are float32 in every precision."""
 COMPRESSION_RATIOS = {"none": 1.0, "fp16": 0.5}
-PRECISION_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0}
+PRECISION_BYTES = {"fp32": 4.0, "tf32": 4.0, "bf16": 2.0, "fp16": 2.0}
 MEASURED_LINK = "measured"
 DENSE = ("gemm", "convolution")
 """Kinds of ceilings that make the peak."""

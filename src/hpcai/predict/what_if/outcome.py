@@ -16,9 +16,14 @@ from hpcai.predict.what_if.training_time import epochs_at, measure_parts
 if TYPE_CHECKING:
     from hpcai.predict.what_if.answers import Case
 
-NO_OVERLAP = "computing and exchange one after the other (no overlap)"
-OVERLAP = "messages travel one after the other while gradients are computed, ready at equal intervals (overlap)"
+NO_OVERLAP = "computing and exchange one after another (no overlap)"
+OVERLAP = "messages travel one after another while gradients are computed, ready at equal intervals (overlap)"
 GROUPS = "exchanging batch-norm statistics within groups of ranks takes no time of its own"
+PARTS = Message(
+    "outcome.parts",
+    "{parts} ranks share each sample: each computes its part of the voxels, and waits for planes before each "
+    "convolution, both ways, over the link of the allreduce",
+)
 BOUNDS = ("", "low_", "high_")
 OTHER_BASE = Message(
     "outcome.other_base",
@@ -91,6 +96,7 @@ def _taken_for_granted(case: "Case", model: StepModel, factor: float) -> tuple[s
         "contention between ranks are in the factor",
         OVERLAP if model.overlap else NO_OVERLAP,
         GROUPS if start.row["batchnorm_group"] > 1 else "",
+        PARTS(parts=case.setting.spatial_parts) if case.setting.spatial_parts > 1 else "",
     )
 
 
@@ -131,7 +137,7 @@ def _why_not(study: MeasuredStudy, case: "Case") -> str:
 
 
 def _baseline(start: Point, points: Sequence[Point]) -> Point:
-    """Return the point that the study compares with, else that of the fewest ranks."""
+    """Return the point that the study compares with, otherwise that of the fewest ranks."""
     named = str(start.row.get("baseline") or "")
     return next((point for point in points if point.scale == named), points[0])
 

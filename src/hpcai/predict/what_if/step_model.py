@@ -3,7 +3,7 @@
 Computing is the roofline of the layers (or kernel regressors) times one factor, by which the model meets the measured
 step at the scale that one starts from. Exchanging gradients is a ring allreduce over measured or assumed links, after
 computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
-become ready at equal intervals of the backward pass and travel one after the other.
+become ready at equal intervals of the backward pass and travel one after another.
 """
 
 import math
@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from hpcai.core.messages import Message
 from hpcai.predict.kernels.regressor import KernelRegressor
 from hpcai.predict.kernels.step_estimate import estimate_step
-from hpcai.predict.training.layers import LayerList, count_parameters
+from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_parameters
 from hpcai.predict.training.roofline_cost import CostModel, count_work, time_layers
 from hpcai.predict.training.step import OPTIMIZER_PASSES
 from hpcai.predict.what_if.hardware import (
@@ -34,6 +34,10 @@ UNEVEN_BATCH = Message(
     "step_model.uneven_batch",
     "a global batch of {samples} samples cannot be divided evenly among {parts}",
 )
+UNEVEN_PARTS = Message(
+    "step_model.uneven_parts", "{ranks} ranks make no whole replicas of {parts} ranks, which share each sample"
+)
+NO_PARTS = "kernels were timed on whole samples"
 NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
 SLOW_EXCHANGE = Message(
     "step_model.slow_exchange",
@@ -72,6 +76,10 @@ class Setting:
         Largest message of gradients; None: so many of equal size as there are groups.
     gradient_groups
         Messages of gradients.
+    spatial_parts
+        Ranks that share each sample.
+    part_bytes_per_sample
+        What a rank sends for a sample to those it shares it with.
     """
 
     nodes: int
@@ -82,20 +90,23 @@ class Setting:
     accumulation: int = 1
     fusion_bytes: float | None = None
     gradient_groups: int = 1
+    spatial_parts: int = 1
+    part_bytes_per_sample: float = 0.0
 
     @property
     def micro_batch(self) -> float:
-        """Samples that a rank computes at once; below 1 or broken: it cannot run."""
-        return self.global_batch / self.ranks / self.accumulation
+        """Samples that a replica computes at once; below 1 or broken: it cannot run."""
+        return self.global_batch / (self.ranks / self.spatial_parts) / self.accumulation
 
     @property
     def why_impossible(self) -> str:
         """Return why a training cannot run like this; blank if it can."""
+        if self.ranks % self.spatial_parts:
+            return UNEVEN_PARTS(ranks=self.ranks, parts=self.spatial_parts)
         if self.micro_batch >= 1 and self.micro_batch == int(self.micro_batch):
             return ""
-        parts = f"{self.ranks} ranks" + (
-            f" with {self.accumulation} micro-batches each" if self.accumulation > 1 else ""
-        )
+        workers = f"{self.ranks} ranks" if self.spatial_parts == 1 else f"{self.ranks // self.spatial_parts} replicas"
+        parts = workers + (f" with {self.accumulation} micro-batches each" if self.accumulation > 1 else "")
         return UNEVEN_BATCH(samples=self.global_batch, parts=parts)
 
     @property
@@ -144,12 +155,18 @@ class StepModel:
         The model of computing, for the method of tables.
     overlap
         Whether messages travel during the backward pass.
+    convolutions
+        Layers before which ranks that share samples exchange planes.
+    shares_samples
+        Whether it knows ranks that share samples.
     """
 
     compute: Compute
     parameters: int
     words: str
     overlap: bool = False
+    convolutions: int = 0
+    shares_samples: bool = False
 
     def estimate(self, setting: Setting, exchange: Exchange, factor: float = 1.0) -> PredictedStep:
         """Return the parts of a step.
@@ -165,18 +182,33 @@ class StepModel:
         """
         if setting.why_impossible:
             return replace(NO_STEP, reason=setting.why_impossible)
-        times = self.compute(setting.micro_batch, setting.precision)
+        if setting.spatial_parts > 1 and not self.shares_samples:
+            return replace(NO_STEP, reason=self._why_no_model(setting.precision, NO_PARTS))
+        # Each rank has its part of the voxels. That it computes dense layers whole is in the factor.
+        times = self.compute(setting.micro_batch / setting.spatial_parts, setting.precision)
         compute_s = factor * (setting.accumulation * (times.forward_s + times.backward_s) + times.update_s)
         messages = count_messages(self.parameters, setting.fusion_bytes, setting.gradient_groups)
         communication_s = exchange_s(self.parameters, exchange, setting.ranks, setting.compression, messages)
+        halo_s = setting.accumulation * self._halo_s(setting, exchange)
         exposed_s = communication_s
         if self.overlap:
             # The last message waits for the last gradient; all of them cannot end before the first has waited.
             hidden_s = factor * times.backward_s * (1 - 1 / messages)
             exposed_s = max(communication_s / messages, communication_s - hidden_s)
         reason = "" if math.isfinite(compute_s) else self._why_no_model(setting.precision, times.reason)
-        reason = reason or _why_unknown(communication_s, exchange)
-        return PredictedStep(compute_s, communication_s, exposed_s, reason)
+        reason = reason or _why_unknown(communication_s + halo_s, exchange)
+        return PredictedStep(compute_s, communication_s + halo_s, exposed_s + halo_s, reason)
+
+    def _halo_s(self, setting: Setting, exchange: Exchange) -> float:
+        """Return the time in which ranks exchange planes of a micro-batch: each layer waits for it, both ways [s].
+
+        The first layer needs no gradient of its input; the gather before the dense layers is one exchange more.
+        """
+        if setting.spatial_parts == 1:
+            return 0.0
+        waiting_s = exchange.coordination_s + exchange.latency_s
+        sent_bytes = setting.micro_batch * setting.part_bytes_per_sample
+        return 2 * self.convolutions * waiting_s + 8 * sent_bytes / exchange.link_bit_per_s
 
     def _why_no_model(self, precision: str, reason: str) -> str:
         words = NO_MODEL(precision=precision, model=self.words)
@@ -215,7 +247,8 @@ def roofline_model(network: LayerList, rates: Mapping[str, RankRates], cost_mode
         update_s = passes * parameters * GRADIENT_BYTES / memory
         return ComputeTime(float(times.all_forward_s.sum()), float(times.all_backward_s.sum()), update_s)
 
-    return StepModel(compute, parameters, f"roofline {cost_model}")
+    convolutions = sum(layer.repeats for layer in network.layers if layer.kind in CONVOLUTIONS)
+    return StepModel(compute, parameters, f"roofline {cost_model}", convolutions=convolutions, shares_samples=True)
 
 
 def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor]) -> StepModel:
@@ -236,16 +269,19 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
 
 def setting_of(row: Row) -> Setting:
     """Return how the runs of a row of the table of scales trained."""
-    fusion = row["fusion_bytes"]
+    fusion, batch = row["fusion_bytes"], int(row["global_batch_samples"])
+    parts, ranks = (int(row[name]) for name in ("spatial_parts", "ranks"))
     return Setting(
         nodes=int(row["nodes"]),
-        ranks=int(row["ranks"]),
-        global_batch=int(row["global_batch_samples"]),
+        ranks=ranks,
+        global_batch=batch,
         precision=str(row["precision"]),
         compression=str(row["compression"]),
         accumulation=int(row["accumulation"]),
         fusion_bytes=None if pd.isna(fusion) else float(fusion),
         gradient_groups=int(row.get("gradient_groups", 1)),
+        spatial_parts=parts,
+        part_bytes_per_sample=float(row["part_bytes"]) * ranks / parts / batch,
     )
 
 

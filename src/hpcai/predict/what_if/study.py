@@ -29,7 +29,7 @@ ONE_PRECISION = "kernels were measured in fp32 only"
 def judge_own_steps(study: MeasuredStudy) -> pd.DataFrame:
     """Return rows of table ``step_accuracy``: each measured point by the roofline and, if there are any, by regressors.
 
-    The modelled step is computing and the allreduce, one after the other, without a factor; the measured one is the
+    The modelled step is computing and the allreduce, one after another, without a factor; the measured one is the
     median step of the runs, which has input, loss and all that no layer is. There is a goal for regressors only: the
     source states none for the roofline.
     """
@@ -69,7 +69,7 @@ def _of_model(
         "engine": point.engine,
         "scale": point.scale,
         "ranks": point.setting.ranks,
-        "batch": point.setting.global_batch // point.setting.ranks,
+        "batch": point.setting.global_batch * point.setting.spatial_parts // point.setting.ranks,
         "overhead": NO_OVERHEAD,
         **asdict(quiet_of_scale(point.row)),
         "method": "modelled",

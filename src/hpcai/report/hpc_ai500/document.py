@@ -38,7 +38,7 @@ def build_document(evidence: Evidence) -> Document:
 
 
 def _results(records: Sequence[RunRecord]) -> Iterator[str]:
-    """Say for each variant and scale whether the runs are as many as the rules ask for."""
+    """Say for each variant and scale whether the runs are as many as the rules require."""
     rules = rules_of(records[0].plan.benchmark.suite).results
     scales: dict[str, Counter[str]] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""Writes a report document as a folder to hand in: built beside its place and renamed, so it is never half there."""
+"""Writes a report document as a folder to submit, under a temporary name first, so it is never incomplete."""
 
 import json
 import math
@@ -71,7 +71,7 @@ def _write_files(evidence: Evidence, document: Document, folder: Path) -> None:
         if file.handed_in:
             place = folder / name
             place.parent.mkdir(parents=True, exist_ok=True)
-            # Raw files are read-only; what is handed in can be written again.
+            # Raw files are read-only; what is submitted can be written again.
             place.write_bytes(content_to_hand_in(file))
 
 

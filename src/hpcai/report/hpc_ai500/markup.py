@@ -1,4 +1,4 @@
-"""A report document as HTML: a fragment for the big report, and a page of its own that needs no other file."""
+"""A report document as HTML: a fragment for the main report, and a self-contained page."""
 
 import html
 import re
@@ -21,7 +21,7 @@ FILE = re.compile(r"(?:[\w.-]+/)+[\w-]+\.\w+")
 """A path in a sentence; a unit such as MB/s is none."""
 FOLDER = Path(__file__).parent
 STYLE, FRAGMENT_STYLE = ("\n" + (FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "fragment.css"))
-"""Styles of a page of its own, and of the fragment; its variables --bad, --good, --head, --line, --mute are the
+"""Styles of the separate page and of the fragment; its variables --bad, --good, --head, --line, --mute are the
 page's."""
 
 
@@ -41,7 +41,7 @@ def document_html(document: Document, *, folder: str = "", level: int = 3) -> st
 
 
 def document_page(document: Document) -> str:
-    """Return a document as a page of its own: light, dark and printable, without scripts."""
+    """Return a document as a separate page: light, dark and printable, without scripts."""
     return _render(document, level=2, style=Markup(STYLE + FRAGMENT_STYLE), is_page=True)  # noqa: S704  our own files
 
 

@@ -21,7 +21,7 @@ class Item(Settings):
     """One thing that a complete report holds."""
 
     demand: str = Field(
-        min_length=1, description="What the rules ask for, in the words of the part that it belongs to."
+        min_length=1, description="What the rules require, in the words of the part that it belongs to."
     )
     name: str = Field(min_length=1)
     status: Status
@@ -74,7 +74,7 @@ class Part(Settings):
     """One of the four parts that section 6.3.3 asks for."""
 
     title: str
-    rule: str = Field(description="What the rules ask for.")
+    rule: str = Field(description="What the rules require.")
     section: str = Field(description="Where they do.")
     items: tuple[Item, ...]
     tables: tuple[Table, ...] = ()
@@ -138,7 +138,7 @@ def read_document(path: Path) -> Document:
     Raises
     ------
     RecordError
-        If the file is missing or is no report document.
+        If the file is missing or is not a report document.
     """
     return read_part(Document, path)
 

@@ -23,7 +23,7 @@ _WORK = (
     "characterise the benchmark (`snakemake characterise`), so that the work of a sample is known, and analyse again"
 )
 
-CLOCK = "evaluations included: 6.3.2 names no pause of the clock"
+CLOCK = "including evaluations, because 6.3.2 does not pause the clock"
 """HPC AI500 V2.0, 6.3.2: from reading the first training batch until the target epochs are reached."""
 RATE_BY = Message("scores.rate_by", "throughput measured, work of a sample by {work}")
 
@@ -137,18 +137,18 @@ def _scores(evidence: Evidence) -> tuple[_Score, ...]:
 
 
 def _score_item(evidence: Evidence, score: _Score) -> Item:
-    """Return whether every run that trained to its end has a score; those that did not earn none."""
+    """Return whether every run that completed training has a score; the others have none."""
     if evidence.frames["run_scores"].empty:
         return missing(DEMAND, score.name, "the table run_scores has no row of this benchmark", _ANALYSE)
     rows = trial_rows(evidence)
     trials = rows[~_broken(rows)]
     values = pd.to_numeric(trials[score.column]).dropna()
     lost = len(rows) - len(trials)
-    broken = f"{lost} of {len(rows)} runs broke down or diverged and earn no number" if lost else ""
+    broken = f"{lost} of {len(rows)} runs failed or diverged and have no score" if lost else ""
     if trials.empty:
         reason = NONE_FINISHED(n=len(rows), word="run")
         return missing(
-            DEMAND, score.name, reason, "see the reasons of the runs, repair, and measure again (`hpcai retry`)"
+            DEMAND, score.name, reason, "see the reasons of the runs, fix them, and measure again (`hpcai retry`)"
         )
     if len(values) < len(trials):
         reasons = trials.loc[trials[score.column].isna(), "reason"].dropna().unique()
@@ -233,7 +233,7 @@ def _definitions(rows: pd.DataFrame) -> str:
     return (
         f"Time to quality runs from the first training batch to the end of the last epoch, {CLOCK}. VFLOPS = FLOPS × "
         "(quality / "
-        f"target)^n{exponent}.{quality} A run that broke down or diverged has none; a dash is a missing score."
+        f"target)^n{exponent}.{quality} A run that failed or diverged has none; a dash is a missing score."
     )
 
 
@@ -278,7 +278,7 @@ def _attempts(records: tuple[RunRecord, ...]) -> Table | None:
         return None
     names = ("run", "attempt", "outcome", "reason")
     return Table(
-        title="Earlier attempts that broke down and were repeated",
+        title="Earlier attempts that failed and were repeated",
         columns=tuple(Column(name=name) for name in names),
         rows=rows,
     )

@@ -39,7 +39,7 @@ def describe_sources(evidence: Evidence) -> Part:
 def _code(records: Sequence[RunRecord]) -> Iterator[Item]:
     commits = sorted({record.provenance.commit or "unknown" for record in records})
     dirty = [record for record in records if record.provenance.dirty is not False]
-    again = "commit all changes, measure the runs again (`hpcai discard`), and hand in `git archive` of that commit"
+    again = "commit all changes, measure the runs again (`hpcai discard`), and submit `git archive` of that commit"
     if commits == ["unknown"] or dirty:
         reason = (
             f"{len(dirty)} of {len(records)} runs were made by code that no commit holds "
@@ -49,7 +49,7 @@ def _code(records: Sequence[RunRecord]) -> Iterator[Item]:
     else:
         yield present(
             CODE, "Source code", f"commit {', '.join(commits)}, without changes", method="collected", source=SOURCE,
-            note=f"to hand in with this folder: `git archive --output source.tar.gz {commits[0]}`",
+            note=f"to submit with this folder: `git archive --output source.tar.gz {commits[0]}`",
         )  # fmt: skip
     locks = sorted({record.provenance.lock_sha256 or "" for record in records} - {""})
     name = "Versions of all packages"
@@ -73,7 +73,7 @@ def _enclosures(evidence: Evidence) -> Iterator[Item]:
     lost = [f"{one.source} ({one.file.status})" for one in evidence.enclosures if not one.file.handed_in]
     if lost:
         reason = f"{len(files) - len(lost)} of {len(files)} files are here; not {', '.join(lost)}"
-        action = "put the files back or characterise again (`snakemake characterise`); hand in large ones beside"
+        action = "put the files back or characterise again (`snakemake characterise`); submit large ones separately"
         yield missing(DOCUMENTS, name, reason, action)
     elif files:
         yield present(
@@ -97,11 +97,9 @@ def _scripts(evidence: Evidence) -> Iterator[Item]:
         yield present(SCRIPTS, study, "source/config/study.yaml with all files that it names", method="declared",
                       source="source/config/study.yaml")  # fmt: skip
     else:
-        yield missing(
-            SCRIPTS, study, "the study's settings were not handed to the program", "run the workflow as a whole"
-        )
+        yield missing(SCRIPTS, study, "the study's settings were not handed to the program", "run the whole workflow")
     yield not_applicable(
-        UPLOAD, "Upload", "it follows when this folder is finished, so that no file of it can show it",
+        UPLOAD, "Upload", "it happens after this folder is complete, so no file in it can show it",
         "upload this folder and the source code to BenchHub",
     )  # fmt: skip
 

@@ -83,7 +83,7 @@ def _nodes(evidence: Evidence) -> Iterator[Item]:
     for demand, name, key, unit in _COLLECTED:
         value = agreed(fact.get(key) for fact in facts)
         if value is None:
-            yield missing(demand, name, "the operating system did not tell the program", _ASK_AGAIN)
+            yield missing(demand, name, "the operating system did not report it", _ASK_AGAIN)
             continue
         notes = [f"the machine file declares {declared[key]}"] if key in declared else []
         note = "; ".join([*notes, *([only_one] if only_one else [])])
@@ -155,7 +155,7 @@ def _rates(evidence: Evidence) -> Iterator[Item]:
 def _links(evidence: Evidence) -> Iterator[Item]:
     name, declared = "Links within a node", evidence.machine.links.intra_node
     if declared is None and all(record.plan.point.ranks_per_node == 1 for record in evidence.records):
-        yield not_applicable(WITHIN, name, "every run had one rank on a node: nothing travelled within one")
+        yield not_applicable(WITHIN, name, "every run had one rank per node: there was no communication within a node")
         return
     measured = rate_within_node(evidence)
     if declared is not None or math.isnan(measured.rate_bytes_per_s):
@@ -199,13 +199,13 @@ def _rate_of_engine(evidence: Evidence, engine: str) -> LinkRate:
 
 
 def _say_fit(fit: "pd.Series[Any]", ranks: int) -> str:
-    """Say what the line fitted over all message sizes gives, with its error and how far off it is."""
+    """Say what the line fitted over all message sizes gives, with its error and its deviation."""
     rate, error = (
         ring_traffic(float(fit.get(f"bandwidth{part}_bytes_per_s", math.nan)), ranks) for part in ("", "_error")
     )
     misfit = float(fit.get("misfit_ratio", math.nan))
     bounds = "its error is not known" if math.isnan(error) else f"standard error {say_rate(error)}"
-    off = "how far off it is is not known" if math.isnan(misfit) else f"at most {say_share(misfit)} off a measured time"
+    off = "its deviation is not known" if math.isnan(misfit) else f"at most {say_share(misfit)} off a measured time"
     return f"the line latency + size / bandwidth over all sizes gives {say_rate(rate)} ({bounds}; {off})"
 
 
@@ -238,7 +238,7 @@ def _versions(evidence: Evidence) -> Iterator[Item]:
         if value is None:
             action = (
                 f"set {variable} in the environment of the job, as NVIDIA's containers do" if variable
-                else "name it when the document is handed in"
+                else "name it when the document is submitted"
             )  # fmt: skip
             yield missing(SOFTWARE, name, "the records hold no version of it", action)
         else:

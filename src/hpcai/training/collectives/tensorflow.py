@@ -10,13 +10,9 @@ No gradient is registered for these operations; `TensorflowCollectives.group_mea
 
 import json
 import os
-import socket
-import time
-import urllib.request
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
-from urllib.error import HTTPError
 
 import numpy as np
 import tensorflow as tf
@@ -24,77 +20,14 @@ from numpy.typing import NDArray
 from tensorflow.python.eager import context
 
 from hpcai.config.runs import Point
-from hpcai.core.errors import LaunchError
 from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
-from hpcai.training.join_step import local_address_towards
-from hpcai.training.rendezvous import ADDRESS, PLACES, PORT, SECRET
+from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
-MEETING_LIMIT_S = 120.0
-LOOK_S = 0.02
 SILENCE_LIMIT_S = 7 * 86400.0
 """Longer than any limit of a run."""
 ALL_RANKS, OWN_GROUP = 1, 2
 """Keys of groups: all ranks, and those that share batch-norm statistics or samples (plus the number of the group)."""
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
-
-
-def places_of(environment: MutableMapping[str, str]) -> Ranks:
-    """Return this rank's place, as the launcher tells it.
-
-    Raises
-    ------
-    LaunchError
-        If the launcher tells none, as mpirun.
-    """
-    try:
-        return Ranks(*(int(environment[name]) for name in PLACES))
-    except KeyError as error:
-        raise LaunchError(
-            f"engine tensorflow: found no {error.args[0]}, expected a launcher with a rendezvous; "
-            "use the launcher horovodrun or spawn"
-        ) from error
-
-
-class Meeting:
-    """The rendezvous of a launch, where ranks leave words for each other."""
-
-    def __init__(self, ranks: Ranks, environment: MutableMapping[str, str]) -> None:
-        self._ranks = ranks
-        self._url = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}"
-
-    def meet(self, scope: str, own: str) -> list[str]:
-        """Leave this rank's word and return those of all ranks in their order.
-
-        Raises
-        ------
-        LaunchError
-            If ranks do not come within `MEETING_LIMIT_S`.
-        """
-        base = f"{self._url}/{scope}"
-        request = urllib.request.Request(f"{base}/{self._ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http
-        urllib.request.urlopen(request, timeout=MEETING_LIMIT_S).close()  # noqa: S310
-        limit_s = time.monotonic() + MEETING_LIMIT_S
-        found: list[str] = []
-        while len(found) < self._ranks.size:
-            try:
-                with urllib.request.urlopen(f"{base}/{len(found)}", timeout=MEETING_LIMIT_S) as answer:  # noqa: S310
-                    found.append(answer.read().decode())
-            except HTTPError as error:
-                if time.monotonic() > limit_s:
-                    raise LaunchError(
-                        f"engine tensorflow: rank {len(found)} of {self._ranks.size} did not come within "
-                        f"{MEETING_LIMIT_S:g} s; see its output"
-                    ) from error
-                time.sleep(LOOK_S)
-        return found
-
-
-def free_address(environment: MutableMapping[str, str]) -> str:
-    """Return an address of this node, on the way to the rendezvous, with a port that nobody uses now."""
-    host = local_address_towards(environment[ADDRESS])
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
-        server.bind((host, 0))
-        return f"{host}:{server.getsockname()[1]}"
 
 
 class TensorflowCollectives:
@@ -112,14 +45,14 @@ class TensorflowCollectives:
     def start(self, point: Point | None) -> Ranks:
         """Join the cluster of all ranks; a rank that is alone joins none."""
         if not point or point.ranks > 1:
-            self._ranks = places_of(os.environ)
+            self._ranks = places_of(os.environ, "tensorflow")
         groups = rank_groups(point)
         for number, group in enumerate(groups):
             if self._ranks.rank in group:
                 self._group, self._group_size = OWN_GROUP + number, len(group)
         if self._ranks.size > 1:
-            self._meeting = Meeting(self._ranks, os.environ)
-            workers = self._meeting.meet("tensorflow", free_address(os.environ))
+            self._meeting = Meeting(self._ranks, os.environ, "tensorflow")
+            workers = self._meeting.meet("addresses", free_address(os.environ))
             task = {"type": "worker", "index": self._ranks.rank}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
             _outlast_pauses(self._ranks.size)
@@ -129,7 +62,7 @@ class TensorflowCollectives:
     def stop(self) -> None:
         """Wait for the others, outside of TensorFlow: a rank that leaves takes its server with it."""
         if self._ranks.size > 1:
-            self._meeting.meet("tensorflow_end", "done")
+            self._meeting.meet("end", "done")
 
     def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
         """Return sums or means; tensors of one type travel as one vector."""

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Ratio, Settings
+from hpcai.config.base import Count, Engine, Ratio, Settings
 from hpcai.config.benchmark import BenchmarkSettings, DataSettings, PartTraffic, RecipeSettings, Suite
 from hpcai.core.messages import Message
 
@@ -83,6 +83,7 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     stop: ClassVar[Literal["target", "epochs"]] = "target"
     remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "refuse"
     native: ClassVar[bool] = True
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow", "jax")
 
     workload: Literal["cosmoflow"]
     data: CosmoFlowData
@@ -101,7 +102,9 @@ class CosmoFlowBenchmark(BenchmarkSettings):
         The first convolution needs no gradient of its input. A boundary of parts is crossed by ``kernel - 1`` planes
         of each input, on the way back by as many.
         """
-        model, edge, channels = self.model, self.data.edge, int(self.data.channels)
+        model = self.model
+        edge: int = self.data.edge
+        channels: int = self.data.channels
         if parts == 1:
             return PartTraffic()
         planes = 0.0

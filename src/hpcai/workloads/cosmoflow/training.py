@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.training import collective
+from hpcai.training.backend import add_bias, glorot_uniform, half_square_sum
 from hpcai.training.schedules import scaled_rate, warmup_and_decay
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
@@ -35,7 +36,7 @@ class LogOfCounts(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the transformed counts in the layer's compute type."""
-        return tf.cast(tf.math.log1p(tf.cast(inputs, tf.float32)), self.compute_dtype)
+        return ops.cast(ops.log1p(ops.cast(inputs, "float32")), self.compute_dtype)
 
 
 @keras.saving.register_keras_serializable(package="hpcai")
@@ -48,7 +49,7 @@ class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the activations; same shape as the inputs."""
-        return tf.nn.leaky_relu(tf.nn.bias_add(inputs, tf.cast(self.bias, inputs.dtype)), LEAKY_SLOPE)
+        return ops.leaky_relu(add_bias(inputs, ops.cast(self.bias, inputs.dtype)), LEAKY_SLOPE)
 
 
 class CosmoFlow(Workload[CosmoFlowBenchmark]):
@@ -100,7 +101,7 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         dropout_seeds = iter(np.random.SeedSequence(seeds.dropout).generate_state(len(settings.dense)))
 
         def glorot() -> keras.initializers.Initializer:
-            return keras.initializers.GlorotUniform(seed=_int31(next(weight_seeds)))
+            return glorot_uniform(_int31(next(weight_seeds)))
 
         dtype = self._dtype(self.benchmark.data.edge)
         values = LogOfCounts(dtype=dtype)(inputs)
@@ -148,13 +149,13 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
     def loss(self, model: keras.Model, batch: Batch, seed: tf.Tensor) -> tf.Tensor:  # noqa: ARG002  Keras' own dropout
         """Return the mean squared error over batch and targets, plus the L2 penalty on the hidden dense kernels."""
         counts, targets = batch
-        error = tf.reduce_mean(tf.math.squared_difference(model(counts, training=True), targets))
+        error = ops.mean(ops.square(model(counts, training=True) - targets))
         weight_decay = self.benchmark.recipe.weight_decay
         if weight_decay == 0:
             return error
         kernels = [model.get_layer(f"hidden_{n}").kernel.value for n in range(len(self.benchmark.model.dense))]
-        # Keras' L2 is the plain sum of squares; tf.nn.l2_loss is half of it.
-        return error + weight_decay * tf.add_n([2 * tf.nn.l2_loss(kernel) for kernel in kernels])
+        # Keras' L2 is the plain sum of squares.
+        return error + weight_decay * sum(2 * half_square_sum(kernel) for kernel in kernels)
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         """Return the number of samples and the sum of their absolute errors over the targets, (1, 2)."""
@@ -213,9 +214,9 @@ def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tens
     weights : (batch,)
         0 for padding, whose error must not count even if it is not finite.
     """
-    errors = tf.reduce_sum(tf.abs(tf.cast(predictions, tf.float64) - tf.cast(targets, tf.float64)), axis=1)
-    counted = tf.where(weights > 0, errors, tf.zeros_like(errors))
-    return tf.stack([tf.reduce_sum(tf.cast(weights, tf.float64)), tf.reduce_sum(counted)])[tf.newaxis]
+    errors = ops.sum(ops.abs(ops.cast(predictions, "float64") - ops.cast(targets, "float64")), axis=1)
+    counted = ops.where(weights > 0, errors, ops.zeros_like(errors))
+    return ops.stack([ops.sum(ops.cast(weights, "float64")), ops.sum(counted)])[None]
 
 
 def _int31(value: np.uint32) -> int:

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Ratio, Settings
+from hpcai.config.base import Count, Engine, Ratio, Settings
 from hpcai.config.benchmark import SPLITS, BenchmarkSettings, DataSettings, RecipeSettings, Suite
 
 
@@ -82,6 +82,7 @@ class ImageClassificationBenchmark(BenchmarkSettings):
     stop: ClassVar[Literal["target", "epochs"]] = "epochs"
     remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "drop"
     native: ClassVar[bool] = True
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow", "jax")
 
     workload: Literal["image_classification"]
     data: ImageClassificationData

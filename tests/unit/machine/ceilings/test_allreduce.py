@@ -71,7 +71,7 @@ def test_the_engine_tensorflow_times_calls_and_says_that_it_has_no_timeline():
         (("/nowhere/mpirun",), {}, "/nowhere/mpirun: the launcher cannot be started: No such file"),
         (("false",), {}, "exit status 1: no output"),
         (("false",), {"engine": "tensorflow"}, "exit status 1: no output"),
-        (("true",), {}, "the launcher ended well, but the ranks' report is not there"),
+        (("true",), {}, "the ranks' report is missing"),
         (("sh", "-c", "echo ValueError: no link; exit 3"), {}, "exit status 3: ValueError: no link"),
         (
             ("sh", "-c", "echo [1]:hpcai.core.errors.LaunchError: rank; echo RuntimeError: b; exit 1"),

@@ -310,6 +310,33 @@ def test_lanes_of_the_typical_step():
     assert lanes["start_s"].min() == 0
 
 
+def test_halo_exchanges_are_a_phase_and_a_lane_of_their_own():
+    """A halo exchange of 40 us, 10 of them negotiated, beside the gradients of each step."""
+    halos = table(
+        [
+            row
+            for at in range(0, 3000, 1000)
+            for row in (
+                ("halo.conv", "NEGOTIATE_ALLTOALL", at + 600, 10, np.nan),
+                ("halo.conv", "ALLTOALL", at + 610, 30, np.nan),
+                ("halo.conv", "MPI_ALLTOALL", at + 615, 20, np.nan),
+            )
+        ]
+    )
+    spans_of_both = pd.concat([steps(3), halos], ignore_index=True)
+    conditions = Conditions(ranks=2, windows=windows(3))
+    ready = pd.DataFrame({"tensor": [], "time_s": [], "rank": []})
+    cycles = pd.DataFrame({"time_s": []})
+    alone, both = (communication_summary(one, ready, cycles, conditions) for one in (steps(3), spans_of_both))
+    assert np.isnan(alone["halo_per_step_s"])
+    assert both["halo_per_step_s"] == pytest.approx(40e-6)
+    assert both["bytes_per_step"] == alone["bytes_per_step"]
+    assert both["transfer_s"] == alone["transfer_s"]
+    lanes = step_lanes(spans_of_both, None, windows(3)).set_index("lane")
+    assert lanes.loc["halo exchange", "duration_s"] == pytest.approx(20e-6)
+    assert {"ALLTOALL", "NEGOTIATE_ALLTOALL", "MPI_ALLTOALL"} <= set(phase_table(spans_of_both)["phase"])
+
+
 INTERVALS = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), min_size=1, max_size=12)
 
 

@@ -175,7 +175,7 @@ def test_nvprof_counts_once():
     assert counted_flop(nvprof(**parts), "pre-volta").fp32 == 69
     contradiction = counted_flop(nvprof(flop_count_sp=99, **parts), "pre-volta")
     assert math.isnan(contradiction.fp32)
-    assert any("contradicts its parts" in note for note in contradiction.notes)
+    assert any("inconsistent with its parts" in note for note in contradiction.notes)
 
 
 def test_nvprof_does_not_know_tensor_cores_unless_they_were_idle():

@@ -27,7 +27,7 @@ from hpcai.metrics.roofline.links import link_rate
 from hpcai.metrics.roofline.moves import NOT_STATED, SAME_SHARE, roofline_moves
 from hpcai.metrics.roofline.placing import FAR_BELOW_RATIO, NO_COMPUTE_ROOF, NO_LINK_ROOF, OVERHEAD, place_points
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
-from hpcai.metrics.roofline.tables import roofline_points
+from hpcai.metrics.roofline.tables import PARTS_SHARED, roofline_points
 
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
@@ -152,7 +152,7 @@ def test_gemm_below_convolution_is_refused_and_the_convolution_is_the_roof():
     points, ceilings, _ = make_tables(machine=make_cluster(peaks=False), views=views)
     refused = ceilings[ceilings["status"] == "refused"]
     assert set(refused["kind"]) == {"gemm"}
-    assert refused["reason"].str.contains("the convolution's rate is").all()
+    assert refused["reason"].str.contains("convolution rate is used").all()
     gemm = ceilings[(ceilings["kind"] == "gemm") & ceilings["precision"].isin(list(PEAKS))]
     assert set(gemm["status"]) == {"refused"}  # and none of them is "not measured" as well
     row = only(points, benchmark="deepcam", variant="fp32", scale="n16x8", scope="network")
@@ -301,7 +301,7 @@ def test_memory_intensity_is_measured_or_modelled(tables):
     modelled = only(tables[0], benchmark="deepcam", variant="fp32", scale="n1x8", scope="memory")
     assert modelled["message_method"] == "modelled"
     assert modelled["intensity_flop_per_byte"] == pytest.approx(1.2e13 / 3.1e11)
-    assert "without reuse in caches" in modelled["note"]
+    assert "without cache reuse" in modelled["note"]
     assert modelled["traffic_bytes"] == pytest.approx(3.1e11 * 1024 / 8)
 
 
@@ -489,3 +489,40 @@ def test_whatever_is_drawn_is_below_both_roofs(rate, work, message, peak, link, 
     far_below = point["roof_ratio"] < FAR_BELOW_RATIO
     assert (point["bound"] == OVERHEAD) == far_below
     assert far_below or (point["bound"] == "computation") == (point["communication_roof_flop_per_s"] >= peak)
+
+
+def shared(nodes: int, ranks_per_node: int, parts: int) -> pd.DataFrame:
+    """Return the points of a scale whose ranks share samples and send 1 MB each for it."""
+    scores = make_scores(((nodes, ranks_per_node),), names=("cosmoflow",))
+    machine, views = make_cluster(), make_views()
+    ceilings = roofline_ceilings(scores, views["ceilings"], views["links"], views["link_fits"], machine)
+    runs = make_runs(scores).assign(ranks_per_node=ranks_per_node, spatial_parts=parts, part_bytes=1e6)
+    return roofline_points(scores, ceilings, views, runs, machine)
+
+
+def test_shared_samples_add_to_the_traffic_of_a_rank():
+    alone, parts = (make_tables(make_scores(((1, 8),), names=("cosmoflow",)))[0], shared(1, 8, 2))
+    before, after = (only(points, scope="intra_node", variant="fp32") for points in (alone, parts))
+    assert after["traffic_bytes"] == before["traffic_bytes"] + 1e6
+    assert after["message_bytes"] == before["message_bytes"]
+    assert after["intensity_flop_per_byte"] < before["intensity_flop_per_byte"]
+    assert PARTS_SHARED.find_in(after["note"]) == {"parts": "2"}
+
+
+@pytest.mark.parametrize(("ranks_per_node", "parts", "sent"), [(8, 4, 0.0), (1, 4, 1e6), (6, 4, 1e6)])
+def test_over_a_network_only_replicas_of_several_nodes_send(ranks_per_node, parts, sent):
+    point = only(shared(4, ranks_per_node, parts), scope="network", variant="fp32")
+    assert point["part_bytes"] == sent
+
+
+def test_compression_leaves_the_planes_as_they_are():
+    scores = make_scores(((1, 8),), names=("cosmoflow",))
+    points = shared(1, 8, 2)
+    views, machine = make_views(), make_cluster()
+    ceilings = roofline_ceilings(scores, views["ceilings"], views["links"], views["link_fits"], machine)
+    point = only(points, scope="intra_node", variant="fp32")
+    moves = roofline_moves(points, ceilings)
+    move = only(moves, kind="modelled", change="compression fp16", variant="fp32", scope="intra_node")
+    traffic = (point["traffic_bytes"] - 1e6) / 2 + 1e6
+    expected = point["intensity_flop_per_byte"] * point["traffic_bytes"] / traffic
+    assert move["intensity_to_flop_per_byte"] == pytest.approx(expected)

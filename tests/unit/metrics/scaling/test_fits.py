@@ -90,7 +90,7 @@ def test_laws_that_cannot_be_told_apart_are_named() -> None:
     ("runs", "reason"),
     [
         (make_runs((4,)), "one number of ranks (4)"),
-        (make_runs((1, 2), outcome="failed"), "no run trained to its end"),
+        (make_runs((1, 2), outcome="failed"), "no run completed training"),
         (pd.concat([make_runs((1,)), make_runs((2,), global_batch_samples=100),
                     make_runs((4, 8), global_batch_samples=128)]), "one law cannot hold"),
         (make_runs((8, 16)).assign(train_rate_samples_per_s=[100.0] * 3 + [10.0] * 3), "no serial fraction explains"),

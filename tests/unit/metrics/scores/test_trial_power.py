@@ -52,7 +52,7 @@ def test_meters(found: dict[str, float], accelerators: int, nodes: int, expected
     [
         ({"rapl": 90.0}, 0, 8, "rapl sampled one of 8 nodes"),
         ({"nvml": 90.0, "rapl": 90.0}, 4, 2, "nvml sampled one of 2 nodes"),
-        ({"rapl": 90.0}, 4, 1, "rapl leaves out the accelerators"),
+        ({"rapl": 90.0}, 4, 1, "rapl does not cover the accelerators"),
         ({"rapl": math.nan}, 0, 1, ""),
     ],
 )

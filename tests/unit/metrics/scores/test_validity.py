@@ -89,7 +89,7 @@ def test_a_run_that_was_never_judged_says_so():
         (2, 4, "no valid result: 2 of 4 runs failed to converge, at most one may be dropped"),
         (1, 2, "no valid result: 1 of 2 runs failed to converge, too few to drop one"),
         (9, 10, "9 of 10 runs converged; the failed one is dropped as the slowest"),
-        (4, 4, "all 4 runs converged; too few runs (4 of 10 that the rules ask for)"),
+        (4, 4, "all 4 runs converged; too few runs (4 of 10 that the rules require)"),
         (1, 1, "the only run converged; too few runs (1 of 10"),
         (12, 12, "all 12 runs converged; more runs than the 10"),
     ],
@@ -101,13 +101,13 @@ def test_verdict_on_runs(n_ok, n, words):
 @pytest.mark.parametrize(
     ("converged", "missed", "total", "words"),
     [
-        (0, 0, 2, "no valid result: none of 2 trials trained to its end; too few trials (0 of 10"),
+        (0, 0, 2, "no valid result: none of 2 trials completed training; too few trials (0 of 10"),
         (7, 3, 10, "10 of 10 trials trained to their end, 7 reached the target"),
         (
             9,
             0,
             10,
-            "9 of 10 trials trained to their end, 9 reached the target; the 1 that broke down count for nothing",
+            "9 of 10 trials completed training, 9 reached the target; the 1 that failed do not count",
         ),
         (12, 0, 12, "12 of 12 trials trained to their end, 12 reached the target"),
     ],

@@ -66,7 +66,7 @@ def test_a_folder_of_logs(tmp_path):
     verdict = judge(tmp_path, "3.0.0")
     assert verdict.complies
     assert verdict.package_answers == {}
-    assert "no organisation's folder" in verdict.not_checked[0]
+    assert "not an organisation's folder" in verdict.not_checked[0]
     (tmp_path / "result_1.txt").unlink()
     assert not judge(tmp_path, "3.0.0").complies
 

@@ -19,7 +19,7 @@ from hpcai.mlperf_hpc.submission.model import Result, Submission, SubmittedRun, 
 def submission_of(record, scaling="strong"):
     benchmark = {"cosmoflow": "cosmoflow", "deepcam": "deepcam", "opencatalyst": "oc20"}[record.plan.benchmark.workload]
     run = SubmittedRun(record, "runs/x", 1, None, None)
-    result = Result(benchmark, scaling, (run,), (), 1, "1 of the 5 runs that the rules ask for")
+    result = Result(benchmark, scaling, (run,), (), 1, "1 of the 5 runs that the rules require")
     system = SubmittedSystem("box_n1x1_fp32", (result,), 1)
     return Submission("Org", "Org", "closed", "onprem", "3.0.0", (system,), ()), system, result
 

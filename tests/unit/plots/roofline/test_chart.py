@@ -110,7 +110,7 @@ def test_without_a_point_the_roofs_stand_and_the_chart_says_why():
 def test_without_anything_the_chart_is_a_sentence():
     empty = [pd.DataFrame(columns=list(names)) for names in (POINT_COLUMNS, CEILING_COLUMNS, MOVE_COLUMNS)]
     for chart in (draw_roofline(*empty), draw_memory_roofline(*empty[:2])):
-        assert "nothing was measured or declared" in spec_to_svg(to_spec(chart))
+        assert "no measured or declared result" in spec_to_svg(to_spec(chart))
 
 
 def test_without_roofs_the_chart_says_what_is_missing(tables):

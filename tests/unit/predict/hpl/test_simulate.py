@@ -279,7 +279,7 @@ def test_efficiency_is_over_the_gpus_alone_or_the_processors_alone():
         ({"nodes": 2, "network": plain_network(0)}, "network"),
         ({"nodes": 2, "network": plain_network(1e9), "network_efficiency_ratio": 1.1}, "network_efficiency_ratio"),
         ({"variant": "cpu", "trsm": True}, "trsm_rate_flop_per_s"),
-        ({"variant": "calibrated", "trsm": True}, "trsm is no part"),
+        ({"variant": "calibrated", "trsm": True}, "trsm is not part"),
         ({"block": [1, 2], "nodes": [1, 1, 1]}, "do not broadcast"),
     ],
 )

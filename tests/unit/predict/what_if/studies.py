@@ -53,7 +53,8 @@ def scale(ranks: int, batch: int, step_s: float, **changes: Any) -> dict[str, An
         "benchmark": "small", "variant": "fp32", "engine": "horovod",
         "scale": f"n1x{ranks}", "nodes": 1, "ranks_per_node": ranks,
         "ranks": ranks, "workload": "cosmoflow", "precision": "fp32", "compression": "none", "accumulation": 1,
-        "batchnorm_group": 1, "fusion_bytes": math.nan, "global_batch_samples": batch, "step_time_median_s": step_s,
+        "batchnorm_group": 1, "spatial_parts": 1, "part_bytes": 0.0, "fusion_bytes": math.nan,
+        "global_batch_samples": batch, "step_time_median_s": step_s,
         "train_rate_samples_per_s": batch / step_s, "baseline": "n1x1",
         "n_disturbed": 1.0, "others_max_ratio": 0.1, "steal_max_ratio": 0.0,
     }  # fmt: skip

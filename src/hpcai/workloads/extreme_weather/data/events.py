@@ -149,7 +149,7 @@ def _box(shape: Field, event: Vortex | River, kind: int) -> Box:
 
 
 def _inside(box: Box, grid: Grid) -> bool:
-    """Tell whether a box keeps clear of the border, where the event would be cut off."""
+    """Return whether a box keeps clear of the border, where the event would be cut off."""
     top, left, bottom, right, _ = box
     return 0 < top < bottom < grid.height and 0 < left < right < grid.width
 

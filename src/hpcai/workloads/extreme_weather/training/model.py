@@ -25,7 +25,7 @@ MAPS = 4
 
 
 class _Builder:
-    """Makes layers that share a type policy; each draws its weights with a seed of its own."""
+    """Makes layers that share a type policy; each draws its weights with its own seed."""
 
     def __init__(self, settings: ExtremeWeatherModel, plan: RunPlan, policy: str, seed: int) -> None:
         self._settings = settings

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
 from hpcai.config.runs import RunPlan
+from hpcai.training.backend import VarianceScaling
 from hpcai.training.batch_norm import batch_norm
 from hpcai.training.work import LayerWork
 from hpcai.workloads.image_classification.settings import ImageClassificationModel
@@ -33,7 +34,7 @@ class NormalisedPixels(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return normalised pixels; same shape as the inputs."""
-        return tf.cast((inputs - tf.constant(CHANNEL_MEANS)) / PIXEL_SCALE, self.compute_dtype)
+        return ops.cast((inputs - ops.convert_to_tensor(CHANNEL_MEANS, "float32")) / PIXEL_SCALE, self.compute_dtype)
 
 
 class ResNet:
@@ -114,7 +115,7 @@ class ResNet:
         return norm(convolution(values))
 
     def _initializer(self) -> keras.initializers.Initializer:
-        return keras.initializers.VarianceScaling(2.0, "fan_out", "truncated_normal", seed=next(self._seeds))
+        return VarianceScaling(2.0, "fan_out", "truncated_normal", seed=next(self._seeds))
 
 
 def _seeds(seed: int) -> Iterator[int]:

@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
+from hpcai.training.backend import half_square_sum
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.schedules import scaled_rate
 from hpcai.training.work import LayerWork
@@ -85,27 +87,24 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         pixels, labels = batch
         recipe = self.benchmark.recipe
         logits = model(pixels, training=True)
-        targets = tf.one_hot(
-            labels,
-            self.outputs,
-            on_value=1 - recipe.label_smoothing + recipe.label_smoothing / self.outputs,
-            off_value=recipe.label_smoothing / self.outputs,
-        )
-        error = tf.reduce_mean(tf.nn.softmax_cross_entropy_with_logits(targets, logits))
+        others = recipe.label_smoothing / self.outputs
+        is_label = ops.arange(self.outputs, dtype="int32") == labels[:, None]
+        targets = ops.where(is_label, np.float32(1 - recipe.label_smoothing + others), np.float32(others))
+        error = ops.mean(ops.categorical_crossentropy(targets, logits, from_logits=True))
         if recipe.weight_decay == 0:
             return error
-        squares = tf.add_n([tf.nn.l2_loss(variable.value) for variable in model.trainable_variables])
+        squares = sum(half_square_sum(variable.value) for variable in model.trainable_variables)
         return error + recipe.weight_decay * squares
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         """Return the number of images and of those whose largest logit is the label's; (1, 2) float64."""
         pixels, labels = batch
         logits = model(pixels, training=False)
-        best = tf.argmax(logits, axis=1, output_type=tf.int32)
+        best = ops.cast(ops.argmax(logits, axis=1), "int32")
         # The largest of numbers that are none would be the first, which is the label of many.
-        correct = (best == labels) & tf.reduce_all(tf.math.is_finite(logits), axis=1) & (weights > 0)
-        counts = [tf.reduce_sum(tf.cast(values, tf.float64)) for values in (weights, correct)]
-        return tf.stack(counts)[tf.newaxis]
+        correct = (best == labels) & ops.all(ops.isfinite(logits), axis=1) & (weights > 0)
+        counts = [ops.sum(ops.cast(values, "float64")) for values in (weights, correct)]
+        return ops.stack(counts)[None]
 
     def quality(self, rows: NDArray[np.float64]) -> float:
         """Return the share of images whose class was named."""

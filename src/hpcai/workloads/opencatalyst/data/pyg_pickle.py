@@ -53,7 +53,7 @@ def read_data(payload: bytes) -> dict[str, object]:
     """Return the attributes of a pickled `Data` object by name; tensors become arrays.
 
     Both forms are read: the one of PyTorch Geometric 1.x, whose attributes lie in ``__dict__``, and the one of 2.x,
-    which keeps them in a storage of its own. Attributes without a value are left out.
+    which keeps them in its own storage. Attributes without a value are left out.
 
     Raises
     ------

@@ -1,0 +1,123 @@
+"""Starts the process that times training steps, and the one that models their traffic, and survives how they end."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from hpcai.config.load import write_plan
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+from hpcai.machine.steps.report import MODULE, OUTPUT, PLAN, StepPrecision, StepReport, report_path
+from hpcai.machine.work.step import WorkReport
+from hpcai.records.run import read_part
+
+ENDED = Message("steps.ended", "the process ended with {status}: {words}; see {log}")
+TIME_UP = Message("steps.time_up", "the process was ended after {limit_s:g} s; see {log}")
+LONGEST_S = 1200.0
+"""Compiling a network of official size takes minutes."""
+NO_MEMORY = re.compile(r"RESOURCE_EXHAUSTED|out of memory|\bOOM\b", re.IGNORECASE)
+Report = TypeVar("Report", bound=BaseModel)
+_ERROR = re.compile(r"^(?:[\w.]+(?:Error|Exception)|E\S*).*", re.MULTILINE)
+
+
+class TooLargeError(LaunchError):
+    """Steps whose batch does not fit the device's memory."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark in one precision.
+
+    Attributes
+    ----------
+    plan
+        Of one rank, with the precision of its variables and products.
+    engine, precision
+        What computes, and in which precision; ``tf32`` is fp32 with TF32 in products.
+    batch
+        Samples of a step.
+    seconds
+        For all timed steps together [s].
+    folder
+        Gets all files of the case.
+    """
+
+    plan: RunPlan
+    engine: str
+    precision: StepPrecision
+    batch: int
+    seconds: float
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """Benchmark and precision."""
+        return f"{self.plan.benchmark.name} {self.precision}"
+
+
+def time_case(case: Case) -> StepReport:
+    """Time the steps of a case in a process of its own.
+
+    Raises
+    ------
+    TooLargeError
+        If the device has not enough memory for the batch.
+    LaunchError
+        If the process ends in any other way than well.
+    """
+    case.folder.mkdir(parents=True, exist_ok=True)
+    write_plan(case.plan, case.folder / PLAN)
+    options = ["--engine", case.engine, "--precision", case.precision, "--batch", str(case.batch)]
+    words = ["--folder", str(case.folder), *options, "--seconds", f"{case.seconds:g}"]
+    # Keras looks when it is imported.
+    asked = {"KERAS_BACKEND": "jax" if case.engine == "jax" else "tensorflow"}
+    return _run([MODULE, *words], case.folder, StepReport, report_path(case.folder), asked)
+
+
+def model_traffic(case: Case) -> WorkReport:
+    """Count work and traffic of a step of one sample as XLA compiles it, on the processor.
+
+    Raises
+    ------
+    LaunchError
+        If that fails.
+    """
+    output = case.folder / "work.json"
+    words = ["--plan", str(case.folder / PLAN), "--samples", "1", "--output", str(output)]
+    return _run(["hpcai.machine.work.step", *words], case.folder, WorkReport, output, {"KERAS_BACKEND": "tensorflow"})
+
+
+def _run(words: list[str], folder: Path, kind: type[Report], path: Path, variables: dict[str, str]) -> Report:
+    path.unlink(missing_ok=True)
+    environment = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **variables}
+    log = folder / OUTPUT
+    with log.open("a") as output:
+        before = output.tell()
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", *words],
+                env=environment,
+                stdout=output,
+                stderr=output,
+                check=False,
+                timeout=LONGEST_S,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LaunchError(TIME_UP(limit_s=LONGEST_S, log=log)) from error
+    if done.returncode:
+        told = log.read_bytes()[before:].decode(errors="replace")
+        kind_of_error = TooLargeError if NO_MEMORY.search(told) else LaunchError
+        raise kind_of_error(ENDED(status=done.returncode, words=_last_words(told), log=log))
+    return read_part(kind, path)
+
+
+def _last_words(text: str) -> str:
+    lines = _ERROR.findall(text) or [line for line in text.splitlines() if line.strip()] or ["nothing was printed"]
+    return str(lines[-1])[:300]

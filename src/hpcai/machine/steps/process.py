@@ -1,0 +1,189 @@
+"""Time training steps: `python -m hpcai.machine.steps.process --folder CASE --precision bf16 ...`.
+
+One batch of random numbers is there before the clock starts; the same one serves all steps. It lies in the device's
+memory where the engine can keep it there. A block of steps is timed as a whole, and ends when the loss of its last step
+has arrived on the host.
+"""
+
+import argparse
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcai.config.load import read_plan
+from hpcai.config.runs import RunPlan
+from hpcai.core.errors import TrainingError
+from hpcai.core.messages import Message
+from hpcai.machine.ceilings.jax_ways import MULTIPLIED
+from hpcai.machine.ceilings.sampling import Precision
+from hpcai.machine.steps.engines import module_of
+from hpcai.machine.steps.report import MODULE, PLAN, TRACE, Block, Place, StepReport, report_path
+from hpcai.machine.work.step import workload_of_one_rank
+from hpcai.records.run import write_sealed
+from hpcai.training.work import computed_flop
+from hpcai.training.workload import seed_streams
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from hpcai.training.workload import Workload
+
+BLOCKS = 5
+TRACED_STEPS = 5
+WARM_STEPS = 3
+NOT_FINITE = Message(
+    "steps.not_finite", "{benchmark} in {precision}: found the loss {loss}, expected a finite number: nothing is timed"
+)
+
+
+def main() -> None:
+    """Time the steps of one case and write the report."""
+    parser = argparse.ArgumentParser(prog=f"python -m {MODULE}", description=main.__doc__)
+    parser.add_argument("--folder", type=Path, required=True, help="of the case, with its plan.json")
+    parser.add_argument("--engine", required=True)
+    parser.add_argument("--precision", required=True, choices=("fp32", "tf32", "bf16"))
+    parser.add_argument("--batch", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True, help="for all timed steps together")
+    given = parser.parse_args()
+    plan = read_plan(given.folder / PLAN)
+    device = settle(plan, given.engine, tf32=given.precision == "tf32")
+    report = time_steps(plan, given, device)
+    write_sealed(report, report_path(given.folder))
+
+
+def settle(plan: RunPlan, engine: str, *, tf32: bool) -> str:
+    """Settle device, threads and TensorFlow's TF32 before anything is compiled; return the device's name."""
+    import tensorflow as tf
+
+    from hpcai.training import collective
+
+    device: str = module_of(engine).configure_device(plan.machine.device, plan.machine.cores_per_rank, 0)
+    tf.config.experimental.enable_tensor_float_32_execution(tf32)
+    collective.start(plan.point, engine)
+    if engine != "jax" or plan.machine.device.kind == "cpu":
+        return device
+    import jax
+
+    return str(jax.devices()[0].device_kind)
+
+
+def build_engine(workload: "Workload[Any]", name: str, precision: Precision) -> Any:  # noqa: ANN401  one of several
+    """Return an engine that multiplies in a precision, which JAX reads when it compiles the first step."""
+    engine = module_of(name).Engine(workload, seed_streams(1, 0))
+    if name == "jax":
+        import jax
+
+        jax.config.update("jax_default_matmul_precision", MULTIPLIED[precision][1])
+    engine.set_learning_rate(workload.learning_rate(0))
+    return engine
+
+
+def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepReport:
+    """Return the times of the steps of a plan.
+
+    Raises
+    ------
+    TrainingError
+        If the loss is no finite number: such steps are no training.
+    """
+    workload = workload_of_one_rank(plan, samples=given.batch)
+    engine = build_engine(workload, given.engine, given.precision)
+    batch, place = place_batch(engine, given.engine, random_batch(workload.batch_spec()))
+
+    def run(steps: int) -> float:
+        for _ in range(steps):
+            loss = engine.train([batch])
+        return float(loss)
+
+    first = _timed(run, 1)
+    run(WARM_STEPS)
+    # So many steps that the clock and the fetched loss weigh little.
+    steps = max(1, math.ceil(given.seconds / BLOCKS / _timed(run, 1).duration_s))
+    blocks = tuple(_timed(run, steps) for _ in range(BLOCKS))
+    if not math.isfinite(loss := run(1)):
+        raise TrainingError(NOT_FINITE(benchmark=plan.benchmark.name, precision=given.precision, loss=loss))
+    with _traced(given.folder, given.engine) as problems:
+        run(TRACED_STEPS)
+    return StepReport(
+        engine=given.engine,
+        device=device,
+        precision=given.precision,
+        batch=given.batch,
+        batch_place=place,
+        parameters=engine.parameters,
+        flop_per_sample=computed_flop(workload.layers(), 1),
+        first_step_s=first.duration_s,
+        blocks=blocks,
+        traced_steps=0 if problems else TRACED_STEPS,
+        trace_reason="; ".join(problems),
+    )
+
+
+def _timed(run: Callable[[int], float], steps: int) -> Block:
+    started_s = time.monotonic()
+    run(steps)
+    return Block(started_s=started_s, duration_s=time.monotonic() - started_s, steps=steps)
+
+
+@contextmanager
+def _traced(folder: Path, engine: str) -> Iterator[list[str]]:
+    """Write what the device does in the body to `TRACE`; yield a list that says afterwards why there is none."""
+    problems: list[str] = []
+    traces = folder / "trace"
+    if engine == "jax":
+        import jax
+
+        jax.profiler.start_trace(str(traces))
+        yield problems
+        jax.profiler.stop_trace()
+    else:
+        import tensorflow as tf
+
+        options = tf.profiler.experimental.ProfilerOptions(host_tracer_level=2, python_tracer_level=0)
+        tf.profiler.experimental.start(str(traces), options=options)
+        yield problems
+        tf.profiler.experimental.stop()
+    found = sorted(traces.rglob("*.xplane.pb"))
+    for file in found:
+        file.replace(folder / TRACE)
+    if not found:
+        problems.append("the profiler wrote no trace")
+    shutil.rmtree(traces, ignore_errors=True)
+
+
+def place_batch(engine: Any, name: str, batch: tuple[Any, ...]) -> tuple[tuple[Any, ...], Place]:  # noqa: ANN401
+    """Return a batch where it serves all steps, and where that is: an engine with ``put`` keeps it on the device."""
+    if name != "jax":
+        return batch, "device"  # TensorFlow has put it there
+    put = getattr(engine, "put", None)
+    return (put(batch), "device") if put else (tuple(np.asarray(part) for part in batch), "host")
+
+
+def random_batch(specs: "tuple[tf.TensorSpec, ...]") -> tuple[Any, ...]:
+    """Return tensors of random numbers: samples of counts or pixels, targets in [-1, 1], labels 0 and 1.
+
+    Zeros would do for the time, but not for the power: a multiplier that sees zeros draws less.
+    """
+    import tensorflow as tf
+
+    generator = np.random.default_rng(1)
+
+    def values(spec: tf.TensorSpec) -> np.ndarray[Any, Any]:
+        shape, is_sample = tuple(spec.shape), spec.shape.rank > 2
+        if spec.dtype.is_integer:
+            return generator.poisson(1.0, shape) if is_sample else generator.integers(0, 2, shape)
+        return generator.uniform(0.0, 255.0, shape) if is_sample else generator.uniform(-1.0, 1.0, shape)
+
+    return tuple(tf.constant(values(spec).astype(spec.dtype.as_numpy_dtype)) for spec in specs)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    main()

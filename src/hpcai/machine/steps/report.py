@@ -1,0 +1,50 @@
+"""What the process that times training steps is asked for and what it reports."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+StepPrecision = Literal["fp32", "tf32", "bf16"]
+Place = Literal["device", "host"]
+MODULE = "hpcai.machine.steps.process"
+REPORT, PLAN, TRACE, OUTPUT = "steps.json", "plan.json", "steps.xplane.pb", "output.log"
+"""Files in the folder of one case."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Block(_Part):
+    """Steps that were timed together; the last one's loss was fetched."""
+
+    started_s: float = Field(description="Monotonic clock.")
+    duration_s: float = Field(gt=0)
+    steps: int = Field(ge=1)
+
+    @property
+    def step_s(self) -> float:
+        """Mean time of a step [s]."""
+        return self.duration_s / self.steps
+
+
+class StepReport(_Part):
+    """The steps of one benchmark in one precision."""
+
+    engine: str
+    device: str = Field(description="As the engine names it.")
+    precision: StepPrecision
+    batch: int = Field(ge=1)
+    batch_place: Place = Field(description="Memory that the batch lies in; each step copies it from the host's.")
+    parameters: int
+    flop_per_sample: float = Field(gt=0, description="By the formula of the layers.")
+    first_step_s: float = Field(description="With compilation, which `blocks` leave out.")
+    blocks: tuple[Block, ...] = Field(min_length=1)
+    traced_steps: int = Field(default=0, description="Steps in the trace; 0: there is none.")
+    trace_reason: str = ""
+
+
+def report_path(folder: Path) -> Path:
+    """Return where the report of a case lies."""
+    return folder / REPORT

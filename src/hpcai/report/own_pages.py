@@ -1,0 +1,79 @@
+"""Pages without the workflow: on imported rounds, as the workflow writes it, and on one device."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hpcai.catalogue.figures import Stage
+
+PLACE = "rounds_page"
+"""Folder of the page's tables and figures."""
+PAGE = "rounds.html"
+DEVICE_PLACE, DEVICE_PAGE = "gpu", "gpu.html"
+
+
+def write_page_of(rounds: Sequence[Path], output: Path) -> Path:
+    """Analyse rounds together, draw them, and write the page; return where it is.
+
+    Parameters
+    ----------
+    rounds
+        Folders that `hpcai mlperf import` wrote.
+    output
+        Folder that gets :data:`PAGE`, and :data:`PLACE` with its tables and figures.
+
+    Raises
+    ------
+    TableError
+        If a folder is not an imported round.
+    """
+    from hpcai.config.rounds import SOURCE_TABLES
+    from hpcai.mlperf_hpc.analysis.round_tables import analyse_tables, join_files
+    from hpcai.report.page import write_rounds_page
+
+    sources = [folder / "tables" / f"{name}.parquet" for folder in rounds for name in SOURCE_TABLES]
+    tables = analyse_tables(join_files(sources))
+    page = output / PAGE
+    _write_parts(output / PLACE, tables, "rounds")
+    write_rounds_page(output, f"{PLACE}/", find_sources(), page)
+    return page
+
+
+def write_page_of_device(tables: "Mapping[str, pd.DataFrame]", output: Path) -> Path:
+    """Write what `hpcai gpu` measured as tables, figures and a page; return where the page is.
+
+    Parameters
+    ----------
+    tables
+        As `hpcai.measure.gpu.measure_device` returns them.
+    output
+        Folder that gets :data:`DEVICE_PAGE`, and :data:`DEVICE_PLACE` with tables and figures.
+    """
+    from hpcai.report.page import write_device_page
+
+    page = output / DEVICE_PAGE
+    _write_parts(output / DEVICE_PLACE, tables, "gpu")
+    write_device_page(output, f"{DEVICE_PLACE}/", find_sources(), page)
+    return page
+
+
+def _write_parts(place: Path, tables: "Mapping[str, pd.DataFrame]", stage: "Stage") -> None:
+    """Write tables, and the figures of a stage, into a folder."""
+    from hpcai.catalogue.figures import figures_of
+    from hpcai.core.sealed import seal_drawing
+    from hpcai.metrics.run_tables import write_tables
+    from hpcai.plots import draw_figure, to_svg
+
+    (place / "figures").mkdir(parents=True, exist_ok=True)
+    write_tables(tables, place / "tables")
+    for name in figures_of(stage):
+        (place / "figures" / f"{name}.svg").write_bytes(seal_drawing(to_svg(draw_figure(name, tables))))
+
+
+def find_sources() -> Path:
+    """Return the templates, captions and definitions of pages: those of the installed package, or the checkout's."""
+    packaged = Path(__file__).parent / "sources"  # setup.py puts them there
+    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "reports"

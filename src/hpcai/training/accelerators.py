@@ -1,0 +1,115 @@
+"""Which accelerator a rank computes on, and the proof that no two ranks compute on the same one."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
+from hpcai.training import collective
+from hpcai.training.affinity import accelerator_of
+from hpcai.training.collectives.base import Ranks
+
+NO_ACCELERATOR = Message(
+    "accelerators.none",
+    "local rank {local_rank} on {host}: found no accelerator that TensorFlow can use, expected one; `hpcai doctor` "
+    "tells what is missing, or correct device.kind of the machine file or the job's request",
+)
+SHARED = Message(
+    "accelerators.shared",
+    "{host}: ranks {ranks} have the same accelerator {uuid}, expected one for each rank; correct ranks_per_node of the "
+    "machine file or the job's request (--gpus-per-task, --gpu-bind), or allow it: device.shared_by_ranks",
+)
+NOT_PROVEN = Message(
+    "accelerators.not_proven",
+    "{host}: found no UUIDs of the accelerators of ranks {ranks}, which see them as {names}, expected proof that each "
+    "rank has its own; let nvidia-smi or NVML answer on the nodes (in an image: --nv), let every rank see all "
+    "accelerators of its node, or allow sharing: device.shared_by_ranks",
+)
+PLACE_BYTES = 512
+"""For what a rank tells of its accelerator: the longest host name has 253."""
+
+
+@dataclass(frozen=True)
+class OwnAccelerator:
+    """What one rank computes on.
+
+    Attributes
+    ----------
+    rank, host
+        Of the rank.
+    name
+        As ``CUDA_VISIBLE_DEVICES`` names it, or its index.
+    uuid
+        Of the GPU or its MIG instance; blank: not known.
+    """
+
+    rank: int
+    host: str
+    name: str
+    uuid: str
+
+
+def position_of(local_rank: int, visible: int) -> int:
+    """Return which of the accelerators that a rank sees it takes.
+
+    Where all ranks of a node see all of its accelerators, that is the one of its number. Where each rank sees its own
+    alone (``--gpus-per-task``, ``--gpu-bind``, cgroups), it is the first. `require_own` proves that it was right.
+    """
+    return local_rank % visible
+
+
+def own_accelerator(environment: Mapping[str, str], ranks: Ranks, host: str) -> OwnAccelerator:
+    """Return what this rank computes on, once its device is settled."""
+    uuids = uuids_of(visible_names(environment), find_accelerators())
+    # A TensorFlow for processors, which only reads data for another engine, sees none: then the driver's list counts.
+    visible = len(tf.config.list_physical_devices("GPU")) or len(uuids) or 1
+    place = position_of(ranks.local_rank, visible)
+    # Where the runtime sees others than the driver lists, nobody knows which is which.
+    uuid = uuids[place] if len(uuids) == visible else ""
+    return OwnAccelerator(ranks.rank, host, accelerator_of(environment, place), uuid)
+
+
+def require_own(found: Iterable[OwnAccelerator]) -> None:
+    """Check that no two ranks have the same accelerator.
+
+    UUIDs prove it. Where none are known, different indexes of accelerators that all ranks of a host see alike do.
+
+    Raises
+    ------
+    LaunchError
+        Naming host, ranks and UUID of the first accelerator that is shared, or of which nobody knows.
+    """
+    hosts: dict[str, list[OwnAccelerator]] = {}
+    for one in found:
+        hosts.setdefault(one.host, []).append(one)
+    for host, ranks in hosts.items():
+        _require_own_on(host, ranks)
+
+
+def _require_own_on(host: str, ranks: Sequence[OwnAccelerator]) -> None:
+    known = [one.uuid for one in ranks if one.uuid]
+    for uuid, times in Counter(known).items():
+        if times > 1:
+            sharing = [one.rank for one in ranks if one.uuid == uuid]
+            raise LaunchError(SHARED(host=host, ranks=sharing, uuid=uuid))
+    unknown = [one for one in ranks if not one.uuid]
+    names = [one.name for one in unknown]
+    if unknown and (known or len(set(names)) < len(names)):
+        raise LaunchError(NOT_PROVEN(host=host, ranks=[one.rank for one in unknown], names=names))
+
+
+def gather_accelerators(own: OwnAccelerator) -> list[OwnAccelerator]:
+    """Return what all ranks compute on, in their order; all ranks call it together.
+
+    The exchange is of processor memory: NCCL would end in an error of its own where two ranks have one accelerator.
+    """
+    row = np.frombuffer(json.dumps(asdict(own)).encode().ljust(PLACE_BYTES), np.uint8)
+    with tf.device("CPU:0"):
+        rows = collective.gather(row, "accelerators")
+    return [OwnAccelerator(**json.loads(bytes(told).decode())) for told in rows.astype(np.uint8)]

@@ -1,0 +1,108 @@
+"""The engine ``jax``: the ranks are the processes of one JAX program (``jax.distributed``), each with one device.
+
+The training step exchanges inside of itself (:mod:`hpcai.training.jax_engine`). What the loop exchanges besides, such
+as the rows of an evaluation, travels here as bytes and is summed by NumPy, so that no type loses bits on the way: JAX
+has no double precision unless told to.
+"""
+
+import os
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+import tensorflow as tf
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from hpcai.config.runs import Point
+from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
+from hpcai.training.collectives.meeting import MEETING_LIMIT_S, Meeting, free_address, places_of
+
+GROUP, MEMBER = AXES = ("group", "member")
+"""Axes of the mesh of all ranks' devices: groups that share batch-norm statistics, and the ranks of a group."""
+
+
+def mesh_of_ranks(point: Point | None) -> Mesh:
+    """Return the devices of all ranks in the ranks' order, one each; after the ranks have joined."""
+    devices = sorted(jax.devices(), key=lambda device: device.process_index)
+    members = len(next(iter(rank_groups(point)), [None]))
+    return Mesh(np.array(devices).reshape(-1, members), AXES)
+
+
+class JaxCollectives:
+    """Exchanges by JAX; implements :class:`hpcai.training.collectives.base.Collectives`."""
+
+    def __init__(self) -> None:
+        self._ranks = Ranks(0, 1, 0, 1, 0, 1)
+
+    def start(self, point: Point | None) -> Ranks:
+        """Join the other ranks at the address that rank 0 leaves at the rendezvous; a rank that is alone joins none."""
+        if not point or point.ranks > 1:
+            self._ranks = places_of(os.environ, "jax")
+        if self._ranks.size > 1:
+            self._join()
+        self._mesh = mesh_of_ranks(point)
+        return self._ranks
+
+    def _join(self) -> None:
+        self._meeting = Meeting(self._ranks, os.environ, "jax")
+        first, *_ = self._meeting.meet("addresses", free_address(os.environ))
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(
+            first, self._ranks.size, self._ranks.rank, initialization_timeout=round(MEETING_LIMIT_S)
+        )
+
+    def stop(self) -> None:
+        """Leave the other ranks."""
+        if self._ranks.size > 1:
+            jax.distributed.shutdown()
+
+    def reduce(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means, added up in the order of the ranks."""
+        return [self._reduce(np.asarray(one), reduction, name) for one in tensors]
+
+    def reduce_each(self, tensors: Sequence[tf.Tensor], reduction: Reduction, name: str) -> list[tf.Tensor]:
+        """Return sums or means; nothing is fused here."""
+        return self.reduce(tensors, reduction, name)
+
+    def _reduce(self, own: NDArray[np.generic], reduction: Reduction, name: str) -> tf.Tensor:
+        every = self.gather(own[np.newaxis], name)
+        total = every.sum(axis=0, dtype=own.dtype)
+        return tf.constant(total / self._ranks.size if reduction == "mean" else total, own.dtype)
+
+    def group_mean(self, values: jax.Array, name: str) -> jax.Array:  # noqa: ARG002  JAX needs no names
+        """Return the mean over the ranks that share batch-norm statistics; its gradient is the mean of the gradients.
+
+        For use inside of the step's ``shard_map``.
+        """
+        mean: jax.Array = jax.lax.pmean(values, MEMBER)
+        return mean
+
+    def broadcast(self, variables: Sequence[tf.Variable]) -> None:
+        """Give all ranks the values of rank 0."""
+        for variable in variables:
+            variable.assign(self.gather(variable.numpy()[np.newaxis], "broadcast")[0])
+
+    def gather(self, rows: NDArray[np.generic], name: str) -> NDArray[np.generic]:  # noqa: ARG002
+        """Return the rows of all ranks in their order; fewer rows than another rank's are filled up on the way."""
+        if self._ranks.size == 1:
+            return rows
+        counts = self._gather_bytes(np.array([len(rows)], np.int64)).view(np.int64)[:, 0]
+        filled = np.zeros((int(counts.max()), *rows.shape[1:]), rows.dtype)
+        filled[: len(rows)] = rows
+        every = self._gather_bytes(filled).view(rows.dtype).reshape(self._ranks.size, *filled.shape)
+        return np.concatenate([part[:number] for part, number in zip(every, counts, strict=True)])
+
+    def _gather_bytes(self, own: NDArray[np.generic]) -> NDArray[np.uint8]:
+        """Return the bytes of all ranks' arrays, (ranks, bytes)."""
+        flat = np.frombuffer(own.tobytes(), np.uint8)[np.newaxis]
+        every = jax.make_array_from_process_local_data(NamedSharding(self._mesh, PartitionSpec(AXES)), flat)
+        everywhere = NamedSharding(self._mesh, PartitionSpec())
+        return np.array(jax.jit(_same, out_shardings=everywhere)(every))
+
+
+def _same(values: jax.Array) -> jax.Array:
+    return values
+
+
+COLLECTIVES = JaxCollectives

@@ -1,0 +1,74 @@
+"""Where ranks meet before they can exchange: their places, and words that they leave at the launcher's rendezvous."""
+
+import socket
+import time
+import urllib.request
+from collections.abc import Mapping, MutableMapping
+from urllib.error import HTTPError
+
+from hpcai.core.errors import LaunchError
+from hpcai.training.collectives.base import Ranks
+from hpcai.training.join_step import local_address_towards
+from hpcai.training.rendezvous import ADDRESS, PLACES, PORT, SECRET
+
+MEETING_LIMIT_S = 120.0
+LOOK_S = 0.02
+
+
+def places_of(environment: Mapping[str, str], engine: str) -> Ranks:
+    """Return this rank's place, as the launcher tells it to every engine.
+
+    Raises
+    ------
+    LaunchError
+        If the launcher tells none, as mpirun.
+    """
+    try:
+        return Ranks(*(int(environment[name]) for name in PLACES))
+    except KeyError as error:
+        raise LaunchError(
+            f"engine {engine}: found no {error.args[0]}, expected a launcher with a rendezvous; "
+            "use the launcher horovodrun or spawn"
+        ) from error
+
+
+class Meeting:
+    """The rendezvous of a launch, where the ranks of an engine leave words for each other."""
+
+    def __init__(self, ranks: Ranks, environment: MutableMapping[str, str], engine: str) -> None:
+        self._ranks, self._engine = ranks, engine
+        self._url = f"http://{environment[ADDRESS]}:{environment[PORT]}/{environment.pop(SECRET, '')}"
+
+    def meet(self, scope: str, own: str) -> list[str]:
+        """Leave this rank's word and return those of all ranks in their order.
+
+        Raises
+        ------
+        LaunchError
+            If ranks do not come within `MEETING_LIMIT_S`.
+        """
+        base = f"{self._url}/{self._engine}_{scope}"
+        request = urllib.request.Request(f"{base}/{self._ranks.rank}", own.encode(), method="PUT")  # noqa: S310  http
+        urllib.request.urlopen(request, timeout=MEETING_LIMIT_S).close()  # noqa: S310
+        limit_s = time.monotonic() + MEETING_LIMIT_S
+        found: list[str] = []
+        while len(found) < self._ranks.size:
+            try:
+                with urllib.request.urlopen(f"{base}/{len(found)}", timeout=MEETING_LIMIT_S) as answer:  # noqa: S310
+                    found.append(answer.read().decode())
+            except HTTPError as error:
+                if time.monotonic() > limit_s:
+                    raise LaunchError(
+                        f"engine {self._engine}: rank {len(found)} of {self._ranks.size} did not come within "
+                        f"{MEETING_LIMIT_S:g} s; see its output"
+                    ) from error
+                time.sleep(LOOK_S)
+        return found
+
+
+def free_address(environment: Mapping[str, str]) -> str:
+    """Return an address of this node, on the way to the rendezvous, with a port that nobody uses now."""
+    host = local_address_towards(environment[ADDRESS])
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as server:
+        server.bind((host, 0))
+        return f"{host}:{server.getsockname()[1]}"

@@ -1,0 +1,289 @@
+"""The training and evaluation steps of one rank with Keras on JAX, compiled by XLA; for models written in keras.ops.
+
+The ranks run one program over the mesh of all their devices: `jax.jit` of a `shard_map`, in which each rank computes
+with its own batch and its own statistics, as with the other engines. Gradients are averaged inside of the program,
+where XLA can overlap the exchange with the computation.
+
+Weights and the optimizer's state are one array for all ranks (replicated); what a rank has of its own (moving
+statistics, random streams, sums over micro-batches) has an axis more, of which each rank holds one element.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import keras
+import numpy as np
+import tensorflow as tf
+from jax.experimental import enable_x64
+from jax.experimental.shard_map import shard_map
+from jax.sharding import NamedSharding, PartitionSpec
+from numpy.typing import NDArray
+
+from hpcai.config.machine import Device, Precision
+from hpcai.config.runs import Point
+from hpcai.core.accelerators import find_accelerators, uuids_of, visible_names
+from hpcai.training.accelerators import position_of
+from hpcai.training.affinity import accelerator_of
+from hpcai.training.collectives.jax import AXES, mesh_of_ranks
+from hpcai.training.engine import weights_digest
+from hpcai.training.workload import Batch, Streams, Workload
+
+PRODUCTS: dict[Precision, str] = {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "default"}
+"""How XLA multiplies float32 matrices: an accelerator would take TF32 for fp32 unless told not to. What bf16's type
+policy leaves in float32 is small."""
+EVERYWHERE, OWN = PartitionSpec(), PartitionSpec(AXES)
+Arrays = list[jax.Array]
+
+
+def configure_device(device: Device, threads: int, local_rank: int) -> str:
+    """Settle devices, before JAX starts; return the name of what this rank computes on.
+
+    TensorFlow reads and prepares the samples, on the processor. XLA's threads are as many as the rank has cores.
+    """
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(threads)
+    tf.config.set_visible_devices([], "GPU")
+    if device.kind == "cpu":
+        jax.config.update("jax_platforms", "cpu")
+        return device.model or "cpu"
+    jax.config.update("jax_platforms", "cuda,cpu")
+    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"  # as the driver and Slurm count them
+    visible = len(uuids_of(visible_names(os.environ), find_accelerators())) or 1
+    place = position_of(local_rank, visible)
+    jax.config.update("jax_cuda_visible_devices", str(place))
+    return device.model or f"accelerator {accelerator_of(os.environ, place)}"
+
+
+class State(NamedTuple):
+    """All that a step changes."""
+
+    trained: Arrays
+    optimizer: Arrays
+    own: Arrays
+    """This rank's moving statistics and random streams."""
+    micro_step: jax.Array
+    sums: Arrays
+    """Over micro-batches: of each gradient, and of the numbers."""
+
+
+SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN)  # type: ignore[arg-type]
+"""Which arrays are one for all ranks, and of which each rank has its own."""
+
+
+class Engine:
+    """Model, optimizer and compiled steps; the same interface as :class:`hpcai.training.engine.Engine`."""
+
+    def __init__(self, workload: Workload[Any], seeds: Streams) -> None:
+        self._workload, self._seed = workload, seeds.dropout
+        self._point: Point = workload.plan.point
+        self._mesh = mesh_of_ranks(self._point)
+        jax.config.update("jax_default_matmul_precision", PRODUCTS[self._point.precision])
+        self.model = workload.build_model(seeds)
+        self.optimizer = workload.build_optimizer()
+        self.optimizer.build(self.model.trainable_variables)
+        self._own_variables = self.model.non_trainable_variables
+        self._rate_place = [id(one) for one in self.optimizer.variables].index(id(self.optimizer.learning_rate))
+        self._rate: float | None = None
+        self._state = self._first_state()
+        self._train_compiled = self._compiled(self._train, (SPLIT, EVERYWHERE))
+        self._accumulate_compiled = self._compiled(self._accumulate, SPLIT)
+        self._evaluate_compiled = jax.jit(self._evaluate)
+
+    @property
+    def parameters(self) -> int:
+        """Number of trainable parameters."""
+        return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
+
+    def _first_state(self) -> State:
+        shapes = [variable.shape for variable in self.model.trainable_variables]
+        numbers = (2 if self._workload.weighted else 1,)
+        sums = [np.zeros(shape, np.float32) for shape in (*shapes, numbers)] if self._point.accumulation > 1 else []
+        return State(
+            trained=[self._replicated(one.numpy()) for one in self.model.trainable_variables],
+            optimizer=[self._replicated(one.numpy()) for one in self.optimizer.variables],
+            own=[self._private(np.asarray(one.value)) for one in self._own_variables],
+            micro_step=self._private(np.zeros((), np.int32)),
+            sums=[self._private(one) for one in sums],
+        )
+
+    def _replicated(self, values: NDArray[np.generic]) -> jax.Array:
+        return jax.make_array_from_process_local_data(NamedSharding(self._mesh, EVERYWHERE), np.asarray(values))
+
+    def _private(self, values: NDArray[np.generic]) -> jax.Array:
+        return jax.make_array_from_process_local_data(NamedSharding(self._mesh, OWN), values[np.newaxis])
+
+    def _compiled(self, step: Callable[..., Any], outputs: Any) -> Callable[..., Any]:  # noqa: ANN401  a tree
+        """Return a step of each rank as one program of all ranks; the old state's memory is used for the new one."""
+        parts = shard_map(step, self._mesh, in_specs=(SPLIT, OWN), out_specs=outputs, check_rep=False)
+        return jax.jit(parts, donate_argnums=0)
+
+    # ---- steps
+
+    def train(self, batches: Sequence[Batch]) -> jax.Array:
+        """Take one optimizer step on all ranks; return the mean loss of the global batch before it.
+
+        Parameters
+        ----------
+        batches
+            As many micro-batches as the plan accumulates.
+        """
+        for batch in batches[:-1]:
+            self._state = self._accumulate_compiled(self._state, self._sharded(batch))
+        loss: jax.Array
+        self._state, loss = self._train_compiled(self._state, self._sharded(batches[-1]))
+        return loss
+
+    def put(self, batch: Batch) -> Batch:
+        """Return a batch that lies in the device's memory, which `train` takes as it is."""
+        return tuple(self._sharded(batch))
+
+    def _sharded(self, batch: Batch) -> list[jax.Array]:
+        """Return the batches of all ranks as arrays, of which this rank has its own."""
+        sharding = NamedSharding(self._mesh, OWN)
+        return [
+            part if isinstance(part, jax.Array) else jax.make_array_from_process_local_data(sharding, np.asarray(part))
+            for part in batch
+        ]
+
+    def evaluate(self, batch: Batch) -> jax.Array:
+        """Return the rows (k, m) of one batch, whose last tensor are the samples' weights.
+
+        Runs on this rank alone: ranks may have different numbers of batches. Rows are in double precision.
+        """
+        weights = [_here(one) for one in self._state.trained], [_here(one)[0] for one in self._state.own]
+        with enable_x64():
+            rows: jax.Array = self._evaluate_compiled(*weights, [np.asarray(part) for part in batch])
+        return rows
+
+    def _evaluate(self, trained: Arrays, own: Arrays, batch: Arrays) -> jax.Array:
+        with keras.StatelessScope(state_mapping=self._values(trained, own)):
+            rows: jax.Array = self._workload.evaluate(self.model, tuple(batch[:-1]), batch[-1])
+        return rows
+
+    def _values(self, trained: Arrays, own: Arrays) -> list[tuple[keras.Variable, jax.Array]]:
+        return [
+            *zip(self.model.trainable_variables, trained, strict=True),
+            *zip(self._own_variables, own, strict=True),
+        ]
+
+    def _gradients(self, state: State, batch: Arrays) -> tuple[Arrays, jax.Array, State]:
+        """Return this rank's gradients of one micro-batch, its numbers, and the state after the forward pass.
+
+        The numbers are its loss and, if the workload has weights, its weight.
+        """
+        own = [one[0] for one in state.own]
+        seed = jnp.stack([jnp.int32(self._seed), state.micro_step[0]])
+
+        def loss_of(trained: Arrays) -> tuple[jax.Array, Arrays]:
+            with keras.StatelessScope(state_mapping=self._values(trained, own)) as scope:
+                loss = self._workload.loss(self.model, tuple(batch), seed)
+            return loss, [scope.get_current_value(one) for one in self._own_variables]
+
+        (loss, after), gradients = jax.value_and_grad(loss_of, has_aux=True)(state.trained)
+        numbers = [loss, self._workload.weight(tuple(batch))] if self._workload.weighted else [loss]
+        state = state._replace(own=[one[jnp.newaxis] for one in after], micro_step=state.micro_step + 1)
+        return gradients, jnp.stack(numbers), state
+
+    def _accumulate(self, state: State, batch: Arrays) -> State:
+        gradients, numbers, state = self._gradients(state, batch)
+        return state._replace(sums=self._added(state.sums, [*gradients, numbers]))
+
+    def _added(self, sums: Arrays, parts: Arrays) -> Arrays:
+        return [total + part[jnp.newaxis] / self._point.accumulation for total, part in zip(sums, parts, strict=True)]
+
+    def _train(self, state: State, batch: Arrays) -> tuple[State, jax.Array]:
+        gradients, numbers, state = self._gradients(state, batch)
+        if state.sums:
+            *gradients, numbers = [one[0] for one in self._added(state.sums, [*gradients, numbers])]
+            state = state._replace(sums=[jnp.zeros_like(one) for one in state.sums])
+        means, numbers = self._means(gradients), jax.lax.pmean(numbers, AXES)
+        if self._workload.weighted:
+            weight = jnp.where(numbers[1] > 0, numbers[1], 1.0)  # none: warming up on zeros
+            means, numbers = [mean / weight for mean in means], numbers / weight
+        optimizer = self.optimizer.variables
+        before = [*zip(self.model.trainable_variables, state.trained, strict=True)]
+        before += zip(optimizer, state.optimizer, strict=True)
+        with keras.StatelessScope(state_mapping=before) as scope:
+            self.optimizer.apply(means, self.model.trainable_variables)
+        trained, kept = (
+            [scope.get_current_value(one) for one in some] for some in (self.model.trainable_variables, optimizer)
+        )
+        return state._replace(trained=trained, optimizer=kept), numbers[0]
+
+    def _means(self, gradients: Arrays) -> Arrays:
+        """Return the gradients averaged over all ranks; they travel in half precision if the plan says so."""
+        if self._point.compression == "none" or self._mesh.size == 1:
+            return list(jax.lax.pmean(gradients, AXES))
+        sums = jax.lax.psum([one.astype(jnp.float16) for one in gradients], AXES)
+        return [one.astype(jnp.float32) / self._mesh.size for one in sums]
+
+    # ---- state
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Use a learning rate from the next step on."""
+        if rate != self._rate:
+            self._state.optimizer[self._rate_place] = self._replicated(np.array(rate, np.float32))
+            self._rate = rate
+
+    def warm_up(self) -> None:
+        """Compile all steps and run them once on zeros, so that no run pays for it; leaves no trace.
+
+        All ranks must call this together, because the step exchanges gradients.
+        """
+        before, rate = jax.tree.map(jnp.copy, self._state), self._rate
+        zeros = tuple(np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in self._workload.batch_spec())
+        self.train([zeros] * self._point.accumulation).block_until_ready()
+        weights = np.zeros(self._workload.plan.micro_batch, np.float32)
+        self.no_rows: NDArray[np.float64] = np.asarray(self.evaluate((*zeros, weights)))[:0]
+        self._state, self._rate = before, rate
+
+    def synchronise(self) -> None:
+        """Give all ranks the weights and the optimizer state of rank 0."""
+        shared = [*self._state.trained, *self._state.optimizer]
+        first = self._over_ranks(_of_first, [self._private(np.asarray(_here(one))) for one in shared])
+        count = len(self._state.trained)
+        self._state = self._state._replace(trained=first[:count], optimizer=first[count:])
+
+    def synchronise_statistics(self) -> None:
+        """Give all ranks the moving statistics that the workload evaluates with: rank 0's, or their mean."""
+        names = {id(one) for one in self.model.non_trainable_weights}
+        places = [place for place, one in enumerate(self._own_variables) if id(one) in names]
+        if not places:
+            return
+        combine = _mean if self._workload.moving_statistics == "mean" else _of_first
+        own = list(self._state.own)
+        found = self._over_ranks(combine, [own[place] for place in places])
+        for place, values in zip(places, found, strict=True):
+            own[place] = self._private(np.asarray(values))
+        self._state = self._state._replace(own=own)
+
+    def _over_ranks(self, combine: Callable[[Arrays], Arrays], private: Arrays) -> Arrays:
+        """Return what all ranks' arrays, each with an axis of one element, make together, on all ranks."""
+        every = shard_map(combine, self._mesh, in_specs=(OWN,), out_specs=EVERYWHERE, check_rep=False)
+        return list(jax.jit(every)(private))
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all weights."""
+        values = dict(zip(map(id, self.model.trainable_variables), self._state.trained, strict=True))
+        own = zip(map(id, self._own_variables), self._state.own, strict=True)
+        values.update((key, _here(one)[0]) for key, one in own)
+        return weights_digest([np.asarray(values[id(variable)]) for variable in self.model.weights])
+
+
+def _here(array: jax.Array) -> jax.Array:
+    """Return this rank's part of an array of all ranks."""
+    part: jax.Array = array.addressable_shards[0].data
+    return part
+
+
+def _mean(own: Arrays) -> Arrays:
+    return list(jax.lax.pmean([one[0] for one in own], AXES))
+
+
+def _of_first(own: Arrays) -> Arrays:
+    """Return the arrays of rank 0: the sum of these and of the others' zeros, which is exact."""
+    is_first = sum(jax.lax.axis_index(axis) for axis in AXES) == 0
+    return list(jax.lax.psum([jnp.where(is_first, one[0], jnp.zeros_like(one[0])) for one in own], AXES))

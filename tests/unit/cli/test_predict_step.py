@@ -1,0 +1,56 @@
+"""The command: a table, JSON, and bad questions."""
+
+import json
+
+import pytest
+from unit.predict.steps.made_blocks import make_report, make_step
+
+from hpcai.cli.main import call
+from hpcai.cli.predict_step import NOT_TIMED, OTHER_BATCH
+from hpcai.core.errors import ConfigError, RecordError
+from hpcai.records.run import write_sealed
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    file = tmp_path / "blocks.json"
+    report = make_report(
+        make_step(), make_step(batch=16, step_s=8.0), make_step(network="dead", blocks=(), step_s=None)
+    )
+    write_sealed(report, file)
+    return str(file)
+
+
+def test_the_table_has_every_step_and_one_network_its_blocks(blocks, capsys):
+    assert call(["predict", "step", blocks]) == 0
+    printed = capsys.readouterr().out
+    assert "-12.5%" in printed
+    assert "a/Conv2D" not in printed
+    assert call(["predict", "step", blocks, "--network", "net", "--batch", "8"]) == 0
+    printed = capsys.readouterr().out
+    assert "a/Conv2D" in printed
+    assert "75.0%" in printed
+    assert "dead" not in printed
+
+
+def test_json_has_no_nan(blocks, capsys):
+    assert call(["predict", "step", blocks, "--output", "json"]) == 0
+    content = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [row["predicted_s"] for row in content["steps"]] == [3.5, 3.5, None]
+    assert content["steps"][0]["method"] == "modelled"
+    assert len(content["blocks"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [(["--network", "vgg99"], NOT_TIMED), (["--network", "net", "--batch", "9"], OTHER_BATCH)],
+)
+def test_bad_questions_get_one_sentence(blocks, question, message):
+    with pytest.raises(ConfigError) as refused:
+        call(["predict", "step", blocks, *question])
+    assert refused.value.code == message.code
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RecordError, match=r"none\.json"):
+        call(["predict", "step", str(tmp_path / "none.json")])

@@ -1,0 +1,170 @@
+"""Blocks of a step: each operation in one, the network's arithmetic in all, the step's own numbers out of each."""
+
+from collections import Counter
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from unit.training.training_plans import make_plan
+
+from hpcai.machine.blocks.compile import compile_block, describe, make_graph
+from hpcai.machine.blocks.process import NO_LONGER, ROUNDS, find_distinct, time_subject, trace_subject
+from hpcai.machine.blocks.subject import Subject, reference_subject
+from hpcai.machine.blocks.trace import BEGINNINGS
+from hpcai.machine.blocks.work import count_flop, kind_of
+from hpcai.machine.kernels.reference_networks import reference_network
+from hpcai.predict.training.layers import count_forward_flop, count_parameters
+from hpcai.training.momentum import MomentumSGD
+from hpcai.training.work import computed_flop
+from hpcai.training.workload import seed_streams
+from hpcai.workloads.cosmoflow.training import CosmoFlow
+
+SAMPLES = 4
+
+
+def small_cnn() -> Subject:
+    return reference_subject("small_cnn", SAMPLES)
+
+
+def mixed() -> Subject:
+    """Two equal residual blocks with normalisation, a depthwise convolution, an embedding and sums of segments."""
+    images = keras.Input((8, 8, 4), batch_size=SAMPLES)
+    found = images
+    for _ in range(2):
+        inner = keras.layers.Conv2D(4, 3, padding="same", use_bias=False)(found)
+        inner = keras.layers.ReLU()(keras.layers.BatchNormalization()(inner))
+        found = keras.layers.Add()([found, inner])
+    found = keras.layers.DepthwiseConv2D(3, padding="same")(found)
+    model = keras.Model(images, keras.layers.GlobalAveragePooling2D()(found))
+    table = keras.Variable(np.ones((5, 4), "float32"))
+    model._track_variable(table)
+    optimizer = MomentumSGD(0.1, momentum=0.9)
+    optimizer.build(model.trainable_variables)
+
+    def loss(images: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+        summed = tf.math.unsorted_segment_sum(tf.gather(table.value, rows), rows, 5)
+        return tf.reduce_mean(tf.square(model(images, training=True))) + tf.reduce_mean(tf.square(summed))
+
+    @tf.function(autograph=False)
+    def step() -> None:
+        with tf.GradientTape() as tape:
+            value = loss(*batch)
+        variables = [one.value for one in model.trainable_variables]
+        optimizer.apply(tape.gradient(value, variables), model.trainable_variables)
+
+    batch = (tf.random.stateless_normal([SAMPLES, 8, 8, 4], (1, 2)), tf.constant([0, 1, 4, 4]))
+    return Subject("mixed", "reference network", SAMPLES, model, optimizer, loss, step, batch)
+
+
+@pytest.mark.parametrize("make", [small_cnn, mixed])
+def test_each_operation_is_in_one_block(make):
+    blocks = trace_subject(make()).blocks
+    names = [operation.name for block in blocks for operation in block.operations]
+    assert len(names) == len(set(names))
+    assert all(block.outputs or any(not one.outputs for one in block.operations) for block in blocks)
+    graph = blocks[0].operations[0].graph
+    used = {name.split(":")[0] for block in blocks for one in block.operations for name in [t.name for t in one.inputs]}
+    constants = {tensor.op.name for block in blocks for tensor in block.constants}
+    others = {graph.get_operation_by_name(name).type for name in used - set(names) - constants}
+    assert others <= {"Placeholder", "ReadVariableOp"}
+
+
+def test_the_arithmetic_of_all_blocks_is_the_network_s():
+    network = reference_network("small_cnn")
+    expected = sum(
+        SAMPLES * count_forward_flop(layer) * (3 if layer.needs_input_gradient else 2) for layer in network.layers
+    )
+    found = find_distinct(trace_subject(small_cnn()))
+    assert sum(one.count * count_flop(one.block.operations) for one in found) == expected
+
+
+def test_the_arithmetic_of_three_dimensional_blocks_is_the_benchmark_s():
+    workload = CosmoFlow(make_plan(point={"global_batch": 2}))
+    model = workload.build_model(seed_streams(1, 0))
+    batch = tuple(tf.zeros(spec.shape, spec.dtype) for spec in workload.batch_spec())
+
+    def loss(*parts: tf.Tensor) -> tf.Tensor:
+        return workload.loss(model, parts, tf.constant([1, 2], tf.int32))
+
+    subject = Subject("c", "benchmark", 2, model, workload.build_optimizer(), loss, lambda: None, batch)
+    traced = trace_subject(subject)
+    expected = computed_flop(workload.batch_layers(), 1) * workload.plan.micro_batch
+    assert sum(count_flop(block.operations) for block in traced.blocks) == expected
+    assert {"3-D convolution", "dense"} <= {kind_of(block) for block in traced.blocks}
+
+
+def test_blocks_of_a_network_without_repeats_are_its_products_and_what_comes_first():
+    blocks = trace_subject(small_cnn()).blocks
+    assert [kind_of(block) for block in blocks] == ["other", *["convolution"] * 3, "dense", "dense"]
+    types = [{one.type for one in block.operations} for block in blocks]
+    assert {"Conv2D", "BiasAdd", "Relu", "MaxPool", "MaxPoolGrad", "ReluGrad", "BiasAddGrad"} <= types[1]
+    assert "Conv2DBackpropInput" not in types[1]
+    assert all("Conv2DBackpropInput" in one for one in types[2:4])
+
+
+def test_equal_blocks_are_found_once():
+    found = find_distinct(trace_subject(mixed()))
+    kinds = Counter()
+    for one in found:
+        kinds[kind_of(one.block)] += one.count
+    assert kinds == {"convolution": 2, "depthwise": 1, "sparse": 2, "other": 1}
+    # The first needs no input gradient: its input is the data. So they differ, although their layers do not.
+    assert [one.count for one in found if kind_of(one.block) == "convolution"] == [1, 1]
+
+
+def test_a_third_equal_block_has_a_number_instead_of_a_time_of_its_own():
+    inputs = keras.Input((6,), batch_size=2)
+    found = inputs
+    for _ in range(4):
+        found = keras.layers.Dense(6, activation="relu")(found)
+    model = keras.Model(inputs, found)
+    batch = (tf.ones([2, 6]),)
+
+    def loss(values: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_mean(model(values))
+
+    subject = Subject("d", "reference network", 2, model, MomentumSGD(0.1), loss, lambda: None, batch)
+    traced = trace_subject(subject)
+    counts = sorted(one.count for one in find_distinct(traced) if kind_of(one.block) == "dense")
+    assert counts == [1, 1, 2]
+    described = {describe(block, make_graph(block, traced.values)) for block in traced.blocks}
+    assert len(described) == len(find_distinct(traced))
+
+
+@pytest.mark.parametrize("make", [small_cnn, mixed])
+def test_a_block_computes_what_the_step_does(make):
+    traced = trace_subject(make())
+    compared = 0
+    for block in traced.blocks:
+        one, several = compile_block(block, make_graph(block, traced.values), traced.values, sets=2)
+        outputs = one() if block.outputs else []
+        assert len(outputs) == len(block.outputs)
+        assert len(several()) == max(1, 2 * len(block.outputs))
+        for tensor, value in zip(block.outputs, outputs, strict=True):
+            if tensor.ref() in traced.values:
+                np.testing.assert_allclose(value, traced.values[tensor.ref()], rtol=1e-4, atol=1e-6)
+                compared += 1
+    assert compared >= len(traced.blocks) - 1
+
+
+def test_times_are_of_all_blocks_and_of_the_update():
+    subject = small_cnn()
+    before = [variable.numpy().copy() for variable in subject.model.trainable_variables]
+    times = time_subject(subject, enough_s=0.0)
+    assert (times.network, times.batch, times.rounds) == ("small_cnn", SAMPLES, ROUNDS[0])
+    assert times.parameters == count_parameters(reference_network("small_cnn"))
+    assert times.step_s > 0
+    assert times.update_s > 0
+    assert sum(block.count for block in times.blocks) == len(trace_subject(small_cnn()).blocks)
+    for block in times.blocks:
+        assert block.cpu_time_s is None or block.cpu_time_s > 0
+        assert (block.cpu_time_s is None) == bool(block.reason)
+        assert block.reason in ("", NO_LONGER())
+    after = [variable.numpy() for variable in subject.model.trainable_variables]
+    assert any((old != new).any() for old, new in zip(before, after, strict=True))
+
+
+def test_every_beginning_has_a_kind():
+    names = {block.operations[0].type: kind_of(block) for block in trace_subject(mixed()).blocks}
+    assert all(kind != "other" for name, kind in names.items() if name in BEGINNINGS)

@@ -1,0 +1,113 @@
+"""The regressor of blocks: it never sees the network that it estimates, and its errors are counted as they are."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hpcai.predict.steps import regression
+from hpcai.predict.steps.regression import (
+    KINDS,
+    LEAST_BLOCKS,
+    TOO_FEW,
+    describe_blocks,
+    find_rates,
+    judge_blocks,
+    summarise_kinds,
+    train_averaged,
+)
+
+FLOP_PER_S, BYTES_PER_S = 1e10, 1e9
+
+
+def make_blocks(network: str, count: int, factor: float = 1.0, kind: str = "dense") -> pd.DataFrame:
+    work = np.geomspace(1e6, 1e9, count)
+    moved = np.geomspace(1e5, 1e7, count)
+    return pd.DataFrame(
+        {
+            "network": network, "batch": 8, "block": "b", "kind": kind, "block_count": 2, "operation_count": 5,
+            "work_flop": work, "moved_bytes": moved, "share_ratio": 0.1, "reason": "", "method": "measured",
+            "cpu_time_s": factor * (work / FLOP_PER_S + moved / BYTES_PER_S), "source": "",
+        }
+    )  # fmt: skip
+
+
+def make_steps(*networks: str) -> pd.DataFrame:
+    return pd.DataFrame({"network": networks, "batch": 8, "update_s": 1.0, "measured_s": 10.0})
+
+
+class Spy:
+    """A regressor that knows the mean of its targets, and remembers how many blocks it saw."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def __call__(self, inputs, targets, _seed):
+        self.seen.append(len(targets))
+        return lambda asked: np.full(len(asked), targets.mean())
+
+
+def judge(*blocks: pd.DataFrame, train=None):
+    times = pd.concat(blocks, ignore_index=True)
+    return judge_blocks({"block_steps": make_steps(*times["network"].unique()), "block_times": times}, 1, train)
+
+
+def test_a_network_is_estimated_without_its_own_blocks():
+    spy = Spy()
+    found = judge(make_blocks("a", 40), make_blocks("b", 60, factor=3.0), train=spy)
+    assert spy.seen == [60, 40]
+    errors = found["block_times"].groupby("network")["relative_error_ratio"].median()
+    # Each is estimated by the other's factor: what is left out is not in the estimate.
+    assert errors["a"] == pytest.approx(2.0, rel=0.2)
+    assert errors["b"] == pytest.approx(-2 / 3, rel=0.2)
+
+
+def test_too_few_other_blocks_are_no_estimate():
+    found = judge(make_blocks("a", 3), make_blocks("b", LEAST_BLOCKS - 1), train=Spy())["block_times"]
+    assert found["estimated_s"].isna().all()
+    assert TOO_FEW.find_in(found["estimate_reason"].iloc[0])["found"] == str(LEAST_BLOCKS - 1)
+
+
+def test_a_step_needs_an_estimate_of_each_block():
+    blocks = make_blocks("a", 40)
+    empty = make_blocks("b", 41)
+    empty.loc[0, "moved_bytes"] = 0.0
+    steps = judge(blocks, empty, train=Spy())["block_steps"].set_index("network")
+    times = judge(blocks, empty, train=Spy())["block_times"]
+    own = times[times["network"] == "a"]
+    assert steps.loc["a", "left_out_s"] == pytest.approx(1.0 + 2 * own["estimated_s"].sum())
+    assert steps.loc["a", "left_out_error_ratio"] == pytest.approx(steps.loc["a", "left_out_s"] / 10 - 1)
+    assert math.isnan(steps.loc["b", "left_out_s"])
+
+
+def test_errors_are_judged_by_kind_at_the_median_and_at_nine_tenths():
+    blocks = pd.DataFrame(
+        {"kind": ["dense"] * 10, "cpu_time_s": 1.0, "estimated_s": [1.05] * 8 + [1.15, 1.6],
+         "relative_error_ratio": [0.05] * 8 + [0.15, 0.6]}
+    )  # fmt: skip
+    (good,) = summarise_kinds(blocks).to_dict("records")
+    assert (good["n"], good["median_ape_ratio"], good["within_goal"]) == (10, pytest.approx(0.05), True)
+    assert good["p90_ape_ratio"] == pytest.approx(0.195)
+    (bad,) = summarise_kinds(blocks.assign(relative_error_ratio=[0.05] * 8 + [0.25, 0.6])).to_dict("records")
+    assert bad["within_goal"] is False
+
+
+def test_without_blocks_the_tables_are_empty():
+    empty = {"block_steps": pd.DataFrame(), "block_times": pd.DataFrame(columns=["kind", "relative_error_ratio"])}
+    assert [len(one) for one in judge_blocks(empty, 1).values()] == [0, 0, 0]
+
+
+def test_rates_are_the_largest_and_every_kind_has_its_input():
+    blocks = make_blocks("a", 5)
+    assert find_rates(blocks).flop_per_s <= FLOP_PER_S
+    assert describe_blocks(blocks).shape == (5, 3 + len(KINDS))
+
+
+@pytest.mark.slow
+def test_the_averaged_networks_learn_a_factor_that_depends_on_the_kind(monkeypatch):
+    monkeypatch.setattr(regression, "RESTARTS", 2)
+    blocks = pd.concat([make_blocks("a", 60), make_blocks("b", 60, kind="depthwise")], ignore_index=True)
+    targets = np.where(blocks["kind"] == "dense", 0.0, 2.0)
+    estimated = train_averaged(describe_blocks(blocks), targets, 1)(describe_blocks(blocks))
+    assert np.abs(estimated - targets).mean() < 0.3

@@ -1,0 +1,54 @@
+"""What ranks that share samples send in a step, against the bytes that a step really hands over."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from unit.training.training_plans import make_plan
+from unit.workloads.cosmoflow.parts import EDGE, SEEDS, Group, group, workload
+
+from hpcai.config.runs import RunPlan
+
+OFFICIAL = {"kernel": 3, "conv_layers": 5, "base_filters": 32, "dense": (128, 64)}
+
+
+def plan(parts: int, **point: object) -> RunPlan:
+    settings = {"spatial_parts": parts, **point}
+    return make_plan(parts, data={"edge": 128}, model=OFFICIAL, recipe={"global_batch": 1}, point=settings)
+
+
+def test_the_official_cube() -> None:
+    """1.25 MB forward and 0.98 MB back for each neighbour (worked out by hand from the shapes), and the last planes."""
+    gathered = 4**3 * 512 * 4 // 2
+    assert plan(2).part_bytes == 1_245_184 + 983_040 + gathered
+    assert plan(4).part_bytes == 2 * (1_245_184 + 983_040) + 3 * gathered // 2
+    assert plan(4, precision="bf16").part_bytes == plan(4).part_bytes / 2
+    assert plan(4, engine="tensorflow").part_bytes > plan(4).part_bytes
+    assert plan(1).part_bytes == 0
+
+
+@pytest.mark.parametrize(("parts", "kernel"), [(2, 3), (4, 3), (4, 2)])
+def test_a_step_hands_over_what_is_modelled(parts: int, kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent_bytes = np.zeros(parts)
+    exchange, gather = Group.group_exchange, Group.group_gather
+
+    def counted_exchange(self: Group, rows: tf.Tensor, sent: list[int], received: list[int], name: str) -> tf.Tensor:
+        sent_bytes[self._own.rank] += rows.numpy().nbytes
+        return exchange(self, rows, sent, received, name)
+
+    def counted_gather(self: Group, rows: tf.Tensor, name: str) -> tf.Tensor:
+        sent_bytes[self._own.rank] += (parts - 1) * rows.numpy().nbytes
+        return gather(self, rows, name)
+
+    monkeypatch.setattr(Group, "group_exchange", counted_exchange)
+    monkeypatch.setattr(Group, "group_gather", counted_gather)
+
+    def step(_: int) -> None:
+        task = workload(parts, kernel=kernel)
+        model = task.build_model(SEEDS)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(tf.ones((4, EDGE // parts, EDGE, EDGE, 4), tf.int16)))
+        tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+
+    with group(parts) as ranks:
+        ranks.run(step)
+    assert sent_bytes.max() == pytest.approx(workload(parts, kernel=kernel).plan.part_bytes)
