@@ -8,6 +8,7 @@ PARTS = {
     "bench_step.py": "training steps of all benchmarks against the machine's GEMM rate",
     "bench_engines.py": "CosmoFlow and ResNet-50 steps of the engines tensorflow and jax against horovod",
     "bench_reference.py": "CosmoFlow step against the public reference implementation's model code",
+    "bench_exchange.py": "step and 10 MB allreduce of the engine tensorflow against Horovod over Gloo",
     "bench_input.py": "input pipeline against the step that it feeds, and against a bare TFRecord read",
     "bench_staging.py": "verified staging against cp -r and against parallel unverified copies",
     "bench_timeline.py": "reading a Horovod timeline against Python's json",

@@ -172,6 +172,7 @@ def cubes(tmp_path_factory):
     [
         ("srun", "whole"),
         ("horovodrun", "split"),
+        pytest.param("spawn", "whole", marks=pytest.mark.slow),
         pytest.param("srun", "split", marks=pytest.mark.slow),
         pytest.param("horovodrun", "whole", marks=pytest.mark.slow),
     ],
@@ -179,20 +180,26 @@ def cubes(tmp_path_factory):
 def test_two_nodes_train_as_two_ranks_of_one_do(cluster, tmp_path, cubes, launcher, partition):
     """Staged whole, the losses are the same to the last bit; staged in parts, all is still evaluated once.
 
-    The parts lie side by side in a folder that both nodes see.
+    The parts lie side by side in a folder that both nodes see. Ranks that spawn starts have the engine tensorflow, and
+    no Horovod.
     """
     if launcher == "srun" and not horovod_knows_mpi():
         pytest.skip("ranks that srun starts meet through MPI, which this Horovod lacks: make env MPI=yes")
+    engine = "tensorflow" if launcher == "spawn" else "horovod"
+    (tmp_path / "without/horovod").mkdir(parents=True)
+    (tmp_path / "without/horovod/__init__.py").write_text("raise ImportError('there is no Horovod')")
+    hidden = str(tmp_path / "without") if launcher == "spawn" else ""
     scratch = "$TMPDIR" if partition == "whole" else str(tmp_path / "scratch")
     losses = {}
     for nodes in (1, 2):
         raw = tmp_path / f"raw{nodes}"
         (raw / "ranks").mkdir(parents=True)
         staging = {"place": "node_local", "partition": partition}
-        plan = small_plan(2 // nodes, staging=staging, point={"nodes": nodes})
+        plan = small_plan(2 // nodes, staging=staging, point={"nodes": nodes, "engine": engine})
         write_plan(plan, raw / "plan.json")
         data = ["--manifest", str(cubes.manifest), "--pack", str(cubes.pack), "--page-cache", "kept"]
         code = f"""
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [{hidden!r}, os.environ.get("PYTHONPATH", "")]))
             program = [sys.executable, "-m", "hpcai.training", "--plan", {str(raw / "plan.json")!r}, *{data!r}]
             program += ["--raw", {str(raw)!r}, "--scratch", os.path.expandvars({scratch!r}) + "/train{nodes}"]
             command = launch_command({launcher!r}, Ranks("r", {nodes}, {2 // nodes}, 1), program)

@@ -27,7 +27,7 @@ def make_power(point: dict[str, Any], instrument: str = "rapl", mean_power_w: fl
 
 def make_work(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the work of every scale by two methods, of which the scores use the formula."""
-    keys = ["benchmark", "variant", "scale", "ranks"]
+    keys = ["benchmark", "variant", "engine", "scale", "ranks"]
     points = runs.groupby(keys, as_index=False, sort=False)["train_rate_samples_per_s"].mean().to_dict("records")
     rows = [
         {

@@ -68,9 +68,11 @@ def test_caption_says_the_effects(tables: dict[str, pd.DataFrame]) -> None:
 
 
 def test_free_text_arrives_as_it_was_written() -> None:
-    fit = {"benchmark": "b", "variant": "v", "regime": "strong", "n": 1, "law": "amdahl", "chosen": True,
+    fit = {"benchmark": "b", "variant": "v", "engine": "horovod",
+           "regime": "strong", "n": 1, "law": "amdahl", "chosen": True,
            "sentence": NASTY, "reason": NASTY}  # fmt: skip
-    effect = {"benchmark": "b", "scale": "n1x1", "variant": "v", "reference_variant": "w", "joint": True,
+    effect = {"benchmark": "b", "scale": "n1x1", "variant": "v", "engine": "horovod",
+              "reference_variant": "w", "joint": True,
               "changes": NASTY, "note": NASTY, "measure": "train_rate", "effect_ratio": None, "effect_low_ratio": None,
               "n": 0, "n_reference": 0}  # fmt: skip
     made = {"scaling_fits": pd.DataFrame([fit]), "variant_effects": pd.DataFrame([effect])}

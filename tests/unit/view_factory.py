@@ -57,7 +57,7 @@ def make_point(benchmark: str = "cosmoflow_tiny", ranks: int = 2, variant: str =
     """Return the identity columns of one profiled run."""
     run_id = f"{benchmark}/{variant}/n1x{ranks}/1"
     source = f"results/profiles/timeline/{run_id}/raw/timeline.json"
-    return dict(zip(RUN, (run_id, benchmark, variant, f"n1x{ranks}", 1, ranks, source), strict=True))
+    return dict(zip(RUN, (run_id, benchmark, variant, "horovod", f"n1x{ranks}", 1, ranks, source), strict=True))
 
 
 def make_rows(table: str, point: dict[str, Any] | None = None, **values: Any) -> pd.DataFrame:
@@ -209,14 +209,14 @@ def make_links(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
             for size in 4.0 ** np.arange(1, 13.5):
                 time = wait_s + LATENCY_S * count / 2 + size / BANDWIDTH_BYTES_PER_S
                 bus = 2 * (count - 1) / count * size / time
-                rows.append((what, "node", count, size, time, 0.9 * time, 1.4 * time, 20, size / time, bus))
+                rows.append((what, "horovod", "node", count, size, time, 0.9 * time, 1.4 * time, 20, size / time, bus))
     return pd.DataFrame(rows, columns=list(COLUMNS["links"][:-1])).assign(source="results/characterise/allreduce.json")
 
 
 def make_link_fits(ranks: Iterable[int] = (2,)) -> pd.DataFrame:
     """Return the fits of :func:`make_links`."""
     rows = [
-        (what, "node", count, wait_s + LATENCY_S * count / 2, 1e-6, BANDWIDTH_BYTES_PER_S, 1e8, 13, 0.1)
+        (what, "horovod", "node", count, wait_s + LATENCY_S * count / 2, 1e-6, BANDWIDTH_BYTES_PER_S, 1e8, 13, 0.1)
         for count in ranks
         for what, wait_s in (("transfer", 0.0), ("call", 1e-3))
     ]

@@ -1,5 +1,5 @@
 # Reads:  manifests of dataset and shards
-# Writes: results/characterise/{gemm,convolution,memory,storage,allreduce_SCALE}.json,
+# Writes: results/characterise/{gemm,convolution,memory,storage,allreduce_LINK}.json,
 #         results/profiles/{profile}/.../capture.json and the raw files that it names
 # A profiled run is never a timed run: it has its own folder, seed and plan, and ends after a few steps.
 
@@ -50,20 +50,20 @@ if CAMPAIGN.study.measure:
 
     rule measure_allreduce:
         output:
-            report="results/characterise/allreduce_{scale}.json",
+            report="results/characterise/allreduce_{link}.json",
         log:
-            "logs/measure_allreduce/{scale}.log",
+            "logs/measure_allreduce/{link}.log",
         conda:
             "../../envs/hpcai.yaml"
         envmodules:
             *CAMPAIGN.machine.modules,
         threads: ALL_CORES
         resources:
-            **whole_nodes(nodes_of_scale, MACHINE_LIMIT_S),
+            **whole_nodes(nodes_of_link, MACHINE_LIMIT_S),
         params:
             **in_image(),
-            nodes=lambda wildcards: LINK_POINTS[wildcards.scale].nodes,
-            ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.scale].ranks_per_node,
+            nodes=lambda wildcards: LINK_POINTS[wildcards.link].nodes,
+            ranks_per_node=lambda wildcards: LINK_POINTS[wildcards.link].ranks_per_node,
             cores_per_rank=CAMPAIGN.machine.cores_per_rank,
             device=CAMPAIGN.machine.device.kind,
         script:

@@ -52,6 +52,7 @@ wildcard_constraints:
     dataset="[a-z][a-z0-9_]*",
     variant="[a-z][a-z0-9_]*",
     scale=r"n\d+x\d+",
+    link=r"n\d+x\d+(_[a-z]+)?",
     repetition=r"r\d+",
     instance=r"i\d+",
     profile="|".join(PROFILES),
@@ -118,9 +119,9 @@ CEILINGS = present_or_planned(
 CEILING_THREADS = sorted(
     {CAMPAIGN.machine.cores_per_rank, CAMPAIGN.machine.cores_per_node}
 )
-LINK_POINTS = {row.scale: row for row in CAMPAIGN.rows if row.ranks > 1}
+LINK_POINTS = {row.link_name: row for row in CAMPAIGN.rows if row.ranks > 1}
 LINKS = present_or_planned(
-    [f"results/characterise/allreduce_{scale}.json" for scale in LINK_POINTS]
+    [f"results/characterise/allreduce_{link}.json" for link in LINK_POINTS]
 )
 # A benchmark without a row in the run table, or analysed without a record, has no run to characterise.
 WITH_RECORDS = {Path(record).parts[2] for record in present_or_planned(RECORDS)}

@@ -92,6 +92,11 @@ def nodes_of_scale(wildcards):
     return int(wildcards.scale[1:].split("x")[0])
 
 
+def nodes_of_link(wildcards):
+    """Nodes between which an allreduce is measured."""
+    return LINK_POINTS[wildcards.link].nodes
+
+
 def nodes_of_group(wildcards):
     """Nodes of a weak-scaling group, all its instances together."""
     group = f"{wildcards.benchmark}/{wildcards.variant}/{wildcards.scale}"

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hpcai.config.runs import engine_of_link
 from hpcai.core.logs import log_to
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.launchers.ranks import Ranks
@@ -21,5 +22,7 @@ ranks = Ranks("allreduce", asked.nodes, asked.ranks_per_node, asked.cores_per_ra
 with machine_to_itself(logging.getLogger("hpcai.characterise").info):
     launch = partial(launch_command, snakemake.resources.launcher, ranks, [])
     python = partial(contained_python, asked.get("software"))
-    report = report_quietly(link(launch, ranks.cores_per_rank, asked.device, python), snakemake.config)
+    # No parameter of the rule: a new one would be a reason to measure again.
+    engine = engine_of_link(snakemake.wildcards.link)
+    report = report_quietly(link(launch, ranks.cores_per_rank, asked.device, python, engine), snakemake.config)
 Path(snakemake.output.report).write_text(report)

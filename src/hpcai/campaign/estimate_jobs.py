@@ -167,7 +167,7 @@ def _measured_files(campaign: Campaign) -> dict[str, dict[str, int]]:
     names = dict.fromkeys(row.benchmark for row in campaign.rows)
     ceilings = [f"characterise/{name}.json" for name in ("gemm", "convolution", "memory", "storage")]
     work = [f"characterise/work/{name}.json" for name in names]
-    links = {f"characterise/allreduce_{row.scale}.json": row.nodes for row in campaign.rows if row.ranks > 1}
+    links = {f"characterise/allreduce_{row.link_name}.json": row.nodes for row in campaign.rows if row.ranks > 1}
     layers = [f"characterise/layers/{name}.json" for name in names]
     measured = campaign.study.predict.measured_files(campaign.machine.name).values()
     return {

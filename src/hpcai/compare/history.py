@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from hpcai.catalogue.points import SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.measures import HEADLINES, QUALITY, Measure, choose_measures, direction_of, values_of
 from hpcai.compare.points import key_of, match_points
@@ -245,5 +246,5 @@ def _sort(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     numbers = ("ratio_to_previous", "ratio_to_previous_low", "ratio_to_previous_high", "p_corrected", "ratio_to_best")
     frame = frame.fillna(dict.fromkeys(texts, "")).astype(dict.fromkeys(numbers, "float64"))
     order = frame.assign(place=frame["measure"].map({name: place for place, name in enumerate(names)}))
-    keys = ["benchmark", "variant", "ranks", "scale", "place", "number"]
+    keys = [*SERIES, "ranks", "scale", "place", "number"]
     return order.sort_values(keys, kind="stable", ignore_index=True)[list(HISTORY_COLUMNS)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.changes import flatten
 from hpcai.compare.study import PointKey, Study
@@ -43,12 +44,12 @@ def match_points(base: Study, new: Study) -> pd.DataFrame:
     rows = [_point_row(key, (base, new), sides) for key in dict.fromkeys([*sides[0], *sides[1]])]
     frame = pd.DataFrame(rows, columns=list(POINT_COLUMNS))
     frame["p_failures_corrected"] = correct_holm(frame["p_failures"].astype(float).tolist())
-    return frame.sort_values(["benchmark", "variant", "ranks", "scale"], kind="stable", ignore_index=True)
+    return frame.sort_values([*SERIES, "ranks", "scale"], kind="stable", ignore_index=True)
 
 
 def key_of(row: Mapping[Any, Any]) -> PointKey:
     """Return which point a row is about."""
-    return PointKey(row["benchmark"], row["variant"], row["scale"])
+    return PointKey(*(row[name] for name in PointKey._fields))
 
 
 def _point_row(

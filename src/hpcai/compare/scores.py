@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.measures import MEASURES, QUALITY, Better, Measure, direction_of, values_of
 from hpcai.compare.points import key_of, say_value
@@ -61,9 +62,7 @@ def compare_scores(
     before, after = base.point_runs(), new.point_runs()
     rows: list[dict[str, Any]] = []
     for point in points.to_dict("records"):
-        about = {
-            name: point[name] for name in ("status", "suite", "workload", "benchmark", "variant", "scale", "ranks")
-        }
+        about = {name: point[name] for name in ("status", "suite", "workload", *POINT, "ranks")}
         if point["status"] != "compared":
             rows.append({**about, "finding": "not comparable", "measure": "", "note": point["reason"]})
             continue
@@ -174,5 +173,5 @@ def _sort(frame: pd.DataFrame, measures: Sequence[Measure]) -> pd.DataFrame:
         by_measure=frame["measure"].map(ranks).fillna(-1),
         by_size=[-abs(math.log(ratio)) if ratio > 0 else 1.0 for ratio in ratios],
     )
-    order = ["by_finding", "by_measure", "by_size", "benchmark", "variant", "ranks"]
+    order = ["by_finding", "by_measure", "by_size", *SERIES, "ranks"]
     return keyed.sort_values(order, kind="stable", ignore_index=True)[list(COMPARISON_COLUMNS)]

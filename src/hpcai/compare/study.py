@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, label_of
 from hpcai.core.errors import RecordError
 from hpcai.core.files import read_regular
 from hpcai.core.sealed import unseal
@@ -15,23 +16,24 @@ from hpcai.core.table_files import read_parquet
 from hpcai.records.run import read_record_text
 
 NEEDED = (
-    "run_id", "study", "suite", "workload", "benchmark", "variant", "scale", "ranks", "outcome", "quality_target",
+    "run_id", "study", "suite", "workload", *POINT, "ranks", "outcome", "quality_target",
     "started_utc", "attempt", "data_source", "best_quality",
 )  # fmt: skip
 """Columns of the table of runs without which nothing can be compared."""
 
 
 class PointKey(NamedTuple):
-    """What is compared with what: the same benchmark and variant at the same scale."""
+    """What is compared with what: the same benchmark, variant and engine at the same scale; the fields of `POINT`."""
 
     benchmark: str
     variant: str
+    engine: str
     scale: str
 
     @property
     def label(self) -> str:
         """How the point is written in one word."""
-        return "/".join(self)
+        return label_of(self._asdict())
 
 
 @dataclass(frozen=True)

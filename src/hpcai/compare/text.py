@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES, label_of
 from hpcai.compare.changes import CATEGORIES
 from hpcai.compare.comparison import Comparison, Side
 from hpcai.compare.measures import BY_NAME, HEADLINES
@@ -90,7 +91,7 @@ def say_history(history: pd.DataFrame) -> str:
         for row in results.itertuples()
     ]
     blocks = ["\n".join(lines)]
-    for _, part in history.groupby(["benchmark", "variant", "ranks", "scale", "measure"], sort=False):
+    for _, part in history.groupby([*SERIES, "ranks", "scale", "measure"], sort=False):
         first = part.iloc[0].to_dict()
         rows = [_history_cells(row) for row in part.to_dict("records")]
         heads = ("result", "value", "95 % interval", "n", "to previous", "to best", "verdict")
@@ -154,7 +155,7 @@ def _say_scores(scores: pd.DataFrame, *, everything: bool) -> str:
     shown = scores if everything else scores.head(max(MOST_ROWS, least))
     heads = ("score", "before", "after", "change", "95 % interval", "n", "p")
     rows: list[Sequence[str] | str] = []
-    for (finding, *_), part in shown.groupby(["finding", "benchmark", "variant", "ranks", "scale"], sort=False):
+    for (finding, *_), part in shown.groupby(["finding", *SERIES, "ranks", "scale"], sort=False):
         records = part.to_dict("records")
         rows += [f"{finding}: {_label(records[0])}", *map(_score_cells, records)]
     table = say_table(heads, rows, indent=2)
@@ -223,7 +224,7 @@ def _say_detectable(scores: pd.DataFrame) -> list[str]:
 
 
 def _label(row: Mapping[Any, Any]) -> str:
-    return "/".join(str(row[name]) for name in ("benchmark", "variant", "scale"))
+    return label_of(row)
 
 
 def _words(row: Mapping[Any, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.compare.comparison import Comparison, compare_folders
 from hpcai.compare.measures import HEADLINES
@@ -137,7 +138,7 @@ def regress_folders(
 def judge_comparison(comparison: Comparison, tolerance_ratio: float = TOLERANCE) -> Regression:
     """Return the verdict on a comparison, see :func:`regress_folders`."""
     scores = judge_scores(comparison.scores, tolerance_ratio)
-    groups = {key_of(rows.iloc[0].to_dict()): rows for _, rows in scores.groupby(["benchmark", "variant", "scale"])}
+    groups = {key_of(rows.iloc[0].to_dict()): rows for _, rows in scores.groupby(POINT)}
     nothing = scores.iloc[:0]
     rows = [_judge_point(point, groups.get(key_of(point), nothing)) for point in comparison.points.to_dict("records")]
     points = pd.DataFrame(rows, columns=list(POINT_VERDICT_COLUMNS))
@@ -205,7 +206,7 @@ def _what_is_missing(row: Mapping[Any, Any], tolerance_ratio: float, tested: int
 
 
 def _judge_point(point: Mapping[Any, Any], scores: pd.DataFrame) -> dict[str, Any]:
-    where = {name: point[name] for name in ("benchmark", "variant", "scale")}
+    where = {name: point[name] for name in POINT}
     where["lost"] = point["status"] == "only_base" and point["finished_base"] > 0
     if point["status"] != "compared":
         verdict, reason = _not_compared(point)

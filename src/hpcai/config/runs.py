@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings, SpatialParts
 from hpcai.config.machine import Machine, Precision
@@ -38,7 +39,7 @@ class Point(Settings):
     precision: Precision = "fp32"
     compression: Compression = Field(default="none", description="Gradient compression of the allreduce.")
     engine: Engine = Field(
-        default="horovod",
+        default=USUAL_ENGINE,
         description="Library that exchanges gradients between ranks: Horovod, TensorFlow's own collectives, or JAX.",
     )
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
@@ -65,7 +66,7 @@ class Point(Settings):
         for name in ("spatial_parts", "gradient_groups"):
             if getattr(self, name) == 1:
                 fields.pop(name, None)
-        if self.engine == "horovod":
+        if self.engine == USUAL_ENGINE:
             fields.pop("engine", None)
         return fields
 
@@ -73,6 +74,11 @@ class Point(Settings):
     def scale(self) -> str:
         """Nodes x ranks per node, as it stands in paths."""
         return f"n{self.nodes}x{self.ranks_per_node}"
+
+    @property
+    def link_name(self) -> str:
+        """What the allreduce of its ranks by its engine is called in names of files; the usual engine is left out."""
+        return self.scale if self.engine == USUAL_ENGINE else f"{self.scale}_{self.engine}"
 
     @property
     def ranks(self) -> int:
@@ -203,6 +209,11 @@ class RunPlan(Settings):
         storage = fields["machine"]["storage"]
         storage["node_local"] = storage["node_local"].replace("-${UID}", "")
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def engine_of_link(name: str) -> str:
+    """Return the engine of :attr:`Point.link_name`."""
+    return name.partition("_")[2] or USUAL_ENGINE
 
 
 def derive_seed(study_seed: int, run_id: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.catalogue.profiles import PROFILES
 from hpcai.catalogue.tables import columns_of
 from hpcai.catalogue.tables import tables as known_tables
@@ -49,7 +50,7 @@ RUN_TWICE = Message(
     "run_tables.run_twice",
     "one record per run is allowed, found {found}; remove one of each from the list",
 )
-SCALE_KEYS = ["benchmark", "variant", "nodes", "ranks_per_node"]
+SCALE_KEYS = [*SERIES, "nodes", "ranks_per_node"]
 
 
 def read_records(paths: Iterable[str | Path]) -> list[RunRecord]:

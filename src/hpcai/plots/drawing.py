@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import CHARTS, FIGURES, FigureEntry
+from hpcai.catalogue.points import with_engine_in_variant
 
 MODULES = "hpcai.plots.*"
 """Where drawing functions are; the digest of a script that draws covers all of them because this name stands here."""
@@ -42,4 +43,6 @@ def draw_chart(name: str, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: A
 
 
 def _draw(entry: FigureEntry, tables: Mapping[str, pd.DataFrame]) -> Any:  # noqa: ANN401  a figure or a chart
-    return getattr(import_module(entry.module), entry.function)(*(tables[table] for table in entry.tables))
+    return getattr(import_module(entry.module), entry.function)(
+        *(with_engine_in_variant(tables[table]) for table in entry.tables)
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.metrics.cells import records_of
 from hpcai.profiles.profile import IDENTITY
 from hpcai.profiles.views import as_view
@@ -26,14 +27,14 @@ NOTHING = Found(math.nan, "", "")
 
 
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a row per benchmark and variant, at its largest scale: three bandwidths, each measured or with a reason.
+    """Return a row per series, at its largest scale: three bandwidths, each measured or with a reason.
 
     Memory: bytes to and from DRAM over the time of the kernels (hardware counters, at the smallest scale). Network:
     bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
     bytes over their own read time (Darshan), of data that did not lie in the page cache.
     """
     captures = views["captures"].sort_values("ranks", kind="stable")
-    points = captures.drop_duplicates(["benchmark", "variant"], keep="last").sort_index()[list(IDENTITY)]
+    points = captures.drop_duplicates(SERIES, keep="last").sort_index()[list(IDENTITY)]
     return as_view("characterisation", [_row(point, views) for point in records_of(points)])
 
 
@@ -74,7 +75,7 @@ def _io(view: pd.DataFrame, point: Mapping[str, object]) -> Found:
 
 
 def _is_of(view: pd.DataFrame, point: Mapping[str, object]) -> "pd.Series[bool]":
-    return (view["benchmark"] == point["benchmark"]) & (view["variant"] == point["variant"])
+    return (view[SERIES] == [point[name] for name in SERIES]).all(axis=1)
 
 
 PROFILE_OF = {"memory": "counters", "network": "timeline", "io": "io"}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.config.machine import Machine
 from hpcai.core.disturbance import Tolerance
 from hpcai.core.sealed import sealed_json
@@ -27,7 +28,6 @@ from hpcai.records.run import read_part
 
 COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
 """Views of many rows, of which the texts say the number only."""
-POINT = ["benchmark", "variant", "scale"]
 Views = dict[str, pd.DataFrame]
 
 

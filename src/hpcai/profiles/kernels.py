@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES, USUAL_ENGINE
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import HpcaiError, ParseError
 from hpcai.metrics.profiles.communication import overlap_ratio
@@ -168,8 +169,8 @@ def _find(plan: RunPlan) -> Instrument | Missing:
 
 
 def _exchange(plan: RunPlan) -> Mapping[str, str]:
-    """Ask for the timeline of the same steps: TensorFlow's profiler sees only that an exchange of gradients began."""
-    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 else {}
+    """Ask for Horovod's timeline of the same steps: TensorFlow's profiler sees only that an exchange began."""
+    return TIMELINE_ENVIRONMENT if plan.point.ranks > 1 and plan.point.engine == USUAL_ENGINE else {}
 
 
 def _nvprof_around() -> Instrument | Missing:
@@ -196,12 +197,12 @@ def _nsys_around() -> Instrument | Missing:
     )
 
 
-def _key(profile: Profile) -> tuple[str, str]:
-    return profile.plan.point.benchmark, profile.plan.point.variant
+def _key(profile: Profile) -> tuple[str, ...]:
+    return tuple(getattr(profile.plan.point, name) for name in SERIES)
 
 
-def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
-    """Return the counters of each benchmark and variant that has readable ones."""
+def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, ...], Reading]:
+    """Return the counters of each benchmark, variant and engine that has readable ones."""
     found = {}
     for profile in profiles:
         try:
@@ -213,7 +214,7 @@ def _counted(profiles: Iterable[Profile]) -> dict[tuple[str, str], Reading]:
     return found
 
 
-def _read(profile: Profile, counted: Mapping[tuple[str, str], Reading]) -> dict[str, pd.DataFrame]:
+def _read(profile: Profile, counted: Mapping[tuple[str, ...], Reading]) -> dict[str, pd.DataFrame]:
     return kernel_views(profile, counted.get(_key(profile)))
 
 

@@ -53,6 +53,7 @@ def _link_row(report: AllreduceReport, what: str, size_bytes: int, times_s: Sequ
     time_s = float(np.median(times_s))
     return {
         "what": what,
+        "engine": report.engine,
         "scope": scope_of(report),
         "ranks": report.ranks,
         "bytes": size_bytes,
@@ -75,7 +76,8 @@ def link_fit_rows(report: AllreduceReport, source: str) -> pd.DataFrame:
         fit = fit_link(list(own["bytes"]), list(own["time_s"]))
         missing = report.transfers_missing if what == TRANSFER else ()
         reason = "; ".join(filter(None, [*report.not_measured, *missing, fit.reason]))
-        row = {"what": what, "scope": scope_of(report), "ranks": ranks, **asdict(fit), "reason": reason}
+        where = {"engine": report.engine, "scope": scope_of(report), "ranks": ranks}
+        row = {"what": what, **where, **asdict(fit), "reason": reason}
         rows.append({**row, "source": source})
     return pd.DataFrame(rows)
 
@@ -88,7 +90,7 @@ def allreduce_ceiling(report: AllreduceReport, source: str) -> pd.DataFrame:
     links = link_rows(report, source)
     timed = TRANSFER if (links["what"] == TRANSFER).any() else CALL
     links = links[links["what"] == timed].reset_index(drop=True)
-    base: dict[str, object] = {"kind": "allreduce", "precision": "", "backend": "horovod", "unit": "B/s"}
+    base: dict[str, object] = {"kind": "allreduce", "precision": "", "backend": report.engine, "unit": "B/s"}
     if links.empty:
         reason = "; ".join(report.not_measured) or "no message size was timed"
         missing = {"setting": scope_of(report), "n": 0, "ways": 0, "reason": reason}

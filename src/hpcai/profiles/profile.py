@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.config.load import read_plan
 from hpcai.config.runs import RunPlan
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import ParseError
 from hpcai.records.run import RAW, Artefact, Capture, RunRecord, check_artefact, check_raw_file, read_part, read_record
 
-IDENTITY = ("run_id", "benchmark", "variant", "scale", "nodes", "ranks")
+IDENTITY = ("run_id", *POINT, "nodes", "ranks")
 """Columns that say which point a row belongs to; every view begins with them."""
 
 
@@ -45,14 +46,7 @@ class Profile:
     def identity(self) -> dict[str, str | int]:
         """Values of the identity columns."""
         point = self.plan.point
-        return {
-            "run_id": self.plan.run_id,
-            "benchmark": point.benchmark,
-            "variant": point.variant,
-            "scale": point.scale,
-            "nodes": point.nodes,
-            "ranks": point.ranks,
-        }
+        return {"run_id": self.plan.run_id, **{name: getattr(point, name) for name in IDENTITY[1:]}}
 
     def files(self, ending: str) -> list[Path]:
         """Return the raw files with this ending after making sure that they are what was captured.

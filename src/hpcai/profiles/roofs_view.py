@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, engine_words, label_of
 from hpcai.config.machine import Machine
 from hpcai.core.text import say_bytes
 from hpcai.metrics.cells import records_of
-from hpcai.metrics.profiles.link import rate_at
+from hpcai.metrics.profiles.link import of_engine, rate_at
 from hpcai.metrics.roofline.samples_above import (
     EXCHANGE_TOLERANCE_RATIO,
     NODE_LOCAL,
@@ -63,16 +64,20 @@ def _find(samples: Iterator[Row], roofs: Iterator[Row], tolerance_ratio: float =
 
 
 def _training(work: pd.DataFrame, scales: pd.DataFrame) -> Iterator[Row]:
-    precision = scales.set_index(["benchmark", "variant", "scale"])["precision"].to_dict()
+    precision = scales.set_index(POINT)["precision"].to_dict()
     for row in records_of(work[work["method"] == "formula"]):
-        key = (row["benchmark"], row["variant"], row["scale"])
+        key = tuple(row[name] for name in POINT)
         yield {
-            "what": f"training rate of {', '.join(key)}",
+            "what": f"training rate of {_say_point(row)}",
             "roof": _dense(precision.get(key, "fp32"), int(row["ranks"])),
             "value": row["rate_flop_per_s"],
             "unit": "FLOP/s",
             "source": row["source"],
         }
+
+
+def _say_point(row: Mapping[str, Any]) -> str:
+    return label_of(row).replace("/", ", ")
 
 
 def _dense(precision: str, ranks: int) -> str:
@@ -99,7 +104,7 @@ def _dense_roofs(ceilings: pd.DataFrame, scales: pd.DataFrame, machine: Machine)
 def _exchanges(communication: pd.DataFrame) -> Iterator[Row]:
     for row in records_of(communication):
         yield {
-            "what": f"allreduce of {row['benchmark']}, {row['variant']}, {row['scale']}",
+            "what": f"allreduce of {_say_point(row)}",
             "roof": _exchange(row),
             "value": row["algorithm_bandwidth_bytes_per_s"],
             "unit": "B/s",
@@ -110,7 +115,8 @@ def _exchanges(communication: pd.DataFrame) -> Iterator[Row]:
 def _exchange(row: Mapping[str, Any]) -> str:
     size = row["batch_bytes_mean"]
     words = "unknown size" if pd.isna(size) else say_bytes(size)
-    return f"transfer of {words} between {row['ranks']} ranks ({row['scale']})"
+    where = ", ".join([str(row["scale"]), *engine_words(row)])
+    return f"transfer of {words} between {row['ranks']} ranks ({where})"
 
 
 def _exchange_roofs(views: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
@@ -121,7 +127,9 @@ def _exchange_roofs(views: Mapping[str, pd.DataFrame]) -> Iterator[Row]:
     for row in records_of(views["communication"]):
         size, ranks = float(row["batch_bytes_mean"]), int(row["ranks"])
         scope = "network" if row["nodes"] > 1 else "node"
-        own = links[(links["what"] == "transfer") & (links["ranks"] == ranks) & (links["scope"] == scope)]
+        own = of_engine(
+            links[(links["what"] == "transfer") & (links["ranks"] == ranks) & (links["scope"] == scope)], row["engine"]
+        )
         value = math.nan if own.empty or math.isnan(size) else rate_at(own, "transfer", ranks, size)
         if not math.isnan(value):
             yield {"what": "", "roof": _exchange(row), "value": value, "unit": "B/s", "source": own["source"].iloc[0]}
@@ -131,7 +139,7 @@ def _reads(io: pd.DataFrame) -> Iterator[Row]:
     staged = staged_runs(io)
     for row in records_of(io[io["page_cache"] == "cold"]):
         yield {
-            "what": f"reading ({row['data']}) of {row['benchmark']}, {row['variant']}, {row['scale']}",
+            "what": f"reading ({row['data']}) of {_say_point(row)}",
             "roof": _read(place_of_reads(row["data"], staged=row["run_id"] in staged)),
             "value": row["bandwidth_parallel_bytes_per_s"],
             "unit": "B/s",

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.config.runs import RunPlan
 from hpcai.core.errors import ParseError
+from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import Conditions, merge_batches, phase_table
 from hpcai.metrics.profiles.communication_steps import communication_summary, spans_of_steps, step_lanes
 from hpcai.parsers.horovod.stream import Account
@@ -15,6 +17,10 @@ from hpcai.profiles.kind import Kind
 from hpcai.profiles.profile import Profile
 from hpcai.profiles.views import as_view
 
+NO_TIMELINE = Message(
+    "timeline.no_timeline",
+    "the timeline is Horovod's, and the engine is {engine}; the profile kernels tells the share of its collectives",
+)
 TIMELINE = "timeline.json"
 TIMELINE_ENVIRONMENT = {"HOROVOD_TIMELINE": "{raw}/timeline.json", "HOROVOD_TIMELINE_MARK_CYCLES": "1"}
 """Rank 0 writes the timeline (Horovod's docs/timeline.rst)."""
@@ -150,6 +156,8 @@ def _find(plan: RunPlan) -> Instrument | Missing:
         return Missing("a single rank exchanges no gradients; give the run table a row with more ranks")
     if plan.point.engine == "jax":
         return Missing("engine jax: gradients travel within XLA's program, of which there is no timeline")
+    if plan.point.engine != USUAL_ENGINE:
+        return Missing(NO_TIMELINE(engine=plan.point.engine))
     return Instrument("Horovod timeline", ("timeline.json",), environment=TIMELINE_ENVIRONMENT)
 
 

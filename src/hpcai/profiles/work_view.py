@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.core.messages import Message
 from hpcai.machine.work.step import HloCount, WorkCount, WorkReport
 from hpcai.metrics.cells import records_of
@@ -69,7 +70,7 @@ def _rows(
     for count in report.counts:
         yield _row(_of_report(count, report, path, scale), scale)
     formula = next((count.flop_per_sample for count in report.counts if count.method == "formula"), None)
-    own = counters[(counters["benchmark"] == scale["benchmark"]) & (counters["variant"] == scale["variant"])]
+    own = counters[(counters[SERIES] == [scale[name] for name in SERIES]).all(axis=1)]
     for counted in records_of(own.dropna(subset=["flop_per_sample"])):
         yield _row(_of_hardware(counted, formula or math.nan), scale)
 
@@ -133,7 +134,7 @@ def _row(counted: _Counted, scale: Mapping[str, object]) -> dict[str, object]:
     rate = _number(scale["train_rate_samples_per_s"])
     samples = _whole(scale, "global_batch_samples")
     return {
-        **{name: scale[name] for name in ("benchmark", "variant", "scale", "ranks")},
+        **{name: scale[name] for name in (*POINT, "ranks")},
         "method": counted.method,
         "flop_per_sample": counted.flop_per_sample,
         "samples_per_step": samples,

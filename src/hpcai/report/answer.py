@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.core.stalls import say_stall
 from hpcai.report.material import Material
 
-KEYS = ["benchmark", "variant", "scale"]
 TAKEN = (
     "rate_flop_per_s", "rate_low_flop_per_s", "rate_high_flop_per_s", "vflops_flop_per_s",
     "vflops_low_flop_per_s", "vflops_high_flop_per_s", "exponent",
@@ -52,12 +52,12 @@ def make_answer(material: Material) -> pd.DataFrame:
     if scores.empty:
         reason = "no table of scores"
         return answer.assign(rate_flop_per_s=float("nan"), vflops_flop_per_s=float("nan"), score_reason=reason)
-    measured = scores[scores["method"].eq("measured")].drop_duplicates(KEYS)
+    measured = scores[scores["method"].eq("measured")].drop_duplicates(POINT)
     exponents = [_say_coefficient(row) for row in measured.to_dict("records")]
-    own = measured[[*KEYS, *TAKEN]].assign(
+    own = measured[[*POINT, *TAKEN]].assign(
         score_n=measured["n_scored"], score_reason=measured["reason"], exponent_note=exponents
     )
-    return answer.merge(own, on=KEYS, how="left")
+    return answer.merge(own, on=POINT, how="left")
 
 
 def _say_coefficient(row: Mapping[Any, Any]) -> str:
@@ -94,7 +94,7 @@ def choose_advice(material: Material) -> list[dict[str, Any]]:
     rows = (summary.get("characterisation") or {}).get("advice") or []
     first: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
-        first.setdefault((row["benchmark"], row["variant"], row["topic"]), row)
+        first.setdefault((*(row[name] for name in SERIES), row["topic"]), row)
     return [row for row in first.values() if row["sentence"] and not row["sentence"].startswith("Nothing")]
 
 
@@ -102,7 +102,7 @@ def _without_own_base(scales: pd.DataFrame) -> pd.DataFrame:
     """Return the scales without the efficiencies of variants that were measured at one scale: nothing is compared."""
     compared = scales.copy()
     efficiencies = [name for name in scales.columns if str(name).startswith("train_rate_efficiency_")]
-    compared.loc[scales.groupby(KEYS[:2])["scale"].transform("nunique") == 1, efficiencies] = math.nan
+    compared.loc[scales.groupby(SERIES)["scale"].transform("nunique") == 1, efficiencies] = math.nan
     return compared
 
 

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from hpcai.catalogue.definitions import Definition
+from hpcai.catalogue.points import engine_words
 from hpcai.catalogue.tables import Column
 from hpcai.core.text import NOT_DEFINED, NOT_MEASURED, choose_scale, say_exactly, say_interval, say_number
 from hpcai.report.material import Link, Material
@@ -104,7 +105,8 @@ def file_links(material: Material, text: str, most: int = 2) -> tuple[tuple[Link
 def _point(row: Values, kind: str) -> Cell:
     """Return benchmark over variant, scale and ranks."""
     ranks = row.get("ranks")
-    said = [str(row[key]) for key in ("variant", "scale") if not is_blank(row.get(key))]
+    said = [str(row["variant"]), *engine_words(row)] if not is_blank(row.get("variant")) else engine_words(row)
+    said += [str(row["scale"])] if not is_blank(row.get("scale")) else []
     if is_number(ranks):
         said.append(f"{int(ranks)} rank{'' if ranks == 1 else 's'}")  # type: ignore[arg-type]
     # A published result has no benchmark of ours.

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.core.text import say_rate, say_share
 from hpcai.report.material import Material
 
@@ -128,7 +129,7 @@ def _say_limits(material: Material) -> Question:
     larger = larger.dropna(subset=["efficiency_ratio"]) if not larger.empty else larger
     if larger.empty:
         return Question(asked, "No benchmark was measured at two scales.", *place, is_answered=False)
-    last = larger.sort_values("ranks").drop_duplicates(["benchmark", "variant"], keep="last")
+    last = larger.sort_values("ranks").drop_duplicates(SERIES, keep="last")
     worst = last.sort_values("efficiency_ratio")
     said = [_say_kept(row) for row in worst.to_dict("records")]
     return Question(asked, f"Worst first: {_some(said)}.{_say_contention(material)}", *place)

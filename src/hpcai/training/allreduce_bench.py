@@ -1,6 +1,6 @@
 """One rank of the measurement of allreduces: `LAUNCHER python -m hpcai.training.allreduce_bench --output FILE ...`.
 
-The tensors are summed through the same module, and so the same Horovod, that exchanges gradients in a training.
+The tensors are summed through the same module, and so by the same engine, that exchanges gradients in a training.
 """
 
 import argparse
@@ -8,7 +8,10 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import get_args
 
+from hpcai.catalogue.points import USUAL_ENGINE
+from hpcai.config.base import Engine
 from hpcai.config.machine import Device
 from hpcai.core.disturbance import CoreUse, disturbance_of, look, use_since
 from hpcai.launchers.registry import local_rank_of
@@ -38,6 +41,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
     parser.add_argument("--budget-s", type=float, default=BUDGET_S, help="time for all sizes together")
     parser.add_argument("--limit-s", type=int, default=LIMIT_S, help="a rank that lives longer ends itself")
     parser.add_argument("--cores-per-rank", type=int, default=1)
+    parser.add_argument("--engine", choices=get_args(Engine), default=USUAL_ENGINE, help="what exchanges")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     return parser.parse_args(arguments)
 
@@ -68,7 +72,7 @@ def main() -> None:
     from hpcai.training.engine import configure_device
 
     device = configure_device(Device(kind=options.device), len(cores), local_rank)
-    ranks = collective.start()
+    ranks = collective.start(engine=options.engine)
     samples: list[AllreduceSample] = []
     missing: list[str] = []
     start = look()
@@ -81,7 +85,8 @@ def main() -> None:
     uses = _gather_use(use_since(start), ranks.node_index)
     if ranks.is_first:
         found = {"samples": tuple(samples), "not_measured": tuple(missing), "disturbance": disturbance_of(uses)}
-        write_json(AllreduceReport(ranks=ranks.size, nodes=ranks.nodes, device=device, **found), options.output)
+        where = {"ranks": ranks.size, "nodes": ranks.nodes, "engine": options.engine}
+        write_json(AllreduceReport(**where, device=device, **found), options.output)
     collective.barrier()
     collective.stop()
 

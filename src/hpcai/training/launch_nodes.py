@@ -1,7 +1,7 @@
-"""horovodrun over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
+"""Ranks over the nodes of a Slurm job: `python -m hpcai.training.launch_nodes --hosts a,b ... -- srun ...`.
 
-horovodrun itself needs ssh between the nodes. Here one step of Slurm starts all ranks, and they meet at a rendezvous
-server, which lives in this process as long as the step does.
+horovodrun itself needs ssh between the nodes, and `spawn` starts ranks on its own node alone. For both of them one step
+of Slurm starts all ranks here, and they meet at a rendezvous server, which lives in this process as long as the step.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Ranks on this node, by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
+"""Ranks by us: `python -m hpcai.training.spawn -np 2 PROGRAM ...`; needs neither Horovod nor MPI.
 
 With ``--hosts`` instead of ``-np`` one step of Slurm starts them (:mod:`hpcai.training.launch_nodes`).
 

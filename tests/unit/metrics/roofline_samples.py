@@ -66,6 +66,7 @@ def make_scores(
                     "method": "measured", "origin": "made up", "result": f"{benchmark}, {variant}",
                     "machine": "cluster", "suite": "hpc_ai500", "workload": benchmark, "benchmark": benchmark,
                     "variant": variant,
+                    "engine": "horovod",
                     "scale": f"n{nodes}x{ranks_per_node}", "nodes": nodes, "ranks": ranks, "precision": precision,
                     "compression": compression, "global_batch_samples": batch, "flop_per_sample": work,
                     "rate_flop_per_s": rate, "source": f"results/runs/{benchmark}/{variant}/n{nodes}x{ranks_per_node}",
@@ -76,7 +77,7 @@ def make_scores(
 
 def make_runs(scores: pd.DataFrame) -> pd.DataFrame:
     """Return the run table as far as the rooflines read it."""
-    runs = scores[["benchmark", "variant", "scale"]].copy()
+    runs = scores[["benchmark", "variant", "engine", "scale"]].copy()
     return runs.assign(parameters=[WORK[name][1] for name in runs["benchmark"]])
 
 
@@ -84,25 +85,26 @@ def make_views(ranks: tuple[int, ...] = (8, 128), *, counted: bool = True) -> di
     """Return views of the cluster: one scale of each benchmark has a timeline, ResNet-50 has counters."""
     communication = [
         {
-            "benchmark": name, "variant": "fp32", "scale": "n1x8", "bytes_per_step": 4.1 * parameters,
+            "benchmark": name, "variant": "fp32", "engine": "horovod",
+            "scale": "n1x8", "bytes_per_step": 4.1 * parameters,
             "source": f"results/profiles/timeline/{name}/timeline.json",
         }
         for name, (_, parameters, _) in WORK.items()
         if counted
     ]  # fmt: skip
-    columns = ["benchmark", "variant", "scale", "bytes_per_step", "source"]
+    columns = ["benchmark", "variant", "engine", "scale", "bytes_per_step", "source"]
     counters = pd.DataFrame(
-        [("resnet50", "fp32", "n1x8", 27.0, "results/profiles/counters/resnet50.csv")],
-        columns=["benchmark", "variant", "scale", "intensity_flop_per_byte", "source"],
+        [("resnet50", "fp32", "horovod", "n1x8", 27.0, "results/profiles/counters/resnet50.csv")],
+        columns=["benchmark", "variant", "engine", "scale", "intensity_flop_per_byte", "source"],
     )
     work = pd.DataFrame(
-        [("deepcam", "fp32", "n1x8", "hlo", 3.1e11, "results/characterise/work/deepcam.json")],
-        columns=["benchmark", "variant", "scale", "method", "memory_bytes_per_sample", "source"],
+        [("deepcam", "fp32", "horovod", "n1x8", "hlo", 3.1e11, "results/characterise/work/deepcam.json")],
+        columns=["benchmark", "variant", "engine", "scale", "method", "memory_bytes_per_sample", "source"],
     )
     return {
         "communication": pd.DataFrame(communication, columns=columns),
         "links": make_links(ranks),
-        "link_fits": pd.DataFrame(columns=["what", "scope", "ranks", "bandwidth_bytes_per_s"]),
+        "link_fits": pd.DataFrame(columns=["what", "engine", "scope", "ranks", "bandwidth_bytes_per_s"]),
         "counters": counters,
         "work": work,
         "ceilings": make_ceilings(),
@@ -118,8 +120,8 @@ def make_links(ranks: tuple[int, ...] = (8, 128)) -> pd.DataFrame:
             for size in 4.0 ** np.arange(5, 14):
                 time = 20e-6 + wait_s + size / rate
                 source = f"results/characterise/allreduce_{count}.json"
-                rows.append((what, scope, count, size, time, 0.9 * time, source))
-    return pd.DataFrame(rows, columns=["what", "scope", "ranks", "bytes", "time_s", "time_min_s", "source"])
+                rows.append((what, "horovod", scope, count, size, time, 0.9 * time, source))
+    return pd.DataFrame(rows, columns=["what", "engine", "scope", "ranks", "bytes", "time_s", "time_min_s", "source"])
 
 
 def make_ceilings(gemm: float = 0.9) -> pd.DataFrame:

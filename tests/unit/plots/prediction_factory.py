@@ -97,7 +97,8 @@ def make_steps(overheads: tuple[str, ...] = ("none", "fitted on VGG11, batch 8")
             error = (base if overhead == "none" else 0.02) + 0.03 * (number - 2) + 0.05 * STAGES.index(stage)
             measured = step * batch / 8 * (1 if stage == "step" else 0.25)
             rows.append({
-                "origin": origin, "name": name, "variant": "fp32", "scale": "n1x1", "ranks": 1, "batch": batch,
+                "origin": origin, "name": name, "variant": "fp32", "engine": "horovod",
+                "scale": "n1x1", "ranks": 1, "batch": batch,
                 "cost_model": model, "overhead": overhead, "stage": stage, "measured_s": measured,
                 "estimated_s": math.nan if lost else measured * (1 + error),
                 "relative_error_ratio": math.nan if lost else error, "goal_ratio": 0.3 if overhead == "none" else 0.15,
@@ -125,7 +126,7 @@ def make_predictions(scales: pd.DataFrame, ranks: tuple[int, ...] = (1, 2, 4, 8,
         What the names of links end with.
     """
     rows = []
-    for _, part in scales.groupby(["benchmark", "variant"], sort=True):
+    for _, part in scales.groupby(["benchmark", "variant", "engine"], sort=True):
         base = part.sort_values("ranks").iloc[0]
         rows += [_prediction(base, count, "scale", interval, epochs) | {"link": f"measured{named}"} for count in ranks]
         for question, answers in {
@@ -148,7 +149,7 @@ def _prediction(
     step = 0.1 / speedup
     spread = 0.4 if interval else math.nan
     row: dict[str, object] = {
-        "benchmark": base["benchmark"], "variant": base["variant"], "from_scale": base["scale"],
+        "benchmark": base["benchmark"], "variant": base["variant"], "engine": "horovod", "from_scale": base["scale"],
         "scale_words": f"n1x{ranks}", "nodes": 1, "ranks": ranks, "link": "measured", "precision": "fp32",
         "compression": "none", "global_batch_samples": 16, "question": question, "baseline": base["scale"],
         "baseline_ranks": int(base["ranks"]), "epochs": 3.0 if epochs else math.nan,  # type: ignore[call-overload]

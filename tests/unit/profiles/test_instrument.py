@@ -13,6 +13,7 @@ from hpcai.data.stage_folder import every_stage
 from hpcai.profiles.darshan_library import DarshanLibrary, find_darshan, prepare_darshan
 from hpcai.profiles.instrument import NO_INSTRUMENT, Instrument, Missing
 from hpcai.profiles.kind import find_instrument
+from hpcai.profiles.timeline import NO_TIMELINE
 
 GPU = {
     "device": {"kind": "gpu"},
@@ -43,6 +44,15 @@ def test_a_single_rank_has_no_timeline():
     assert find_instrument(plan("timeline")).raw == ("timeline.json",)
     missing = find_instrument(plan("timeline", ranks=1))
     assert "a single rank exchanges no gradients" in missing.reason
+
+
+def test_without_horovod_there_is_no_timeline():
+    found = plan("timeline")
+    other = found.model_copy(update={"point": found.point.model_copy(update={"engine": "tensorflow"})})
+    assert find_instrument(other) == Missing(NO_TIMELINE(engine="tensorflow"))
+    kernels = find_instrument(other.model_copy(update={"profile": "kernels"}))
+    assert kernels.step_profiler == "tensorflow"
+    assert "HOROVOD_TIMELINE" not in kernels.environment
 
 
 def test_on_processors_tensorflow_tells_the_times_of_kernels():

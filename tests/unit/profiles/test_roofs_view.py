@@ -11,7 +11,9 @@ from hpcai.metrics.roofline.samples_above import ABOVE_ROOF
 from hpcai.profiles.roofs_view import inconsistencies_view
 from hpcai.profiles.views import VIEWS, as_view
 
-SCALES = pd.DataFrame([{"benchmark": "b", "variant": "v", "scale": "n1x2", "ranks": 2, "precision": "fp32"}])
+SCALES = pd.DataFrame(
+    [{"benchmark": "b", "variant": "v", "engine": "horovod", "scale": "n1x2", "ranks": 2, "precision": "fp32"}]
+)
 LATENCY_S, BYTES_PER_S = 1e-4, 1e9
 
 
@@ -67,13 +69,23 @@ def test_storage_that_was_not_measured_is_no_roof():
     assert find(io=[read("staging", 1e9)], ceilings=storage(shared=float("nan"))).empty
 
 
-def link(what: str = "transfer", scope: str = "node", ranks: int = 2) -> list[dict[str, Any]]:
+def link(what: str = "transfer", scope: str = "node", ranks: int = 2, engine: str = "horovod") -> list[dict[str, Any]]:
     """Return an allreduce whose fastest repetition follows latency and bandwidth, the median twice as slow."""
     rows = []
     for size in (4.0**power for power in range(1, 14)):
         best_s = LATENCY_S + size / BYTES_PER_S
         times = {"time_min_s": best_s, "time_s": 2 * best_s, "time_max_s": 3 * best_s, "n": 9}
-        rows.append({"what": what, "scope": scope, "ranks": ranks, "bytes": size, **times, "source": "link.json"})
+        rows.append(
+            {
+                "what": what,
+                "engine": engine,
+                "scope": scope,
+                "ranks": ranks,
+                "bytes": size,
+                **times,
+                "source": "link.json",
+            }
+        )
     return rows
 
 
@@ -98,7 +110,9 @@ def test_an_exchange_is_held_by_the_link_at_its_own_size():
 
 
 @pytest.mark.parametrize(
-    "links", [[], link("call"), link(ranks=4), link(scope="network")], ids=["none", "calls", "ranks", "scope"]
+    "links",
+    [[], link("call"), link(ranks=4), link(scope="network"), link(engine="tensorflow")],
+    ids=["none", "calls", "ranks", "scope", "engine"],
 )
 def test_without_a_measured_transfer_of_its_kind_an_exchange_has_no_roof(links):
     assert find(communication=[exchange(9e99)], links=links).empty

@@ -45,7 +45,8 @@ def view(
     )  # fmt: skip
     (folder / "work.json").write_text(work.model_dump_json())
     row = {
-        "benchmark": "b", "variant": "fp32", "scale": "n1x2", "ranks": 2, "precision": "fp32", "accumulation": 2,
+        "benchmark": "b", "variant": "fp32", "engine": "horovod",
+        "scale": "n1x2", "ranks": 2, "precision": "fp32", "accumulation": 2,
         "global_batch_samples": 4 * SAMPLES, "train_rate_samples_per_s": 100.0, "rate_n": 5,
     }  # fmt: skip
     scales = pd.DataFrame([{**row, **(scale or {})}])
@@ -70,7 +71,7 @@ def test_traffic_of_another_micro_batch_says_so(tmp_path: Path) -> None:
 
 
 def test_traffic_of_another_precision_is_not_taken(tmp_path: Path) -> None:
-    row = view(tmp_path, hlo(), scale={"variant": "bf16", "precision": "bf16"}).loc["hlo"]
+    row = view(tmp_path, hlo(), scale={"variant": "bf16", "engine": "horovod", "precision": "bf16"}).loc["hlo"]
     assert pd.isna(row["memory_bytes_per_sample"])
     assert (row["memory_method"], row["reason"]) == ("", OTHER_PRECISION(precision="fp32"))
     assert row["rate_flop_per_s"] == 100 * FLOP
@@ -90,7 +91,14 @@ def test_a_filled_batch_has_no_rate(tmp_path: Path) -> None:
 
 
 def test_hardware_counts_traffic_of_the_samples_that_were_profiled(tmp_path: Path) -> None:
-    counted = {"benchmark": "b", "variant": "fp32", "work_flop": 80 * FLOP, "flop_per_sample": 2 * FLOP, "source": "n"}
+    counted = {
+        "benchmark": "b",
+        "variant": "fp32",
+        "engine": "horovod",
+        "work_flop": 80 * FLOP,
+        "flop_per_sample": 2 * FLOP,
+        "source": "n",
+    }
     row = view(tmp_path, hlo(), counters=[{**counted, "dram_bytes": 4e9}]).loc["counters"]
     assert row["memory_bytes_per_sample"] == pytest.approx(4e9 / 40)
     assert (row["memory_method"], row["reason"], row["source"]) == ("measured", "", "n")

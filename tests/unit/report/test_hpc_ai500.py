@@ -231,7 +231,14 @@ def test_accelerators_are_described_by_the_machine_file(tmp_path: Path) -> None:
 
 
 def test_a_measured_link_stands_in_for_one_that_is_not_declared(tmp_path: Path) -> None:
-    fit = {"what": "transfer", "scope": "node", "ranks": 2, "bandwidth_bytes_per_s": 9e8, "source": "allreduce.json"}
+    fit = {
+        "what": "transfer",
+        "engine": "horovod",
+        "scope": "node",
+        "ranks": 2,
+        "bandwidth_bytes_per_s": 9e8,
+        "source": "allreduce.json",
+    }
     pd.DataFrame([fit, {**fit, "what": "call", "bandwidth_bytes_per_s": 8e8}]).to_parquet(tmp_path / "fits.parquet")
     document = build([make_run()], tmp_path, machine=make_machine(), link_fits=tmp_path / "fits.parquet")
     link = find(document, "Links within")
@@ -240,12 +247,14 @@ def test_a_measured_link_stands_in_for_one_that_is_not_declared(tmp_path: Path) 
 
 
 FIT = {
-    "what": "transfer", "scope": "node", "ranks": 4, "bandwidth_bytes_per_s": 1e9, "bandwidth_error_bytes_per_s": 2e8,
+    "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bandwidth_bytes_per_s": 1e9,
+    "bandwidth_error_bytes_per_s": 2e8,
     "misfit_ratio": 10.1, "source": "results/characterise/allreduce_n1x4.json",
 }  # fmt: skip
 MESSAGES = [
     {
-        "what": "transfer", "scope": "node", "ranks": 4, "bytes": size, "time_s": 2 * time_s, "time_min_s": time_s,
+        "what": "transfer", "engine": "horovod", "scope": "node", "ranks": 4, "bytes": size,
+        "time_s": 2 * time_s, "time_min_s": time_s,
         "source": FIT["source"],
     }
     for size, time_s in ((1024, 1e-3), (4_000_000, 2e-3), (16_000_000, 1.6e-2))

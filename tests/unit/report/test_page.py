@@ -251,7 +251,7 @@ def test_all_runs_are_rows(full: Path, full_page: str) -> None:
 
 def test_page_gives_the_first_advice_of_each_topic(tmp_path: Path) -> None:
     results = write_results(tmp_path, make_mixed_study(), full=False)
-    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": "n1x2"}
+    point = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x2"}
     said = [("communication", "First *word*."), ("communication", "Second word."), ("io", "Third word.")]
     rows = [{**point, "topic": topic, "sentence": sentence} for topic, sentence in [*said, ("kernels", "Nothing is.")]]
     (results / "characterisation.json").write_text(json.dumps({"advice": rows}))

@@ -68,6 +68,7 @@ def test_a_share_of_the_peak_needs_a_measured_product_of_its_precision(material)
         "method": "measured",
         "benchmark": "a",
         "variant": "fp32",
+        "engine": "horovod",
         "scale": "n1x1",
         "nodes": 1,
         "precision": "fp32",

@@ -1,6 +1,6 @@
-"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the Horovod that trains.
+"""Bandwidth and latency of the allreduce over message sizes, measured by ranks of the engine that trains.
 
-The ranks record Horovod's timeline, as profiled runs do: it tells how long the transfer within each call took.
+Ranks of Horovod record its timeline, as profiled runs do: it tells how long the transfer within each call took.
 """
 
 import os
@@ -11,9 +11,11 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpcai.catalogue.points import USUAL_ENGINE
+from hpcai.config.base import Engine
 from hpcai.core.errors import ParseError, RecordError
 from hpcai.core.messages import Message
-from hpcai.machine.subprocess_measure import THIS_PYTHON, DeviceKind
+from hpcai.machine.subprocess_measure import DeviceKind
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.parsers.horovod.timeline import read_timeline
@@ -21,6 +23,7 @@ from hpcai.records.run import read_part
 from hpcai.training.allreduce_bench import WARM_UP, tensor_name
 
 PROGRAM = ("-m", "hpcai.training.allreduce_bench")
+NO_TIMELINE = Message("allreduce.no_timeline", "no transfer was timed: the engine {engine} has no timeline")
 LIMIT_S = 120
 GRACE_S = 10.0
 OTHER_TRANSFERS = Message(
@@ -30,12 +33,12 @@ OTHER_TRANSFERS = Message(
 
 
 def measure_allreduce(
-    launch: Sequence[str],
+    python: Sequence[str],
     cores_per_rank: int,
     device: DeviceKind = "cpu",
+    engine: Engine = USUAL_ENGINE,
     options: Sequence[str] = (),
     limit_s: int = LIMIT_S,
-    python: Sequence[str] = THIS_PYTHON,
 ) -> AllreduceReport:
     """Start ranks and let them time allreduces.
 
@@ -43,38 +46,30 @@ def measure_allreduce(
 
     Parameters
     ----------
-    launch
-        Command that starts the program which follows once per rank; blank where no launcher is to be had.
+    python
+        Command that starts a Python once per rank: the launcher, and behind it this environment's Python or that of the
+        machine's image.
     cores_per_rank, device
         What each rank computes on.
+    engine
+        What sums; the timeline that tells of transfers is Horovod's.
     options
         More options of the program, for example ``--sizes``.
     limit_s
         Longest time for everything [s].
-    python
-        Command that is the Python of the ranks: this environment's, or that of the machine's image.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = Path(folder) / "allreduce.json"
         timeline = Path(folder) / "timeline.json"
-        command = [
-            *launch,
-            *python,
-            *PROGRAM,
-            "--output",
-            str(output),
-            "--limit-s",
-            str(limit_s),
-            "--record",
-            str(timeline),
-        ]
+        command = [*python, *PROGRAM, "--output", str(output), "--limit-s", str(limit_s), "--engine", engine]
+        command += ["--record", str(timeline)] if engine == USUAL_ENGINE else []
         command += ["--cores-per-rank", str(cores_per_rank), "--device", device, *options]
         problem = _run(command, Path(folder) / "output.log", limit_s)
         try:
             report = read_part(AllreduceReport, output)
         except (RecordError, OSError) as error:
             problem = problem or f"the launcher succeeded, but the ranks' report is missing: {error}"
-            report = AllreduceReport()
+            report = AllreduceReport(engine=engine)
         report = add_transfers(report, timeline)
     if problem:
         report = report.model_copy(update={"not_measured": (*report.not_measured, problem)})
@@ -133,6 +128,8 @@ def add_transfers(report: AllreduceReport, timeline: Path) -> AllreduceReport:
     """
     if not report.samples:
         return report
+    if report.engine != USUAL_ENGINE:
+        return report.model_copy(update={"transfers_missing": (NO_TIMELINE(engine=report.engine),)})
     try:
         spans = read_timeline(timeline).table
     except ParseError as error:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from hpcai.catalogue.points import USUAL_ENGINE
+from hpcai.config.base import Engine
 from hpcai.core.disturbance import Tolerance, Watched, measure_quietly
 from hpcai.core.errors import LaunchError
 from hpcai.core.sealed import seal
@@ -69,19 +71,21 @@ def ceiling(what: Kind, threads: Iterable[int], device: DeviceKind, python: Comm
         return lambda: report_of([], missing)
 
 
-def link(launch: Command, cores_per_rank: int, device: DeviceKind, python: Command) -> Callable[[], Report]:
+def link(
+    launch: Command, cores_per_rank: int, device: DeviceKind, python: Command, engine: Engine = USUAL_ENGINE
+) -> Callable[[], Report]:
     """Return what measures the allreduce of some ranks, or says why it cannot.
 
     Parameters
     ----------
     launch
         Finds the command that starts the program which follows once per rank.
-    cores_per_rank, device, python
+    cores_per_rank, device, python, engine
         As :func:`hpcai.machine.ceilings.allreduce.measure_allreduce` and :func:`ceiling` take them.
     """
     try:
-        return partial(measure_allreduce, launch(), cores_per_rank, device, python=python())
+        return partial(measure_allreduce, [*launch(), *python()], cores_per_rank, device, engine)
     except LaunchError as error:
-        report = AllreduceReport(not_measured=(str(error),))
+        report = AllreduceReport(engine=engine, not_measured=(str(error),))
         logger.warning("the allreduce is not measured: %s", error)
         return lambda: report

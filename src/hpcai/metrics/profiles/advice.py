@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.core.text import say_bytes, say_share, say_time
@@ -24,6 +25,7 @@ from hpcai.metrics.profiles.advice_exchange import (
     or_not,
 )
 from hpcai.metrics.profiles.kernel_rules import name_category
+from hpcai.metrics.profiles.link import of_engine
 from hpcai.metrics.roofline.samples_above import SHARED, STAGING, fastest_read
 
 COLUMNS = columns_of("advice")
@@ -169,7 +171,7 @@ def _capture_of(captures: pd.DataFrame, row: Row, profile: str) -> Row:
 
 def _take(topic: str, row: Row, findings: Iterable[Finding]) -> Iterator[tuple[str, ...]]:
     source = f"; {row['source']}" if isinstance(row.get("source"), str) and row["source"] else ""
-    where = tuple(str(row[name]) for name in ("benchmark", "variant", "scale"))
+    where = tuple(str(row[name]) for name in POINT)
     for finding in list(findings)[:MOST]:
         yield (topic, *where, finding.sentence, finding.evidence + source)
 
@@ -184,7 +186,7 @@ def _link_of(links: pd.DataFrame, row: Row) -> pd.DataFrame:
         return links
     scope = "network" if number(row, "nodes") > 1 else "node"
     at_scale = (links["scope"] == scope) & (links["ranks"] == number(row, "ranks"))
-    own = links[at_scale & (links["what"] == "transfer")]
+    own = of_engine(links[at_scale & (links["what"] == "transfer")], row.get("engine"))
     known = own[(own["bytes"] > 0) & (own["algorithm_bandwidth_bytes_per_s"] > 0)]
     return known.sort_values("bytes")
 

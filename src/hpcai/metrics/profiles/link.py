@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.core.disturbance import Disturbance
 
 CALL, TRANSFER = "call", "transfer"
@@ -46,6 +47,9 @@ class AllreduceReport(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     ranks: int | None = Field(default=None, ge=1, description="None: no rank has reported.")
+    engine: str = Field(
+        default=USUAL_ENGINE, description="What exchanged; reports from before there was a choice name none."
+    )
     nodes: int | None = Field(default=None, ge=1)
     device: str = ""
     samples: tuple[AllreduceSample, ...] = Field(default=(), description="Without those that warm up.")
@@ -125,6 +129,12 @@ def fit_link(sizes_bytes: Sequence[float], times_s: Sequence[float]) -> LinkFit:
         n=len(pairs),
         misfit_ratio=float(np.abs(1 - (alpha_s + slope_s * sizes / scale_bytes) / times).max()),
     )
+
+
+def of_engine(view: pd.DataFrame, engine: object) -> pd.DataFrame:
+    """Return the rows of a view of links or of their fits that were measured with the engine of a run."""
+    own: pd.DataFrame = view if view.empty else view[view["engine"] == engine]
+    return own
 
 
 def rate_at(links: pd.DataFrame, what: str, ranks: int, size_bytes: float, scope: str | None = None) -> float:

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from hpcai.catalogue.points import engine_words
 from hpcai.config.machine import Link, Machine
 from hpcai.metrics.cells import Row, join_words
+from hpcai.metrics.profiles.link import of_engine
 from hpcai.metrics.roofline.columns import (
     CEILING,
     CEILING_COLUMNS,
@@ -171,17 +173,27 @@ def _memory_rows(judged: pd.DataFrame, machine: Machine, place: Place) -> list[R
 
 
 def _link_rows(links: pd.DataFrame, link_fits: pd.DataFrame, machine: Machine, place: Place) -> list[Row]:
-    """Return the measured link, the best of all message sizes, and the declared one."""
+    """Return the measured links, one of each engine at its best message size, the fastest first; then the declared."""
     link = declared_link(machine, place.scope)
-    found = link_rate(links, link_fits, place.scope, place.nodes, place.ranks)
     rows = []
-    if not math.isnan(found.rate_bytes_per_s):
+    for engine in links["engine"].drop_duplicates().sort_values() if len(links) else ():
+        own, fits = (of_engine(view, engine) for view in (links, link_fits))
+        found = link_rate(own, fits, place.scope, place.nodes, place.ranks)
+        if math.isnan(found.rate_bytes_per_s):
+            continue
         row = _row(machine, place, LINK, "", found.rate_bytes_per_s, found.source)
         above = link is not None and found.rate_bytes_per_s > (1 + TOLERANCE_RATIO) * link.bandwidth_bytes_per_s
         reason = say_above_link(found.rate_bytes_per_s, link) if above and link else found.note
         rows.append(
-            row | {"name": found.name, "method": "measured", "status": REFUSED if above else CEILING, "reason": reason}
+            row
+            | {
+                "name": ", ".join([found.name, *engine_words({"engine": engine})]),
+                "method": "measured",
+                "status": REFUSED if above else CEILING,
+                "reason": reason,
+            }
         )
+    rows.sort(key=lambda row: -row["value"])
     return _settle(rows, _declared(machine, place, LINK, link, "link, declared"))
 
 

@@ -52,7 +52,7 @@ def moves_of_one(moves: pd.DataFrame) -> pd.DataFrame:
     group = ["origin", "benchmark", "scope", "kind"]
     largest = moves["ranks"] == moves.groupby(group, dropna=False)["ranks"].transform("max")
     topic = moves["change"].astype(str).str.rsplit(n=1).str[0]
-    keys = [*group, "variant", "ranks", topic]
+    keys = [*group, "variant", "engine", "ranks", topic]
     best = moves["gain_ratio"] == moves.groupby(keys, dropna=False)["gain_ratio"].transform("max")
     return moves.assign(**made, main=largest & best)
 

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import common_columns
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
@@ -19,7 +20,7 @@ HALVED = 2.0
 MIXED = ("bf16", "fp16")
 SAME_SHARE = "modelled at a constant share of the roof; the real gain may be larger or smaller"
 KEPT = common_columns("roofline_points", "roofline_moves", "note", "source")
-SAME = ("method", "origin", "machine", "workload", "benchmark", "scale", "scope")
+SAME = ("method", "origin", "machine", "workload", *(name for name in POINT if name != "variant"), "scope")
 CHANGES = {"compression": "none", "precision": "fp32"}
 """Settings that an arrow stands for, each with the simpler side, from which it leads."""
 ALONE = Message("moves.alone", "two results that differ only in {setting}")
@@ -27,7 +28,7 @@ NOT_STATED = Message(
     "moves.not_stated",
     "two results that differ in {setting}; other settings are not stated and may differ, too",
 )
-Key = tuple[str, str, str]
+Key = tuple[str, ...]
 Pair = tuple[Row, Row, str]
 """Plainer result, the other one, and the setting in which they differ."""
 
@@ -154,7 +155,7 @@ def _found(pair: Pair, others: dict[Key, tuple[str, ...]]) -> Row:
 
 
 def _key(point: Row) -> Key:
-    return point["benchmark"], point["variant"], point["scale"]
+    return tuple(text_of(point[name]) for name in POINT)
 
 
 def _other_settings(scales: pd.DataFrame) -> dict[Key, tuple[str, ...]]:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.catalogue.tables import common_columns
 from hpcai.config.machine import Machine
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import Row, join_words, number_of, records_of, text_of
+from hpcai.metrics.profiles.link import of_engine
 from hpcai.metrics.roofline.ceilings import WORDS, declared_link
 from hpcai.metrics.roofline.columns import INTRA_NODE, MEMORY, NETWORK, NOT_MEASURED, POINT_COLUMNS, ROOF
 from hpcai.metrics.roofline.links import link_rate
@@ -24,7 +26,6 @@ GRADIENT_BYTES = {"none": 4, "fp16": 2}
 """What one parameter's gradient is sent as: single precision, or Horovod's half-precision compression."""
 FROM_SCORES = common_columns("scores", "roofline_points", "reason", "source")
 NO_REUSE = "traffic of the compiled step, without cache reuse between its operations"
-POINT = ("benchmark", "variant", "scale")
 Views = Mapping[str, pd.DataFrame]
 
 
@@ -84,7 +85,10 @@ def _input(score: Row, scope: str, ceilings: pd.DataFrame, views: Views, runs: p
         return row
     row |= _message(score, views.get("communication"), runs, row)
     row |= _parts(score, runs, row, nodes)
-    return {**row, **_link(row, (nodes, ranks), views, machine)}
+    own_views = {
+        name: of_engine(view, score["engine"]) for name, view in views.items() if name in ("links", "link_fits")
+    }
+    return {**row, **_link(row, (nodes, ranks), own_views, machine)}
 
 
 def _compute_roof(ceilings: pd.DataFrame, precision: str, row: Row) -> Row:
@@ -114,7 +118,7 @@ def _message(score: Row, communication: pd.DataFrame | None, runs: pd.DataFrame,
             "message_method": "counted",
             "source": join_words(row["source"], *own["source"]),
         }
-    same = runs[(runs["benchmark"] == score["benchmark"]) & (runs["variant"] == score["variant"])]
+    same = runs[(runs[SERIES] == [score[name] for name in SERIES]).all(axis=1)]
     parameters = same["parameters"].dropna()
     width = GRADIENT_BYTES.get(text_of(score["compression"]))
     if parameters.empty or width is None:

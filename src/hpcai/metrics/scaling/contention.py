@@ -11,12 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of
 from hpcai.metrics.cells import divide
 from hpcai.metrics.scores.of_run import score_run
 from hpcai.records.run import FINISHED, RunRecord
 
-KEYS = ("benchmark", "variant", "scale")
 CONTENTION_COLUMNS = columns_of("contention")
 METHOD = (
     "measured: mean rate of the simultaneous instances divided by the rate of the same point alone in the table "
@@ -48,7 +48,7 @@ def tell_contention(groups: Mapping[str | Path, Sequence[RunRecord]], scales: pd
 
 def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[str, Any]:
     point, instances = records[0].plan.point, len(records)
-    identity = {"benchmark": point.benchmark, "variant": point.variant, "scale": point.scale}
+    identity = {name: getattr(point, name) for name in POINT}
     row: dict[str, Any] = {**identity, "nodes": point.nodes, "ranks": point.ranks, "instances": instances}
     row |= {"n_disturbed": sum(record.is_disturbed for record in records), "method": METHOD, "source": path}
     watched = all(record.training and record.training.stalls for record in records)
@@ -57,7 +57,7 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
         return row | {"reason": "an instance failed, so the others did not train beside it for the whole time"}
     together = math.fsum(score_run(record).train_rate_samples_per_s for record in records) / instances
     row["together_rate_samples_per_s"] = together
-    own = scales[(scales[list(KEYS)] == list(identity.values())).all(axis=1)] if len(scales) else scales
+    own = scales[(scales[POINT] == list(identity.values())).all(axis=1)] if len(scales) else scales
     if own.empty:
         return row | {"reason": "the study has no timed run of this point alone"}
     alone = float(own["train_rate_samples_per_s"].iloc[0])
@@ -68,7 +68,8 @@ def _row(path: str, records: Sequence[RunRecord], scales: pd.DataFrame) -> dict[
 def _distributed(row: Mapping[str, Any], batch_samples: int, scales: pd.DataFrame) -> dict[str, Any]:
     """Compare with one training on all ranks of the group: that of the same batch per rank if there is one."""
     instances = row["instances"]
-    found = scales[(scales["benchmark"] == row["benchmark"]) & (scales["ranks"] == row["ranks"] * instances)]
+    same = (scales["benchmark"] == row["benchmark"]) & (scales["engine"] == row["engine"])
+    found = scales[same & (scales["ranks"] == row["ranks"] * instances)]
     same_batch = found[found["global_batch_samples"] == batch_samples * instances]
     own = found[found["variant"] == row["variant"]]
     chosen = pd.concat([own[own.index.isin(same_batch.index)], same_batch]) if len(same_batch) else own

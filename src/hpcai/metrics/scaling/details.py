@@ -6,16 +6,16 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.metrics.cells import text_of
-from hpcai.metrics.profiles.link import TRANSFER, rate_at
+from hpcai.metrics.profiles.link import TRANSFER, of_engine, rate_at
 from hpcai.metrics.roofline.columns import NETWORK
 from hpcai.metrics.roofline.model import count_participants, ring_traffic
 from hpcai.metrics.scaling.efficiency import Regime, base_of, tell_regime
 from hpcai.metrics.scaling.laws import parallel_efficiency
 
-KEYS = ["benchmark", "variant", "scale"]
 FROM_SCALES = {
     "global_batch_samples": "global_batch_samples",
     "n": "n",
@@ -72,14 +72,14 @@ def detail_scales(
         the profiled runs of this scale. ``bandwidth_used_bytes_per_s`` is what one participant of the rooflines (a rank
         within a node, a node over a network: :func:`hpcai.metrics.roofline.model.count_participants`) sends per second
         of their exchanges, 2 (p - 1) / p times the algorithm bandwidth, to be compared with what there is:
-        ``bandwidth_measured_bytes_per_s``, the same of the measured allreduce at the mean size of their messages
-        (beyond the measured sizes that of its fitted line: modelled), or ``bandwidth_declared_bytes_per_s``, one
-        direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where there
-        is one (``bandwidth_used_of``). What is empty has its reason.
+        ``bandwidth_measured_bytes_per_s``, the same of the measured allreduce of this engine at the mean size of their
+        messages (beyond the measured sizes that of its fitted line: modelled), or ``bandwidth_declared_bytes_per_s``,
+        one direction of the link in the machine file. ``bandwidth_used_ratio`` is relative to the measured one where
+        there is one (``bandwidth_used_of``). What is empty has its reason.
     """
     own = scores[scores["method"] == "measured"] if len(scores) else scores
     rows: list[dict[str, Any]] = []
-    for _, group in scales.groupby(KEYS[:2], sort=True) if len(scales) else ():
+    for _, group in scales.groupby(SERIES, sort=True) if len(scales) else ():
         regime, base = tell_regime(group), base_of(group).to_dict("records")[0]
         rows += [
             _identity(row, regime, base)
@@ -93,7 +93,7 @@ def detail_scales(
 
 def _identity(row: Row, regime: Regime, base: Row) -> dict[str, Any]:
     return {
-        **{name: row[name] for name in (*KEYS, "nodes", "ranks")},
+        **{name: row[name] for name in (*POINT, "nodes", "ranks")},
         "regime": regime.name,
         "regime_reason": regime.reason,
         "baseline": str(base["scale"]),
@@ -106,7 +106,7 @@ def _of(table: pd.DataFrame, row: Row) -> pd.DataFrame:
     """Return the rows of a table that belong to a scale."""
     if table.empty:
         return table
-    own: pd.DataFrame = table[(table[KEYS] == [row[name] for name in KEYS]).all(axis=1)]
+    own: pd.DataFrame = table[(table[POINT] == [row[name] for name in POINT]).all(axis=1)]
     return own
 
 
@@ -135,7 +135,8 @@ def _communication(
     buses = own.get("bus_bandwidth_bytes_per_s", pd.Series(dtype=float)).astype(float).dropna()
     used = _of_participant(float(buses.mean()), row) if len(buses) else math.nan
     message = float(sizes.mean()) if len(sizes) else math.nan
-    there = {**_measured(links, link_fits, row, message), **_declared(machine, row)}
+    own_links, own_fits = (of_engine(view, row["engine"]) for view in (links, link_fits))
+    there = {**_measured(own_links, own_fits, row, message), **_declared(machine, row)}
     return {
         "communication_share_ratio": float(shares.mean()) if len(shares) else math.nan,
         "communication_n": len(shares),

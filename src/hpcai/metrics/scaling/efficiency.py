@@ -6,6 +6,7 @@ from typing import Literal
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.trials import COMPLETE, select_trials, training_times
 from hpcai.metrics.statistics.summaries import FEWEST_PAIRS, NOT_MEASURED, Estimate, Sample, paired_ratio, ratio_of
@@ -39,6 +40,7 @@ class ScalePoint:
 
     benchmark: str
     variant: str
+    engine: str
     scale: str
     nodes: int
     ranks: int
@@ -110,16 +112,16 @@ def compute_scaling(runs: pd.DataFrame) -> pd.DataFrame:
         One row per benchmark, variant, scale and measure (time to train, training throughput). With the numbers of the
         table of scales, which rest on the runs of :func:`hpcai.metrics.scaling.trials.select_trials`: ``speed-up =
         T_base / T`` for a time and ``R / R_base`` for a rate, ``efficiency = speed-up * ranks_base / ranks``; the base
-        is the smallest scale of the same benchmark and variant, and stands in ``baseline``. Where medians were measured
-        in rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is that of
-        the scale, ``n`` and ``n_baseline`` count the runs behind it and behind the base.
+        is the smallest scale of the same benchmark, variant and engine, and stands in ``baseline``. Where medians were
+        measured in rounds, the bounds of a rate are the range of the pairs (:func:`pairs_of_rounds`). ``statistic`` is
+        that of the scale, ``n`` and ``n_baseline`` count the runs behind it and behind the base.
 
         ``regime`` is strong, weak or mixed (:func:`tell_regime`). The ideal throughput grows with the ranks in each of
         them. An ideal time to train exists in strong scaling only: a larger global batch needs other epochs to the
         target, so that beyond the base its ideal speed-up and its efficiency are NaN, and ``note`` says so.
     """
     points = []
-    for _, group in runs.groupby(["benchmark", "variant"], sort=True):
+    for _, group in runs.groupby(SERIES, sort=True):
         base, regime = base_of(group), tell_regime(group)
         for _, at_scale in group.sort_values(["ranks", "nodes"], kind="stable").groupby("scale", sort=False):
             points += [compare_scales(at_scale, base, measure, regime) for measure in MEASURES]
@@ -140,6 +142,7 @@ def compare_scales(at_scale: pd.DataFrame, base: pd.DataFrame, measure: str, reg
     return ScalePoint(
         benchmark=str(here["benchmark"]),
         variant=str(here["variant"]),
+        engine=str(here["engine"]),
         scale=str(here["scale"]),
         nodes=int(here["nodes"]),
         ranks=int(here["ranks"]),

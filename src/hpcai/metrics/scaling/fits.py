@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.core.text import say_share
@@ -48,10 +49,10 @@ CURVE_COLUMNS = columns_of("scaling_curves")
 
 @dataclass(frozen=True)
 class Series:
-    """The rates of all runs of one benchmark and variant that completed training, and the laws fitted to them."""
+    """The rates of all runs of one series that completed training, and the laws fitted to them."""
 
-    benchmark: str
-    variant: str
+    key: dict[str, str]
+    """Benchmark, variant and engine, by their columns."""
     runs: pd.DataFrame
     """Rows of the run table with a rate."""
     base: pd.DataFrame
@@ -116,11 +117,11 @@ def trace_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _all_series(runs: pd.DataFrame) -> Iterator[Series]:
-    for (benchmark, variant), group in runs.groupby(["benchmark", "variant"], sort=True):
+    for key, group in runs.groupby(SERIES, sort=True):
         measured = group[group["outcome"].isin(COMPLETE) & (group[RATE] > 0)]
         regime = tell_regime(group)
         laws, reason = _find_laws(measured, regime)
-        yield Series(str(benchmark), str(variant), measured, base_of(group), regime, laws, reason)
+        yield Series(dict(zip(SERIES, map(str, key), strict=True)), measured, base_of(group), regime, laws, reason)
 
 
 def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], str]:
@@ -152,8 +153,7 @@ def _find_laws(runs: pd.DataFrame, regime: Regime) -> tuple[tuple[LawFit, ...], 
 
 def _fit_rows(series: Series) -> Iterator[dict[str, Any]]:
     about = {
-        "benchmark": series.benchmark,
-        "variant": series.variant,
+        **series.key,
         "regime": series.regime.name,
         "method": "modelled",
         "n": len(series.runs),
@@ -271,8 +271,7 @@ def _curve(series: Series, law: LawFit) -> pd.DataFrame:
     rates = dict(zip(("", "_low", "_high"), law.rates(ranks), strict=True))
     base_rate, base_ranks = _base_rate(series), int(series.base["ranks"].iloc[0])
     columns: dict[str, Any] = {
-        "benchmark": series.benchmark,
-        "variant": series.variant,
+        **series.key,
         "law": law.law,
         "chosen": law is series.laws[0],
         "kind": ["interpolated"] * len(inside) + ["extrapolated"] * len(outside),

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.config.runs import Point
 from hpcai.metrics.quietness import DISTURBED, UNKNOWN
 from hpcai.metrics.scaling.efficiency import compute_scaling
@@ -41,7 +42,7 @@ ABOUT = (
     "quality_target",
 )
 """Columns of the run table that are the same in all runs of a scale."""
-KEYS = ["benchmark", "variant", "scale", "nodes", "ranks_per_node", "ranks"]
+KEYS = [*POINT, "nodes", "ranks_per_node", "ranks"]
 SHARES = tuple(field.name for field in fields(TimeShares))
 RATES = {
     "train_rate": "train_rate_samples_per_s",
@@ -77,7 +78,7 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
         trials = select_trials(group)
         rows.append(
             dict(zip(KEYS, key, strict=True))
-            | {name: group[name].iloc[0] for name in ABOUT}
+            | {name: group[name].iloc[0] for name in ABOUT if name not in KEYS}
             | _counts(group)
             | _time_to_train(group)
             | _rates(trials)
@@ -88,9 +89,9 @@ def summarise_scales(runs: pd.DataFrame) -> pd.DataFrame:
     scales = pd.DataFrame(rows)
     if scales.empty:
         return pd.DataFrame(columns=KEYS)
-    scales = scales.merge(_wide_scaling(runs), on=["benchmark", "variant", "scale"], how="left", validate="1:1")
+    scales = scales.merge(_wide_scaling(runs), on=POINT, how="left", validate="1:1")
     scales["train_rate_ideal_samples_per_s"] = _ideal_rates(scales)
-    return scales.sort_values(["benchmark", "variant", "ranks", "nodes"], kind="stable", ignore_index=True)
+    return scales.sort_values([*SERIES, "ranks", "nodes"], kind="stable", ignore_index=True)
 
 
 def _counts(group: pd.DataFrame) -> dict[str, Any]:
@@ -181,7 +182,7 @@ def _judgement(group: pd.DataFrame) -> dict[str, Any]:
 def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the scaling table with one row per scale: columns such as ``train_rate_speedup_ratio``."""
     points = compute_scaling(runs)
-    keys = ["benchmark", "variant", "scale"]
+    keys = POINT
     wide = points[points["measure"] == "time_to_train"][[*keys, "baseline"]]
     for measure in points["measure"].unique():
         part = points.loc[points["measure"] == measure, [*keys, *_SCALING, "efficiency_high_ratio"]]
@@ -193,9 +194,9 @@ def _wide_scaling(runs: pd.DataFrame) -> pd.DataFrame:
 def _ideal_rates(scales: pd.DataFrame) -> pd.Series:
     """Training throughput of the base scale, times the ranks over the base's."""
     base = scales.merge(
-        scales[["benchmark", "variant", "scale", "ranks", "train_rate_samples_per_s"]],
-        left_on=["benchmark", "variant", "baseline"],
-        right_on=["benchmark", "variant", "scale"],
+        scales[[*POINT, "ranks", "train_rate_samples_per_s"]],
+        left_on=[*SERIES, "baseline"],
+        right_on=POINT,
         suffixes=("", "_base"),
         how="left",
         validate="m:1",

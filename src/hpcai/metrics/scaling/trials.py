@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.core.messages import Message
 from hpcai.metrics.scores.validity import NO_RESULT, RunCounts, join_reasons, no_result, too_few
 from hpcai.metrics.scores.vflops import compute_vflops
@@ -20,7 +21,6 @@ from hpcai.rules.table import ResultRules, rules_of
 SOME_REACHED = Message("trials.some_reached", "{reached} of {n} {word}s reached the target")
 COMPLETE = ("converged", "not_converged")
 """Outcomes whose rates and shares count: the training did all of its work."""
-POINT = ["benchmark", "variant", "scale"]
 HIGHEST, LOWEST = "highest", "lowest"
 """Marks of the runs that a row leaves out (column ``dropped``); the others have none."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.catalogue.tables import columns_of, kind_of
 
 TRIAL_COLUMNS = columns_of("run_scores")
@@ -39,8 +40,8 @@ and target (benchmarks.md 8.2, 8.3), so that a rule set makes no list of its own
 REPEATED = "the same runs as"
 """Begin of the remark on a result that was published before."""
 OF_THE_RUN = (
-    "run_id", "suite", "workload", "benchmark", "variant", "scale", "nodes", "ranks", "repetition", "outcome",
-    "precision", "compression", "quality_metric", "quality_target", "dropped", "record_path",
+    "run_id", "suite", "workload", *POINT, "nodes", "ranks", "repetition", "outcome", "precision",
+    "compression", "quality_metric", "quality_target", "dropped", "record_path",
 )  # fmt: skip
 """What a row of `run_scores` takes over from the row of its run."""
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, label_of
 from hpcai.config.machine import Machine, Precision
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import divide, records_of
 from hpcai.metrics.roofline.samples_above import TOLERANCE_RATIO
-from hpcai.metrics.scaling.trials import COMPLETE, POINT, result_rules, score_basis, select_trials
+from hpcai.metrics.scaling.trials import COMPLETE, result_rules, score_basis, select_trials
 from hpcai.metrics.scores.best_results import best_of, choosing_measures, say_why_chosen
 from hpcai.metrics.scores.columns import MACHINE_COLUMNS, SCORE_COLUMNS, TIMINGS, score_frame
 from hpcai.metrics.scores.validity import NONE_FINISHED, join_reasons, split_reasons
@@ -220,7 +221,7 @@ def _origin(runs: pd.DataFrame, scale: pd.Series, dataset: str) -> dict[str, Any
     return {
         "method": "measured",
         "origin": ", ".join(sorted(set(runs["study"]))),
-        "result": "/".join(first[POINT]),
+        "result": label_of(first.to_dict()),
         "machine": ", ".join(sorted(set(runs["machine"]))),
         "dataset": dataset,
         "global_batch_samples": scale["global_batch_samples"],

@@ -6,10 +6,11 @@ from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT, SERIES
 from hpcai.config.benchmark import Suite
 from hpcai.config.machine import Machine
 from hpcai.core.messages import Message
-from hpcai.metrics.scaling.trials import COMPLETE, POINT
+from hpcai.metrics.scaling.trials import COMPLETE
 from hpcai.metrics.scores.columns import OF_THE_RUN, TRIAL_COLUMNS, score_frame
 from hpcai.metrics.scores.validity import join_reasons
 from hpcai.metrics.scores.vflops import compute_vflops, quality_coefficient, run_rate
@@ -162,7 +163,7 @@ def score_trials(
         names no pause. Scores per watt [FLOP/J] are FLOPS and VFLOPS over the mean power, which is declared, or
         measured in a profiled run of the same point. `dropped` is that of the table of runs.
     """
-    ordered = runs.sort_values(["benchmark", "variant", "ranks", "nodes", "scale", "repetition", "run_id"])
+    ordered = runs.sort_values([*SERIES, "ranks", "nodes", "scale", "repetition", "run_id"])
     rows: list[dict[str, Any]] = []
     for _, group in ordered.groupby(POINT, sort=False):
         shared = _describe_scale(group, work, power, machine)

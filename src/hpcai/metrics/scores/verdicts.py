@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from hpcai.catalogue.points import SERIES
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.records.run import RunRecord
@@ -34,22 +35,21 @@ def summarise_verdicts(records: Sequence[RunRecord]) -> pd.DataFrame:
         says
         so.
     """
-    groups: dict[tuple[str, str], list[RunRecord]] = {}
+    groups: dict[tuple[str, ...], list[RunRecord]] = {}
     for record in records:
         if record.verdicts:
-            groups.setdefault((record.plan.benchmark.name, record.plan.point.variant), []).append(record)
-    rows = [row for (benchmark, variant), runs in sorted(groups.items()) for row in _rows(benchmark, variant, runs)]
+            groups.setdefault(tuple(getattr(record.plan.point, name) for name in SERIES), []).append(record)
+    rows = [row for key, runs in sorted(groups.items()) for row in _rows(dict(zip(SERIES, key, strict=True)), runs)]
     return pd.DataFrame.from_records(rows, columns=list(COLUMNS))
 
 
-def _rows(benchmark: str, variant: str, runs: Sequence[RunRecord]) -> Iterator[dict[str, object]]:
+def _rows(key: dict[str, str], runs: Sequence[RunRecord]) -> Iterator[dict[str, object]]:
     rules = rules_of(runs[0].plan.benchmark.suite)
     for level, name in rules.levels.items():
         verdicts = [verdict for run in runs for verdict in run.verdicts if verdict.level == level]
         n_valid = sum(verdict.valid for verdict in verdicts)
         about = {
-            "benchmark": benchmark,
-            "variant": variant,
+            **key,
             "suite": rules.title,
             "level": name,
             "verdict": _words(n_valid, len(verdicts)),

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
+from hpcai.catalogue.points import engine_words
 from hpcai.core.text import say_rate, say_share, say_time
 from hpcai.metrics.profiles.link import CALL, TRANSFER
 from hpcai.plots import theme
@@ -17,7 +18,7 @@ from hpcai.plots.profiles import panels as profiles
 
 DISTINCT = 100
 """Marks in a factor of ten that can be told apart: batches closer than that are drawn once."""
-KEY = ["what", "scope", "ranks"]
+KEY = ["what", "engine", "scope", "ranks"]
 """What sets measured allreduces apart."""
 LEGEND = 1.8
 """Width that a legend with the fits needs beside two panels, in inches."""
@@ -155,17 +156,17 @@ def _thin(messages: pd.DataFrame) -> pd.DataFrame:
     return distinct
 
 
-LinkKey = tuple[str, str, int]
-"""What was timed, scope and ranks."""
+LinkKey = tuple[str, str, str, int]
+"""What was timed, engine, scope and ranks."""
 LinkStyles = dict[LinkKey, tuple[theme.Colour, str]]
 LINK_WORDS = {TRANSFER: "allreduce, transfer", CALL: "allreduce, whole call"}
 
 
 def _each_link(links: pd.DataFrame) -> list[tuple[LinkKey, pd.DataFrame]]:
-    """Split the measured allreduce by what was timed, scope and ranks."""
+    """Split the measured allreduce by what was timed, engine, scope and ranks."""
     if links.empty:
         return []
-    return [((str(key[0]), str(key[1]), int(str(key[2]))), own) for key, own in links.groupby(KEY)]
+    return [((str(key[0]), str(key[1]), str(key[2]), int(str(key[3]))), own) for key, own in links.groupby(KEY)]
 
 
 def _link_styles(links: pd.DataFrame, fits: pd.DataFrame) -> LinkStyles:
@@ -208,7 +209,9 @@ def _fits_of(fits: pd.DataFrame, key: LinkKey) -> list[dict[Any, Any]]:
 def _link_legend(links: pd.DataFrame, fits: pd.DataFrame, styles: LinkStyles) -> dict[str, Artist]:
     entries: dict[str, Artist] = {}
     for key, _ in _each_link(links):
-        words = f"{LINK_WORDS.get(key[0], key[0])},\n{theme.count_word(key[2], 'rank')}, {key[1]}"
+        what, engine, scope, ranks = key
+        place = ", ".join([scope, *engine_words({"engine": engine})])
+        words = f"{LINK_WORDS.get(what, what)},\n{theme.count_word(ranks, 'rank')}, {place}"
         for fit in _fits_of(fits, key):
             words += f"; fitted:\n{say_time(fit['latency_s'])} + size /\n({say_rate(fit['bandwidth_bytes_per_s'])})"
             if fit["misfit_ratio"] > 0:

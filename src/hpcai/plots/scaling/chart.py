@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from hpcai.catalogue.figures import figure
+from hpcai.catalogue.points import POINT
 from hpcai.plots.interactive import MUTED
 from hpcai.plots.scaling.predictions import choose_predictions, draw_predictions, predicted_records
 from hpcai.plots.scaling.words import (
@@ -21,7 +22,6 @@ from hpcai.plots.scaling.words import (
     to_records,
 )
 
-KEYS = ["benchmark", "variant", "scale"]
 WIDTH, HEIGHT = 330, 132
 """Of one panel in pixels: two beside each other fit a page's width, five benchmarks its height."""
 LEGEND_COLUMNS = 3
@@ -89,7 +89,7 @@ def draw_scaling(
     rates = scaling[scaling["measure"] == "train_rate"] if len(scaling) else scaling
     if rates.empty:
         return alt.vconcat(_say(NO_SCALES))
-    points = point_words(rates.merge(details, on=KEYS, how="left", suffixes=("", "_detail")))
+    points = point_words(rates.merge(details, on=POINT, how="left", suffixes=("", "_detail")))
     lines = curves[curves["chosen"].astype(bool)] if len(curves) else curves
     predicted = choose_predictions(predictions, points)
     chosen = alt.selection_point(name="variants", fields=["variant"], bind="legend")

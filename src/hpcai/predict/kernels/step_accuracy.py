@@ -46,7 +46,7 @@ class MeasuredStep:
     stage_s
         Times of those stages that were measured [s]: names of `layer_kernels.STAGES`, and "backward".
     origin
-        "reference network" or "own run"; `variant`, `scale` and `ranks` are those of an own run.
+        "reference network" or "own run"; `variant`, `engine`, `scale` and `ranks` are those of an own run.
     source
         Where the measurement is.
     quiet
@@ -60,6 +60,7 @@ class MeasuredStep:
     stage_s: Mapping[str, float] = field(default_factory=dict)
     origin: str = "reference network"
     variant: str = ""
+    engine: str = ""
     scale: str = ""
     ranks: int = 1
     quiet: Quiet = NOT_WATCHED
@@ -208,6 +209,7 @@ def _row(step: MeasuredStep, stage: str, estimated_s: float, measured_s: float, 
         "origin": step.origin,
         "name": step.network.name,
         "variant": step.variant,
+        "engine": step.engine,
         "scale": step.scale,
         "ranks": step.ranks,
         "batch": step.batch,

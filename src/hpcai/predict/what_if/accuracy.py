@@ -109,6 +109,8 @@ def _difference(base: Point, target: Point) -> str:
         return ""
     one, other = base.setting, target.setting
     if base.variant == target.variant:
+        if base.engine != target.engine:
+            return ""
         return "" if one.ranks == other.ranks else MORE if other.ranks > one.ranks else FEWER
     same = ("ranks", "nodes", "global_batch", "accumulation", "fusion_bytes", "gradient_groups")
     if any(getattr(one, name) != getattr(other, name) for name in same):
@@ -122,7 +124,7 @@ def _difference(base: Point, target: Point) -> str:
 
 def _compare(study: MeasuredStudy, model: StepModel, question: str, pair: tuple[Point, Point]) -> dict[str, Any]:
     base, target = pair
-    after = study.exchange(target.setting.nodes)
+    after = study.exchange(target.setting.nodes, target.engine)
     factor, reason = study.calibrate(model, base)
     predicted_s = math.nan
     if not reason:
@@ -133,6 +135,7 @@ def _compare(study: MeasuredStudy, model: StepModel, question: str, pair: tuple[
     return {
         "benchmark": target.benchmark,
         "variant": target.variant,
+        "engine": target.engine,
         "scale": target.scale,
         "ranks": target.setting.ranks,
         "basis": f"{base.scale}{variant}: {KINDS[question]}",

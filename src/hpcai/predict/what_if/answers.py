@@ -86,7 +86,7 @@ def _cases(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, err
     yield from _scales(study, points, asked, errors)
     yield from _links(study, points[-1], asked, errors)
     for start in points:
-        exchange = study.exchange(start.setting.nodes)
+        exchange = study.exchange(start.setting.nodes, start.engine)
         for precision in asked.precisions:
             if precision != start.setting.precision:
                 setting = replace(start.setting, precision=precision)
@@ -113,12 +113,12 @@ def _scales(study: MeasuredStudy, points: Sequence[Point], asked: Prediction, er
         start = min(points, key=lambda one: (abs(math.log2(ranks / one.setting.ranks)), -one.setting.ranks))
         setting = at_ranks(start.setting, ranks, study.machine.ranks_per_node, regime)
         best = errors.choose(MORE if ranks > start.setting.ranks else FEWER, study.able_models(start, setting))
-        yield Case("scale", start, setting, study.exchange(setting.nodes), *best, regime)
+        yield Case("scale", start, setting, study.exchange(setting.nodes, start.engine), *best, regime)
 
 
 def _links(study: MeasuredStudy, start: Point, asked: Prediction, errors: ModelErrors) -> Iterator[Case]:
     """Yield the largest measured scale over each assumed link."""
-    measured = study.exchange(start.setting.nodes)
+    measured = study.exchange(start.setting.nodes, start.engine)
     model, _ = errors.choose(MORE, study.able_models(start, start.setting))
     interval = ErrorInterval(math.nan, math.nan, 0, NO_LINK_COMPARED)
     for link in asked.links:

@@ -9,7 +9,7 @@ import pandas as pd
 from hpcai.config.prediction import AssumedLink
 from hpcai.core.messages import Message
 from hpcai.metrics.cells import join_words
-from hpcai.metrics.profiles.link import CALL, TRANSFER, LinkFit
+from hpcai.metrics.profiles.link import CALL, TRANSFER, LinkFit, of_engine
 from hpcai.metrics.roofline.columns import REFUSED
 from hpcai.predict.training.allreduce import Ring, RingLink, derive_ring_link, ring_allreduce_s
 from hpcai.predict.training.layers import CONVOLUTIONS, LayerList, count_forward_flop
@@ -26,6 +26,7 @@ ASSUMED_LINKS = Message(
     "hardware.assumed_links",
     "links between nodes were not measured: those inside a node are assumed",
 )
+NO_ALLREDUCE = Message("hardware.no_allreduce", "no allreduce was measured with the engine {engine}")
 NO_ROOFS = Message("hardware.no_roofs", "no measured {roofs} of a rank with {threads} threads")
 
 
@@ -101,7 +102,7 @@ def rank_rates(ceilings: pd.DataFrame, threads: int, precision: str, network: La
     return RankRates(_highest(peaks), _highest(memory), ", ".join(sources), reason)
 
 
-def measured_exchange(link_fits: pd.DataFrame, nodes: int) -> Exchange:
+def measured_exchange(link_fits: pd.DataFrame, nodes: int, engine: str) -> Exchange:
     """Return what the measured allreduces say of a ring over some nodes.
 
     Parameters
@@ -110,15 +111,18 @@ def measured_exchange(link_fits: pd.DataFrame, nodes: int) -> Exchange:
         Table ``link_fits``: lines over message sizes, of calls and of transfers, inside a node and between nodes.
     nodes
         Of the ring. Where the links between nodes were not measured, those inside a node are *assumed*.
+    engine
+        What exchanges: no other engine's links count.
     """
     wanted = "node" if nodes == 1 else "network"
-    known = link_fits[link_fits["latency_s"].notna() & (link_fits["ranks"] > 1)]
+    fits = of_engine(link_fits, engine)
+    known = fits[fits["latency_s"].notna() & (fits["ranks"] > 1)]
     rows = known[known["scope"] == wanted]
     assumed = ""
     if rows.empty and nodes > 1 and len(known):
         rows, assumed = known, ASSUMED_LINKS()
     if rows.empty:
-        return Exchange(MEASURED_LINK, NAN, NAN, NAN, "", reason="no allreduce was measured")
+        return Exchange(MEASURED_LINK, NAN, NAN, NAN, "", reason=NO_ALLREDUCE(engine=engine))
     transfer, call = (_widest(rows[rows["what"] == what]) for what in (TRANSFER, CALL))
     line = transfer if transfer is not None else call
     assert line is not None

@@ -64,6 +64,11 @@ class Point:
         return str(self.row["variant"])
 
     @property
+    def engine(self) -> str:
+        """What exchanged its gradients."""
+        return str(self.row["engine"])
+
+    @property
     def scale(self) -> str:
         """Nodes x ranks per node."""
         return str(self.row["scale"])
@@ -108,16 +113,16 @@ class MeasuredStudy:
         return cls(tables, layers, machine, points, overlap, regressors or {})
 
     def series(self) -> Iterator[tuple[Point, ...]]:
-        """Yield the points of each benchmark and variant, fewest ranks first."""
-        groups: dict[tuple[str, str], list[Point]] = {}
+        """Yield the points of each benchmark, variant and engine, fewest ranks first."""
+        groups: dict[tuple[str, ...], list[Point]] = {}
         for point in self.points:
-            groups.setdefault((point.benchmark, point.variant), []).append(point)
+            groups.setdefault((point.benchmark, point.variant, point.engine), []).append(point)
         for points in groups.values():
             yield tuple(sorted(points, key=lambda point: point.setting.ranks))
 
-    def exchange(self, nodes: int) -> Exchange:
-        """Return the measured exchange inside a node (1) or between nodes (more)."""
-        return measured_exchange(self.tables.link_fits, nodes)
+    def exchange(self, nodes: int, engine: str) -> Exchange:
+        """Return the measured exchange of an engine inside a node (1) or between nodes (more)."""
+        return measured_exchange(self.tables.link_fits, nodes, engine)
 
     def rates(self, benchmark: str) -> dict[str, RankRates]:
         """Return the measured roofs of a rank by precision."""
@@ -148,7 +153,7 @@ class MeasuredStudy:
 
     def calibrate(self, model: StepModel, start: Point) -> tuple[float, str]:
         """Return the factor by which a model meets a measured step, and why nothing is predicted with it."""
-        factor, reason = model.calibrate(start.setting, self.exchange(start.setting.nodes), start.step_s)
+        factor, reason = model.calibrate(start.setting, self.exchange(start.setting.nodes, start.engine), start.step_s)
         return factor, reason or why_not_calibrated(factor)
 
     def sources(self, benchmark: str, exchange: Exchange, model: StepModel) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from hpcai.catalogue.points import POINT
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import MOST_EFFICIENCY_RATIO, is_too_efficient, why_too_efficient
 from hpcai.predict.what_if.measured import MeasuredStudy, Point
@@ -105,6 +106,7 @@ def _head(study: MeasuredStudy, case: "Case", points: Sequence[Point]) -> dict[s
     return {
         "benchmark": start.benchmark,
         "variant": start.variant,
+        "engine": start.engine,
         "from_scale": start.scale,
         "scale_words": setting.scale,
         "nodes": setting.nodes,
@@ -188,8 +190,7 @@ def _speedups(case: "Case", points: Sequence[Point], rates: Mapping[str, float])
 def _score(study: MeasuredStudy, case: "Case", rates: Mapping[str, float]) -> tuple[dict[str, Any], str]:
     """Return operations per second and those that count at the measured quality, and what they assume."""
     scores, start = study.tables.scores, case.start
-    own = (scores["benchmark"] == start.benchmark) & (scores["variant"] == start.variant)
-    rows = scores[own & (scores["scale"] == start.scale)]
+    rows = scores[(scores[POINT] == [start.row[name] for name in POINT]).all(axis=1)]
     if rows.empty:
         return {"vflops_reason": "the scale that one starts from has no score"}, ""
     score = rows.iloc[0]
@@ -206,7 +207,7 @@ def _times(
 ) -> tuple[dict[str, Any], str]:
     """Return the time to train, and what it assumes."""
     start = case.start
-    parts = measure_parts(study.tables.runs, start.benchmark, start.variant, start.scale)
+    parts = measure_parts(study.tables.runs, start.row)
     if parts is None:
         return {"time_to_train_reason": NO_TRAINING, "epochs_basis": NO_TRAINING}, ""
     batches = (start.setting.global_batch, case.setting.global_batch)

@@ -60,12 +60,13 @@ def _of_model(
     study: MeasuredStudy, point: Point, model: StepModel, extra: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yield the rows of communication and of the whole step by one model."""
-    exchange = study.exchange(point.setting.nodes)
+    exchange = study.exchange(point.setting.nodes, point.engine)
     step = model.estimate(point.setting, exchange)
     shared = {
         "origin": "own run",
         "name": point.benchmark,
         "variant": point.variant,
+        "engine": point.engine,
         "scale": point.scale,
         "ranks": point.setting.ranks,
         "batch": point.setting.global_batch * point.setting.spatial_parts // point.setting.ranks,

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
+from hpcai.catalogue.points import POINT
 from hpcai.predict.what_if.published_epochs import PublishedEpochs
 
 CONVERGED = "converged"
@@ -57,17 +59,17 @@ class Epochs:
     basis: str
 
 
-def measure_parts(runs: pd.DataFrame, benchmark: str, variant: str, scale: str) -> TrainingParts | None:
+def measure_parts(runs: pd.DataFrame, point: Mapping[Any, Any]) -> TrainingParts | None:
     """Return the parts of a scale's trainings, or None if none reached its target.
 
     Parameters
     ----------
     runs
         Table ``runs``.
-    benchmark, variant, scale
-        Which runs.
+    point
+        Row of the scale that the runs are of.
     """
-    own = (runs["benchmark"] == benchmark) & (runs["variant"] == variant) & (runs["scale"] == scale)
+    own = (runs[POINT] == [point[name] for name in POINT]).all(axis=1)
     good = runs[own & (runs["outcome"] == CONVERGED) & (runs["time_to_train_s"] > 0) & (runs["epochs"] > 0)]
     if good.empty:
         return None

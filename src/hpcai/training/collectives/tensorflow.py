@@ -17,11 +17,14 @@ from itertools import count
 import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
+from tensorflow.python.eager import context
 
 from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
+SILENCE_LIMIT_S = 7 * 86400.0
+"""Longer than any limit of a run."""
 ALL_RANKS, OWN_GROUP = 1, 2
 """Keys of groups: all ranks, and those that share batch-norm statistics or samples (plus the number of the group)."""
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
@@ -52,6 +55,7 @@ class TensorflowCollectives:
             workers = self._meeting.meet("addresses", free_address(os.environ))
             task = {"type": "worker", "index": self._ranks.rank}
             os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": task})
+            _outlast_pauses(self._ranks.size)
             self._strategy = tf.distribute.MultiWorkerMirroredStrategy()
         return self._ranks
 
@@ -161,6 +165,21 @@ class TensorflowCollectives:
         if known not in self._compiled:
             self._compiled[known] = tf.function(partial(call, key=next(self._keys)), autograph=False)
         return self._compiled[known](own)
+
+
+def _outlast_pauses(ranks: int) -> None:
+    """Let ranks wait for one that pauses, as with Horovod: the supervisor ends runs that hang, and launchers dead ones.
+
+    By its own choice TensorFlow gives a rank up that was silent for 10 s, and with it the run. There is no public way
+    to say otherwise; `MultiWorkerMirroredStrategy` asks for the service in the same way unless it is there already.
+    """
+    job = context.coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=ranks)
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=int(SILENCE_LIMIT_S * 1e3),
+        coordinated_jobs=[job],
+    )
 
 
 def _plain(name: str) -> str:

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from hpcai.machine.ceilings.allreduce import OTHER_TRANSFERS, add_transfers, measure_allreduce
+from hpcai.machine.ceilings.allreduce import NO_TIMELINE, OTHER_TRANSFERS, add_transfers, measure_allreduce
+from hpcai.machine.subprocess_measure import THIS_PYTHON
 from hpcai.metrics.profiles.link import AllreduceReport, AllreduceSample
 from hpcai.profiles.ceilings_view import COLUMNS
 from hpcai.profiles.link_views import allreduce_ceiling, bus_factor, link_fit_rows, link_rows
@@ -29,7 +30,7 @@ def report_of(latency_s: float = 1e-3, bandwidth: float = 1e9, nodes: int = 1) -
 
 
 def measure(launch=(), **options):
-    return measure_allreduce(launch, 1, **options)
+    return measure_allreduce([*launch, *THIS_PYTHON], 1, **options)
 
 
 def test_sizes_reach_from_a_number_to_64_mib():
@@ -51,11 +52,25 @@ def test_real_ranks_sum_and_report():
     assert (links["time_min_s"] > 0).all()
 
 
+def test_the_engine_tensorflow_times_calls_and_says_that_it_has_no_timeline():
+    launch = (sys.executable, "-m", "hpcai.training.spawn", "-np", "2")
+    report = measure(launch, engine="tensorflow", options=("--sizes", "4,4096", "--repeats", "3"))
+    assert report.not_measured == ()
+    assert (report.engine, report.ranks, report.nodes) == ("tensorflow", 2, 1)
+    assert report.transfers_missing == (NO_TIMELINE(engine="tensorflow"),)
+    links = link_rows(report, "allreduce.json")
+    assert set(links["engine"]) == {"tensorflow"}
+    assert set(links["what"]) == {"call"}
+    assert set(link_fit_rows(report, "x")["engine"]) == {"tensorflow"}
+    assert allreduce_ceiling(report, "x")["backend"].item() == "tensorflow"
+
+
 @pytest.mark.parametrize(
     ("launch", "options", "reason"),
     [
         (("/nowhere/mpirun",), {}, "/nowhere/mpirun: the launcher cannot be started: No such file"),
         (("false",), {}, "exit status 1: no output"),
+        (("false",), {"engine": "tensorflow"}, "exit status 1: no output"),
         (("true",), {}, "the ranks' report is missing"),
         (("sh", "-c", "echo ValueError: no link; exit 3"), {}, "exit status 3: ValueError: no link"),
         (
@@ -68,7 +83,7 @@ def test_real_ranks_sum_and_report():
 )
 def test_ranks_that_fail_are_a_reason_and_no_number(launch, options, reason):
     report = measure(launch, **options)
-    assert report.samples == ()
+    assert (report.samples, report.engine) == ((), options.get("engine", "horovod"))
     assert reason in report.not_measured[0]
     assert link_rows(report, "x").empty
     fits = link_fit_rows(report, "x")

@@ -41,7 +41,7 @@ def test_columns_and_evidence() -> None:
     given = advise(tables)
     assert tuple(given.columns) == ADVICE_COLUMNS
     assert set(given["topic"]) == {"communication", "io", "kernels"}
-    assert given.groupby(["topic", "benchmark", "variant", "scale"]).size().max() <= 2
+    assert given.groupby(["topic", "benchmark", "variant", "engine", "scale"]).size().max() <= 2
     assert given["evidence"].str.contains("results/profiles/").all()
     assert not given["sentence"].str.contains("nan").any()
     assert not given["evidence"].str.contains("nan").any()
@@ -58,7 +58,7 @@ def test_nothing_measured_gives_no_advice() -> None:
 
 def test_missing_columns_give_no_advice() -> None:
     for name in ("communication", "io"):
-        identity = make_rows(name)[["run_id", "benchmark", "variant", "scale", "nodes", "ranks"]]
+        identity = make_rows(name)[["run_id", "benchmark", "variant", "engine", "scale", "nodes", "ranks"]]
         assert sentences(**{name: identity}) == []
 
 
@@ -345,5 +345,5 @@ def test_settings_that_are_named_exist() -> None:
     } <= set(Point.model_fields)  # fmt: skip
     assert {"place", "partition"} <= set(StagingSettings.model_fields)
     assert "codec" in PackSettings.model_fields
-    point: dict[str, Any] = {"benchmark": "a", "variant": "b", "nodes": 1, "ranks_per_node": 2}
+    point: dict[str, Any] = {"benchmark": "a", "variant": "b", "engine": "horovod", "nodes": 1, "ranks_per_node": 2}
     assert Point(**point, fusion_bytes="32 MiB", cycle_time_s="2 ms", compression="fp16", precision="bf16")

@@ -62,7 +62,7 @@ def test_columns_and_a_row_for_every_result_and_scope(tables):
     assert list(ceilings.columns) == list(CEILING_COLUMNS)
     assert list(moves.columns) == list(MOVE_COLUMNS)
     assert len(points) == 3 * len(make_scores())
-    assert not points.duplicated(["benchmark", "variant", "scale", "scope"]).any()
+    assert not points.duplicated(["benchmark", "variant", "engine", "scale", "scope"]).any()
 
 
 def test_every_drawn_point_is_below_both_roofs(tables):
@@ -284,7 +284,10 @@ def test_the_link_is_the_best_of_all_sizes_up_to_the_message():
 
 
 def test_beyond_the_measured_sizes_the_fit_counts_and_other_ranks_are_named():
-    fits = pd.DataFrame([("transfer", "node", 8, 9e10)], columns=["what", "scope", "ranks", "bandwidth_bytes_per_s"])
+    fits = pd.DataFrame(
+        [("transfer", "horovod", "node", 8, 9e10)],
+        columns=["what", "engine", "scope", "ranks", "bandwidth_bytes_per_s"],
+    )
     found = link_rate(make_links((8,)), fits, "intra_node", 1, 8, 1e12)
     assert found.rate_bytes_per_s == pytest.approx(2 * 7 / 8 * 9e10)
     assert "fitted" in found.note
@@ -326,7 +329,7 @@ def test_measured_moves_join_results_that_differ_in_one_setting_only():
     found = moves[moves["kind"] == "measured"]
     assert set(found["change"]) == {"compression fp16", "mixed precision fp16"}
     assert set(found["variant"]) == {"fp32"}
-    scales = scores[["benchmark", "variant", "scale"]].assign(accumulation=1)
+    scales = scores[["benchmark", "variant", "engine", "scale"]].assign(accumulation=1)
     scales.loc[scales["variant"] == "mixed", "accumulation"] = 2
     fewer = roofline_moves(points, ceilings, scales)
     assert set(fewer.loc[fewer["kind"] == "measured", "change"]) == {"compression fp16"}
@@ -367,7 +370,8 @@ def declared(**values: object) -> pd.DataFrame:
     row = {
         "method": "declared", "origin": "hpc_ai500_v2", "machine": "v100_cluster", "scope": "network", "nodes": 8,
         "ranks": 64, "participants": 8, "precision": "fp32", "compression": "none", "scale": "n8x8",
-        "benchmark": "image_classification", "variant": "fp32", "flop_per_step": 64 * 2944e9, "message_bytes": 1e8,
+        "benchmark": "image_classification", "variant": "fp32", "engine": "horovod",
+        "flop_per_step": 64 * 2944e9, "message_bytes": 1e8,
         "rate_flop_per_s": 345e12, "compute_roof_flop_per_s": 64 * 120e12, "compute_roof_name": "peak fp16",
         "link_bytes_per_s": 1.2e9, "link_name": "10 Gbit/s", "link_method": "declared",
     }  # fmt: skip
@@ -411,7 +415,13 @@ def test_an_arrow_has_the_kind_of_its_results_and_says_what_is_not_stated():
     assert found["note"].startswith(f"declared: {NOT_STATED(setting='compression')}")
     measured = [one.assign(method="measured") for one in pair]
     scales = pd.DataFrame(
-        {"benchmark": "image_classification", "variant": ["fp32", "packed"], "scale": "n8x8", "accumulation": 1}
+        {
+            "benchmark": "image_classification",
+            "variant": ["fp32", "packed"],
+            "engine": "horovod",
+            "scale": "n8x8",
+            "accumulation": 1,
+        }
     )
     (found,) = arrows(*measured, scales=scales).to_dict("records")
     assert found["kind"] == "measured"

@@ -15,12 +15,16 @@ def scales_of(record, alone, *others):
     own = {"variant": point.variant, "ranks": point.ranks, "batch": record.plan.global_batch, "rate": alone}
     rows = [
         own,
-        *({"variant": variant, "ranks": ranks, "batch": batch, "rate": rate} for variant, ranks, batch, rate in others),
+        *(
+            {"variant": variant, "engine": "horovod", "ranks": ranks, "batch": batch, "rate": rate}
+            for variant, ranks, batch, rate in others
+        ),
     ]
     return pd.DataFrame(
         {
             "benchmark": point.benchmark,
             "variant": row["variant"],
+            "engine": "horovod",
             "scale": point.scale if row is own else f"n1x{row['ranks']}",
             "ranks": row["ranks"],
             "global_batch_samples": row["batch"],

@@ -37,7 +37,7 @@ def make_communication(ranks: int = 2, bytes_mean: float = 2.0**20, **values: An
 
 def make_scores(vflops: dict[str, float], **columns: Any) -> pd.DataFrame:
     rows = [
-        {"method": "measured", "benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": scale,
+        {"method": "measured", "benchmark": "cosmoflow_tiny", "variant": "fp32", "engine": "horovod", "scale": scale,
          "rate_flop_per_s": 2 * rate, "vflops_flop_per_s": rate, "reason": "", "source": "results/runs", **columns}
         for scale, rate in vflops.items()
     ]  # fmt: skip

@@ -18,6 +18,7 @@ def make_runs(times: dict[int, list[float]], outcome: str = "converged", **colum
         {
             "benchmark": "b",
             "variant": "v",
+            "engine": "horovod",
             "scale": f"n1x{ranks}",
             "nodes": 1,
             "ranks": ranks,

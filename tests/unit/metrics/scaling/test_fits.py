@@ -31,6 +31,7 @@ def make_runs(
         {
             "benchmark": "b",
             "variant": "v",
+            "engine": "horovod",
             "scale": f"n1x{count}",
             "nodes": 1,
             "ranks": count,

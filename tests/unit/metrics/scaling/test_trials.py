@@ -32,6 +32,7 @@ def make_images(rates: list[float], qualities: list[float] | None = None, **colu
         "run_id": [f"r{number}" for number in range(len(rates))],
         "benchmark": "b",
         "variant": "v",
+        "engine": "horovod",
         "scale": "n1x1",
         "nodes": 1,
         "ranks": 1,

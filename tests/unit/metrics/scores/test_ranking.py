@@ -30,7 +30,8 @@ def make_row(result: str = "a", **changes: Any) -> dict[str, Any]:
     row = {
         "method": "measured", "origin": "study", "result": result, "machine": result, "suite": "hpc_ai500",
         "workload": "image_classification", "benchmark": "resnet50", "dataset": "imagenet (official)",
-        "variant": "fp32", "scale": "n1x8", "nodes": 1, "ranks": 8, "label": GOOD, "quality_metric": "top1_accuracy",
+        "variant": "fp32", "engine": "horovod",
+        "scale": "n1x8", "nodes": 1, "ranks": 8, "label": GOOD, "quality_metric": "top1_accuracy",
         "quality": 0.763, "quality_target": 0.763, "exponent": 5.0, "flop_per_sample": 23e9, "flop_method": "formula",
         "rate_flop_per_s": 1e12, "vflops_flop_per_s": 1e12,
     }  # fmt: skip

@@ -56,7 +56,7 @@ def at(frame: pd.DataFrame, scale: str, benchmark: str = "images_tiny") -> pd.Da
 def test_every_scale_is_a_row(tables: Tables) -> None:
     scores, scales = tables["scores"], tables["scales"]
     assert tuple(scores.columns) == SCORE_COLUMNS
-    keys = ["benchmark", "variant", "scale"]
+    keys = ["benchmark", "variant", "engine", "scale"]
     pd.testing.assert_frame_equal(scores[keys], scales[keys])
     assert list(scores["label"]) == list(scales["label"])
     assert list(scores["runs_by_rule"]) == list(scales["runs_by_rule"])
@@ -229,7 +229,7 @@ def test_the_peak_is_that_of_the_precision_used(tmp_path: Path) -> None:
 
 
 def test_per_watt_is_the_ratio_of_the_scores(tmp_path: Path) -> None:
-    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    point = {"benchmark": "images_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}
     score = make_scores(tmp_path, make_trials(4), power=make_power(point, mean_power_w=40.0))["scores"].iloc[0]
     assert score["flop_per_j"] == pytest.approx(score["rate_flop_per_s"] / 40)
     assert score["vflops_flop_per_j"] == pytest.approx(score["vflops_flop_per_s"] / 40)

@@ -17,7 +17,7 @@ from hpcai.metrics.scores.trial_scores import (
     find_power,
 )
 
-POINT = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+POINT = {"benchmark": "images_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}
 DECLARED = {"node_power_w": "500 W", "source": "data sheet, 2024-05-01"}
 
 

@@ -148,7 +148,7 @@ def test_work_that_was_counted_on_something_else_gives_no_rate(tmp_path: Path) -
 
 
 def test_scores_per_watt(tmp_path: Path) -> None:
-    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    point = {"benchmark": "images_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}
     scored = make_scores(tmp_path, power=make_power(point, mean_power_w=50.0))["run_scores"]
     here = (scored[list(point)] == pd.Series(point)).all(axis=1)
     assert scored.loc[here, "flop_per_j"].equals(scored.loc[here, "rate_flop_per_s"] / 50)
@@ -160,7 +160,7 @@ def test_scores_per_watt(tmp_path: Path) -> None:
 
 
 def test_power_of_another_run_is_said_to_be(tmp_path: Path) -> None:
-    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    point = {"benchmark": "images_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}
     tables = make_scores(tmp_path / "a", make_trials(3), power=make_power(point))
     words = "power: measured in a profiled run of the same benchmark, variant and scale, not in the timed one"
     assert tables["run_scores"]["reason"].str.contains(words, regex=False).all()
@@ -171,7 +171,7 @@ def test_power_of_another_run_is_said_to_be(tmp_path: Path) -> None:
 
 
 def test_a_counter_that_stands_still_gives_no_score_per_watt(tmp_path: Path) -> None:
-    point = {"benchmark": "images_tiny", "variant": "fp32", "scale": "n1x1"}
+    point = {"benchmark": "images_tiny", "variant": "fp32", "engine": "horovod", "scale": "n1x1"}
     scored = make_scores(tmp_path, make_trials(3), power=make_power(point, mean_power_w=0.0))["run_scores"]
     assert scored[["mean_power_w", "flop_per_j", "vflops_flop_per_j"]].isna().all(axis=None)
     assert (scored["power_method"] == "").all()

@@ -20,13 +20,28 @@ TIME, RATE, VALID = "time_to_train_s", "train_rate_samples_per_s", "vflops_flop_
 
 
 def comparison_of(*rows: dict[str, Any]) -> pd.DataFrame:
-    common = {"status": "compared", "benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": "n1x1", "ranks": 1}
+    common = {
+        "status": "compared",
+        "benchmark": "cosmoflow_tiny",
+        "variant": "fp32",
+        "engine": "horovod",
+        "scale": "n1x1",
+        "ranks": 1,
+    }
     values = {"finding": "not significant", "measure": TIME, "better": "lower", "ratio": 1.0}
     return pd.DataFrame([common | values | row for row in rows], columns=list(COMPARISON_COLUMNS))
 
 
 def history_of(*rows: dict[str, Any]) -> pd.DataFrame:
-    common = {"benchmark": "cosmoflow_tiny", "variant": "fp32", "scale": "n1x1", "ranks": 1, "series": 1, "remark": ""}
+    common = {
+        "benchmark": "cosmoflow_tiny",
+        "variant": "fp32",
+        "engine": "horovod",
+        "scale": "n1x1",
+        "ranks": 1,
+        "series": 1,
+        "remark": "",
+    }
     values = {"measure": TIME, "value": 10.0, "verdict": "new", "number": 1, "started_utc": "2026-01-02T03:00:00Z"}
     return pd.DataFrame([common | values | row for row in rows], columns=list(HISTORY_COLUMNS))
 

@@ -43,7 +43,7 @@ def enlarge(tables: Tables) -> Tables:
                 for nodes in NODES:
                     large = own[name][own[name]["scale"] == "n1x1"]
                     rates = [column for column in large if "flop_per_s" in column]
-                    point = {"benchmark": benchmark, "variant": variant, "scale": f"n{nodes}x8"}
+                    point = {"benchmark": benchmark, "variant": variant, "engine": "horovod", "scale": f"n{nodes}x8"}
                     more = {column: large[column] * number * nodes**0.9 for column in rates}
                     part.append(large.assign(**point, **more, nodes=nodes, ranks=8 * nodes))
     return {name: pd.concat(part, ignore_index=True) for name, part in parts.items()}

@@ -50,7 +50,8 @@ def exchange_s(ranks: int, ratio: float = 1.0) -> float:
 
 def scale(ranks: int, batch: int, step_s: float, **changes: Any) -> dict[str, Any]:
     row = {
-        "benchmark": "small", "variant": "fp32", "scale": f"n1x{ranks}", "nodes": 1, "ranks_per_node": ranks,
+        "benchmark": "small", "variant": "fp32", "engine": "horovod",
+        "scale": f"n1x{ranks}", "nodes": 1, "ranks_per_node": ranks,
         "ranks": ranks, "workload": "cosmoflow", "precision": "fp32", "compression": "none", "accumulation": 1,
         "batchnorm_group": 1, "spatial_parts": 1, "part_bytes": 0.0, "fusion_bytes": math.nan,
         "global_batch_samples": batch, "step_time_median_s": step_s,
@@ -62,7 +63,8 @@ def scale(ranks: int, batch: int, step_s: float, **changes: Any) -> dict[str, An
 
 def run(ranks: int, step_s: float, epochs: int = 4, **changes: Any) -> dict[str, Any]:
     row = {
-        "benchmark": "small", "variant": "fp32", "scale": f"n1x{ranks}", "outcome": "converged", "time_staging": True,
+        "benchmark": "small", "variant": "fp32", "engine": "horovod",
+        "scale": f"n1x{ranks}", "outcome": "converged", "time_staging": True,
         "staging_s": 1.0, "training_s": epochs * 4 * step_s, "evaluation_s": epochs * 0.5, "epochs": epochs,
         "time_to_train_s": 1.0 + epochs * (4 * step_s + 0.5) + 0.25,
     }  # fmt: skip
@@ -70,13 +72,14 @@ def run(ranks: int, step_s: float, epochs: int = 4, **changes: Any) -> dict[str,
 
 
 def score(ranks: int, coefficient: float = 0.5, **changes: Any) -> dict[str, Any]:
-    row = {"benchmark": "small", "variant": "fp32", "scale": f"n1x{ranks}", "flop_per_sample": 1e6}
+    row = {"benchmark": "small", "variant": "fp32", "engine": "horovod", "scale": f"n1x{ranks}", "flop_per_sample": 1e6}
     return {**row, "quality_coefficient_ratio": coefficient, **changes}
 
 
 def link_fits(scope: str = "node") -> pd.DataFrame:
     shared = {
-        "scope": scope, "ranks": 2, "latency_error_s": 0.0, "bandwidth_bytes_per_s": BANDWIDTH_BYTES_PER_S,
+        "engine": "horovod", "scope": scope, "ranks": 2, "latency_error_s": 0.0,
+        "bandwidth_bytes_per_s": BANDWIDTH_BYTES_PER_S,
         "bandwidth_error_bytes_per_s": 0.0, "n": 9, "misfit_ratio": 0.1, "reason": "", "source": "links.json",
     }  # fmt: skip
     rows = [

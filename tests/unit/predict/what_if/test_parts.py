@@ -37,7 +37,7 @@ def test_interval_of_two_errors_is_none() -> None:
 
 
 def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
-    exchange = measured_exchange(studies.link_fits(), 1)
+    exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     whole, parts = (exchange_s(1000, exchange, 2, "none", messages) for messages in (1, count_messages(1000, 1000.0)))
     assert parts - whole == pytest.approx(3 * (studies.LATENCY_S + studies.WAITING_S))
 
@@ -45,9 +45,9 @@ def test_messages_of_limited_size_each_pay_latency_and_coordination() -> None:
 def test_network_is_used_between_nodes_and_assumed_only_where_it_was_not_measured() -> None:
     fast = studies.link_fits("network").assign(bandwidth_bytes_per_s=5e9, source="network.json")
     both = pd.concat([studies.link_fits(), fast])
-    assert measured_exchange(both, 2).link_bit_per_s == pytest.approx(8 * 5e9)
-    assert measured_exchange(both, 2).assumed == ""
-    assert "assumed" in measured_exchange(studies.link_fits(), 2).assumed
+    assert measured_exchange(both, 2, "horovod").link_bit_per_s == pytest.approx(8 * 5e9)
+    assert measured_exchange(both, 2, "horovod").assumed == ""
+    assert "assumed" in measured_exchange(studies.link_fits(), 2, "horovod").assumed
 
 
 def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
@@ -60,13 +60,13 @@ def test_roofs_of_a_rank_are_the_highest_with_its_threads() -> None:
 
 def _step(overlap: bool, fusion_bytes: float | None = None, gradient_groups: int = 1) -> float:
     model = StepModel(lambda batch, precision: ComputeTime(0.1 * batch, 0.2 * batch, 0.01), 1000, "a test", overlap)
-    exchange = measured_exchange(studies.link_fits(), 1)
+    exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     setting = Setting(1, 2, 4, "fp32", "none", fusion_bytes=fusion_bytes, gradient_groups=gradient_groups)
     return model.estimate(setting, exchange).step_s
 
 
 def test_overlap_hides_all_but_the_last_message() -> None:
-    exchange = measured_exchange(studies.link_fits(), 1)
+    exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     last = exchange_s(250, exchange, 2, "none", 1)
     assert _step(True, 1000.0) == pytest.approx(0.61 + last)
     assert _step(False, 1000.0) == pytest.approx(0.61 + 4 * last)
@@ -76,7 +76,7 @@ def test_overlap_hides_all_but_the_last_message() -> None:
 
 @pytest.mark.parametrize("measured_s", [0.5, 0.02])
 def test_factor_meets_the_measured_step_with_and_without_overlap(measured_s: float) -> None:
-    exchange = measured_exchange(studies.link_fits(), 1)
+    exchange = measured_exchange(studies.link_fits(), 1, "horovod")
     setting = Setting(1, 2, 4, "fp32", "none", accumulation=2, fusion_bytes=1000.0)
     for overlap in (False, True):
         model = StepModel(lambda batch, precision: ComputeTime(0.1, 0.2, 0.01), 1000, "a test", overlap)

@@ -17,7 +17,7 @@ from hpcai.predict.kernels.step_estimate import estimate_step
 from hpcai.predict.what_if import StudyModels, outcome, predict_study
 from hpcai.predict.what_if.accuracy import COMPRESSION, KINDS, MORE, PRECISION
 from hpcai.predict.what_if.answers import NO_LINK_COMPARED
-from hpcai.predict.what_if.hardware import ASSUMED_LINKS, NO_ROOFS, rank_rates
+from hpcai.predict.what_if.hardware import ASSUMED_LINKS, NO_ALLREDUCE, NO_ROOFS, rank_rates
 from hpcai.predict.what_if.intervals import FEWEST_ERRORS, TOO_FEW_ERRORS
 from hpcai.predict.what_if.step_model import NO_MODEL, SLOW_EXCHANGE, UNEVEN_BATCH
 from hpcai.predict.what_if.study import ONE_PRECISION
@@ -183,7 +183,7 @@ def test_step_shorter_than_its_modelled_exchange_has_a_reason() -> None:
 
 def test_no_allreduce_measured() -> None:
     found = predict(studies.tables(*studies.exact(1), fits=studies.link_fits().iloc[:0]), ranks=[2])["predictions"]
-    assert found.iloc[0]["reason"] == "no allreduce was measured"
+    assert found.iloc[0]["reason"] == NO_ALLREDUCE(engine="horovod")
 
 
 def test_no_training_that_converged_has_a_step_but_no_time_to_train() -> None:

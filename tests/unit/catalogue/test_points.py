@@ -1,0 +1,38 @@
+"""What a point is called: the engine stands in its name unless it is the usual one, or none is known."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from hpcai.catalogue.points import POINT, SERIES, engine_words, label_of, with_engine_in_variant
+from hpcai.config.runs import Point, engine_of_link
+
+
+def test_a_series_is_a_point_without_its_scale():
+    assert [*SERIES, "scale"] == POINT
+    assert set(SERIES) <= set(Point.model_fields)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [({"engine": "horovod"}, []), ({"engine": "tensorflow"}, ["tensorflow"]), ({"engine": math.nan}, []), ({}, [])],
+)
+def test_the_usual_engine_is_not_named(row, words):
+    assert engine_words(row) == words
+    parts = ["b", "v", *words, "n1x2"]
+    assert label_of({"benchmark": "b", "variant": "v", "scale": "n1x2", **row}) == "/".join(parts)
+
+
+def test_figures_see_a_variant_for_each_engine():
+    table = pd.DataFrame({"variant": ["v", "v"], "engine": ["horovod", "tensorflow"], "ranks": [2, 2]})
+    assert list(with_engine_in_variant(table)["variant"]) == ["v", "v, tensorflow"]
+    bare = table.drop(columns="engine")
+    assert with_engine_in_variant(bare) is bare
+
+
+@pytest.mark.parametrize(("engine", "name"), [("horovod", "n2x4"), ("tensorflow", "n2x4_tensorflow")])
+def test_allreduces_are_named_after_scale_and_engine(engine, name):
+    point = Point(benchmark="b", variant="v", nodes=2, ranks_per_node=4, engine=engine)
+    assert point.link_name == name
+    assert engine_of_link(name) == engine
