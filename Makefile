@@ -94,7 +94,8 @@ schema: env ## write config/schema.json from the models
 	$(BIN)/hpcai schema > config/schema.json
 
 # All but `train`, in whose place other lock files have something else.
-EXTRAS = $(foreach extra,data workflow build test,--extra $(extra))
+NAMES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])
+EXTRAS = $(foreach extra,$(filter-out train,$(shell $(PYTHON) -c '$(NAMES)')),--extra $(extra))
 RESOLVE = $(BIN)/uv pip compile --generate-hashes --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
 	--no-header --no-annotate -q
 

@@ -103,7 +103,7 @@ def test_a_site_without_compiler_and_mpi_gets_to_a_first_result(tmp_path):
 
 def test_cuda_and_nccl_from_wheels_alone(tmp_path, monkeypatch):
     if shutil.disk_usage(tmp_path).free < CUDA_ROOM_BYTES:
-        pytest.skip(f"less than {CUDA_ROOM_BYTES / 2**30:g} GiB free in {tmp_path}: the environment has five")
+        pytest.skip(f"less than {CUDA_ROOM_BYTES / 2**30:g} GiB free in {tmp_path}: the environment has seven")
     monkeypatch.delenv("HOROVOD_CUDA_HOME", raising=False)
     with environment(tmp_path, "--device", "cuda", path=path_without(tmp_path, "nvcc")) as (python, said):
         assert "with NCCL" in said, said
