@@ -47,7 +47,7 @@ def backtest(results: pd.DataFrame, systems: pd.DataFrame, names: Sequence[str])
     rows, pasts = [], []
     for name in names:
         target = read_target(name)
-        sets = list(point_sets(results, systems, references_before(target)))
+        sets = list(point_sets(results, systems, references_before(target), joined=True))
         new = [(points, found) for points in sets if (found := _new_rows(points, target))]
         if not new:
             origins = ", ".join(sorted(set(results["origin"].astype(str)))) or "none"

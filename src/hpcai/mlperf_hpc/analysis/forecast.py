@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -113,6 +114,7 @@ def references_before(target: Target) -> pd.DataFrame:
 class EpochTimeForecast:
     """Epoch time of one edition in a later round."""
 
+    unseen: ClassVar[str] = "its published rates and its submissions of other benchmarks"
     histories: Histories
     benchmark: str
     edition: str
@@ -208,7 +210,7 @@ def look_back(sets: Iterable[PointSet], target: Target) -> Past:
     Parameters
     ----------
     sets
-        :func:`prediction_points.point_sets` of all rounds, with the references of :func:`references_before`.
+        :func:`prediction_points.point_sets` of all rounds, joined, with the references of :func:`references_before`.
     target
         The round.
 

@@ -93,7 +93,7 @@ def answer_question(question: ForecastQuestion) -> Answer:
     if machine is None and question.system is None and question.within_s is None:
         raise ConfigError(NO_MACHINE())
     tables = read_tables(question.sources)
-    past = look_back(list(point_sets(*tables, references_before(target))), target)
+    past = look_back(list(point_sets(*tables, references_before(target), joined=True)), target)
     forecast = past.forecast(question.benchmark)
     if question.system:
         machine = _find_machine(past, question.system)

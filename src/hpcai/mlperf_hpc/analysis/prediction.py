@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import pandas as pd
@@ -90,7 +90,12 @@ class Prediction:
 
 
 class EpochTimeLaw(Protocol):
-    """What tells the epoch time: the curve of an edition, or a forecast for a later round."""
+    """What tells the epoch time: the curve of an edition, or a forecast for a later round.
+
+    ``unseen`` says what the level of a family without a submission is.
+    """
+
+    unseen: ClassVar[str]
 
     def predict(self, units: float, batch_samples: float, family: str, machine: str) -> Mixture:
         """Return the distribution of the logarithm of the mean epoch time [s]."""
@@ -137,7 +142,7 @@ class JoinedCurves:
             extra_s=Interval(*interval_of(extra_s)),
             epochs=Interval(*interval_of(epochs)),
             epoch_s=Interval(*interval_of(epoch_s)),
-            extrapolated=_say_extrapolated(self.points, wanted),
+            extrapolated=_say_extrapolated(self.points, wanted, self.epoch_time.unseen),
             basis=_say_basis(self.points, wanted, _say_staging(near, group)),
             reason="",
         )
@@ -227,14 +232,14 @@ def _nearest_group(points: PointSet, wanted: Configuration) -> tuple[pd.DataFram
     return usable, "all submissions"
 
 
-def _say_extrapolated(points: PointSet, wanted: Configuration) -> str:
+def _say_extrapolated(points: PointSet, wanted: Configuration, unseen: str) -> str:
     batches = points.batches_samples
     own = points.usable.loc[points.usable["family"] == wanted.family, "units"]
     parts: list[str] = []
     if not _within(wanted.batch_samples, batches, 1.0):
         parts.append(BATCH_OUTSIDE(least=batches.min(), most=batches.max()))
     if not len(own):
-        parts.append(f"no submission of {wanted.family}: its level is that of any family")
+        parts.append(f"no submission of {wanted.family}: its level is that of {unseen}")
     elif not _within(wanted.units, own, 1.0):
         parts.append(UNITS_OUTSIDE(least=own.min(), most=own.max()))
     return "; ".join(parts)

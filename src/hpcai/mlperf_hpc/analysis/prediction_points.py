@@ -28,12 +28,15 @@ class PointSet:
         :func:`with_staging_in_run` returns added.
     references
         Reference convergence points that belong to the edition (:mod:`hpcai.mlperf_hpc.analysis.reference_epochs`).
+    joined
+        Whether organisations that share a member have one machine of a family.
     """
 
     benchmark: str
     edition: str
     submissions: pd.DataFrame
     references: pd.DataFrame
+    joined: bool = False
 
     @property
     def usable(self) -> pd.DataFrame:
@@ -47,7 +50,9 @@ class PointSet:
         return pd.concat([column for column in columns if len(column)])
 
     def machine_of(self, organisation: str, family: str) -> str:
-        """Return the machine that an organisation has of a family, also if the submissions spell it with others."""
+        """Return the machine that an organisation has of a family; where joined, under any spelling."""
+        if not self.joined:
+            return name_machine(organisation, family)
         own = self.submissions[self.submissions["family"] == family]
         members = _members(organisation)
         shared = [not members.isdisjoint(_members(org)) for org in own["org"].astype(str)]
@@ -63,10 +68,13 @@ class PointSet:
             self.edition,
             self.submissions.drop(index=self.submissions.index[position]),
             self.references.iloc[:0],
+            self.joined,
         )
 
 
-def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.DataFrame) -> Iterator[PointSet]:
+def point_sets(
+    results: pd.DataFrame, systems: pd.DataFrame, references: pd.DataFrame, *, joined: bool = False
+) -> Iterator[PointSet]:
     """Split strong-scaling results into editions of benchmarks, which are never joined.
 
     Parameters
@@ -77,15 +85,24 @@ def point_sets(results: pd.DataFrame, systems: pd.DataFrame, references: pd.Data
         Table ``mlperf_systems`` (:func:`hpcai.mlperf_hpc.analysis.system_families.system_table`).
     references
         Table of :func:`hpcai.mlperf_hpc.analysis.reference_epochs.read_reference_epochs`, or its columns alone.
+    joined
+        Whether "LBNL" and "HPE+LBNL" have one machine of a family. That ties a machine's submissions of several rounds
+        together, which helps only a model that knows the software's age: without it intervals get too narrow.
     """
     rows = _with_families(results[results["scaling"] == "strong"], systems)
+    if joined:
+        rows = rows.assign(machine=_join_spellings(rows["org"].astype(str), rows["family"]))
     rows = rows.assign(unusable=[_why_unusable(row) for row in rows.to_dict("records")])
     rows = with_staging_in_run(_each_once(rows))
     for benchmark, part in rows.groupby("benchmark", sort=True):
         own = references[references["benchmark"] == benchmark]
         for edition, members in part.groupby(name_editions(part), sort=True):
             yield PointSet(
-                str(benchmark), str(edition), members.assign(edition=edition), _fitting(own, members, str(edition))
+                str(benchmark),
+                str(edition),
+                members.assign(edition=edition),
+                _fitting(own, members, str(edition)),
+                joined,
             )
 
 
@@ -116,7 +133,8 @@ def _with_families(results: pd.DataFrame, systems: pd.DataFrame) -> pd.DataFrame
     rows = results.drop(columns="family", errors="ignore").merge(known, on=["origin", "submission"], how="left")
     named = rows["family"].fillna("").astype(str)
     family = named.where(named != "", "unknown (" + rows["submission"].astype(str) + ")")
-    return rows.assign(family=family, machine=_join_spellings(rows["org"].astype(str), family))
+    machine = [name_machine(org, name) for org, name in zip(rows["org"].astype(str), family, strict=True)]
+    return rows.assign(family=family, machine=machine)
 
 
 def _join_spellings(organisations: "pd.Series[str]", families: "pd.Series[str]") -> list[str]:

@@ -1,6 +1,7 @@
 """Time of an epoch as a curve over the compute units, with a level for each family of accelerators and machine."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ STAGING_MACHINE_SCALE, STAGING_SUBMISSION_SCALE = 1.0, 0.7
 class EpochTimeCurve:
     """Epoch time over units for all families of one edition of a benchmark: common laws, own levels."""
 
+    unseen: ClassVar[str] = "any family"
     posterior: Posterior
     shared: bool
 

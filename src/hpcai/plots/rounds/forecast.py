@@ -3,11 +3,13 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
+from hpcai.core.text import say_share
+from hpcai.mlperf_hpc.analysis.curve_model import LEVEL_RATIO
 from hpcai.plots import theme
 from hpcai.plots.rounds import marks
 
-ROW, FRAME = 0.22, 1.1
-"""Height of one line, and what the axis and title need [inches]."""
+WIDTH, ROW, FRAME = 11.0, 0.22, 1.3
+"""Of the figure, of one line, and what the axis and title need [inches]."""
 NOTHING = "nothing could be predicted"
 
 
@@ -24,16 +26,16 @@ def plot_forecasts(intervals: pd.DataFrame, title: str) -> Figure:
     with theme.house_style():
         if intervals.empty:
             return marks.empty_figure(title, NOTHING)
-        figure, grid = theme.new_figure(1, 1, height=FRAME + ROW * len(intervals))
-        axes, places = grid[0][0], range(len(intervals))
+        figure = Figure(figsize=(WIDTH, FRAME + ROW * len(intervals)), layout="constrained")
+        axes, places = figure.subplots(), range(len(intervals))
         predicted, published = theme.colours(["predicted", "published"]).values()
         axes.hlines(places, intervals["low_s"], intervals["high_s"], color=predicted, linewidth=3, alpha=0.4)
         axes.plot(intervals["middle_s"], places, "|", color=predicted, markersize=9)
-        entries = {"predicted: median and interval of 90 %": theme.key_line(predicted, "|")}
+        entries = {f"predicted: median and interval of {say_share(LEVEL_RATIO)}": theme.key_line(predicted, "|")}
         if intervals["run_s"].notna().any():
             axes.plot(intervals["run_s"], places, "o", color=published, markersize=4)
             entries["published"] = theme.key_line(published, "o", "")
-        axes.set_yticks(places, [theme.plain_text(str(label)) for label in intervals["label"]])
+        axes.set_yticks(places, [marks.shorten(str(label)) for label in intervals["label"]])
         axes.invert_yaxis()
         axes.set_xscale("log")
         axes.set_xlabel("time to solution [s]")

@@ -70,7 +70,11 @@ def colour_origins(frame: pd.DataFrame) -> dict[str, theme.Colour]:
 
 def name_result(row: Row) -> str:
     """Return what a figure calls a result, the middle of a long name left out."""
-    label = str(row["label"])
+    return shorten(str(row["label"]))
+
+
+def shorten(label: str) -> str:
+    """Return a name as a figure can show it, the middle of a long one left out."""
     half = (LONGEST - 1) // 2
     return theme.plain_text(label if len(label) <= LONGEST else f"{label[:half]}…{label[-half:]}")
 

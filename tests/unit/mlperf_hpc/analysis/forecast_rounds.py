@@ -44,7 +44,7 @@ def all_rounds(names: tuple[str, ...] = ("v0.7", "v1.0", "v2.0", "v3.0"), **chan
 
 def sets_of(rows: list[dict[str, Any]]) -> list[PointSet]:
     """Return the editions of some rows, without reference runs."""
-    return list(point_sets(*tables_of(rows), read_reference_epochs().iloc[:0]))
+    return list(point_sets(*tables_of(rows), read_reference_epochs().iloc[:0], joined=True))
 
 
 def frames_of(rows: list[dict[str, Any]]) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -204,10 +204,17 @@ def test_one_machine_across_spellings_of_its_submitters(names: tuple[str, ...]) 
     assert points.machine_of("Nobody", "A100") not in machines
 
 
+def test_a_model_without_age_keeps_each_spelling_apart() -> None:
+    rows = [submission("v1.0", "A100", 128, org="LBNL"), submission("v1.0", "A100", 256, org="HPE+LBNL")]
+    (points,) = point_sets(*frames_of(rows), read_reference_epochs().iloc[:0])
+    assert points.submissions["machine"].nunique() == 2
+    assert points.machine_of("LBNL", "A100") != points.machine_of("HPE+LBNL", "A100")
+
+
 def test_the_first_published_round_forecasts_the_next() -> None:
     """From 15 real submissions: every machine gets a time, newer accelerators and later rounds get shorter ones."""
     systems = system_table([read_round(ARCHIVE, name="v0.7")])
-    sets = list(point_sets(read_published().results, systems, references_before(read_target("v1.0"))))
+    sets = list(point_sets(read_published().results, systems, references_before(read_target("v1.0")), joined=True))
     past = {name: look_back(sets, read_target(name)).forecast("cosmoflow") for name in ("v1.0", "v3.0")}
     times = {
         name: past["v1.0"].predict(Configuration("New", name, 512, 512)).run_s for name in ("P100", "V100", "H100")

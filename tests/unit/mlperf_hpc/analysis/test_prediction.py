@@ -30,8 +30,10 @@ from hpcai.mlperf_hpc.analysis.prediction_points import point_sets, with_staging
 from hpcai.mlperf_hpc.analysis.prediction_tables import (
     CURVE_COLUMNS,
     PREDICTION_COLUMNS,
+    powers_of_two,
     predict_table,
     prediction_tables,
+    samples_per_unit,
     trace_curves,
 )
 from hpcai.mlperf_hpc.analysis.reference_epochs import read_reference_epochs
@@ -314,3 +316,13 @@ def test_published_round_can_be_predicted() -> None:
     cosmoflow = summarise_errors(errors).iloc[0]
     assert cosmoflow["median_error_factor"] < cosmoflow["nearest_median_error_factor"]
     assert cosmoflow["nearest_median_error_factor"] < cosmoflow["mean_median_error_factor"]
+
+
+def test_default_batch_of_units_that_share_samples_is_that_of_the_family() -> None:
+    """Four units for each sample, as in OpenFold: the batch does not grow to one sample per unit."""
+    rows = [result("A1", units, batch=units // 4) for units in SCALES]
+    points = points_of(rows)
+    batches = {one.units: one.batch_samples for one in powers_of_two(points, "OrgA1", "A1")}
+    assert batches == {units: units // 4 for units in (32, 64, 128, 256, 512, 1024, 2048)}
+    assert predict_table([points])["run_s"].notna().sum() >= len(SCALES)
+    assert samples_per_unit(points, "OrgB2", "B2") == 0.25
