@@ -94,7 +94,7 @@ def test_a_site_without_compiler_and_mpi_gets_to_a_first_result(tmp_path):
         variables = {**os.environ, "PATH": bare}
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=variables)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.startswith("Horovod is not installed: engine tensorflow")
+        assert "engine tensorflow" in done.stdout.splitlines()[0]
         record = read_record(tmp_path / "here" / result)
     assert record.outcome == "converged"
     assert (record.plan.point.engine, launcher_of(record)) == ("tensorflow", "spawn")

@@ -85,7 +85,7 @@ def test_horovodrun_on_one_node_needs_no_step():
 
 
 def test_horovodrun_does_not_reach_other_nodes_by_itself():
-    with pytest.raises(LaunchError, match=r"b/v/n2x4/r1: horovodrun reaches other nodes only inside a job of Slurm"):
+    with pytest.raises(LaunchError, match=r"b/v/n2x4/r1: horovodrun reaches other nodes only inside a Slurm job"):
         launch_command("horovodrun", RANKS, ["train"])
 
 

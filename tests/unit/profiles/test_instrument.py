@@ -104,7 +104,7 @@ def test_counters_of_a_processor_need_a_perf_that_counts(programs):
 def test_darshan_is_found_by_setting_module_or_path(tmp_path):
     library = tmp_path / "lib/libdarshan.so"
     assert "was not found: load Darshan's module" in find_darshan(None, {})
-    assert "is no file" in find_darshan(str(library), {})
+    assert "is not a file" in find_darshan(str(library), {})
     library.parent.mkdir()
     library.touch()
     expected = DarshanLibrary(library)

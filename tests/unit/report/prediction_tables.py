@@ -2,6 +2,7 @@
 
 import pandas as pd
 
+from hpcai.catalogue.tables import columns_of
 from hpcai.config.machine import Machine
 from hpcai.machine.hpl.blas_rates import BlasReport
 from hpcai.machine.hpl.report import HplReport
@@ -25,6 +26,7 @@ def make_tables(machine: Machine) -> dict[str, pd.DataFrame]:
         "hpl_validation": validate_hpl(HplReport().frame("hpl.json"), rates),
         "training_networks": predict_networks(),
         "prediction_findings": judge_findings(),
+        **{name: pd.DataFrame(columns=list(columns_of(name))) for name in ("block_steps", "block_times", "block_kinds")},
         "kernel_accuracy": accuracy,
         "kernel_goals": summarise_goals(accuracy),
         "kernel_errors": collect_errors([]),

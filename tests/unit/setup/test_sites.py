@@ -242,8 +242,8 @@ def test_what_a_site_prints_breaks_no_file(tmp_path):
 
 def test_gaps_are_found_with_their_lines(tmp_path):
     file = tmp_path / "box.yaml"
-    file.write_text("name: box\n  # GAP peaks: look into the data sheet\n# a GAP: no\n")
-    assert open_gaps([file]) == [f"{file}:2: open: peaks: look into the data sheet"]
+    file.write_text("name: box\n  # GAP peaks: the data sheet\n# a GAP: no\n")
+    assert open_gaps([file]) == [f"{file}:2: open: peaks: the data sheet"]
 
 
 def test_without_looking_around_a_study_for_every_machine_is_written(tmp_path, monkeypatch):

@@ -249,7 +249,7 @@ def test_overlap_is_advised_only_for_one_group_and_alone() -> None:
     values: dict[str, Any] = {"communication_share_ratio": 0.4, "overlap_ratio": 0.0, "batches": 10}
     (words,) = sentences(communication=communication(**values))
     assert words == advice_exchange.LITTLE_HIDES(share="0 %")
-    assert "fusion_bytes" in words
+    assert "gradient_groups" in words
     assert sentences(communication=communication(**{**values, "batches": 100})) == []
     assert sentences(communication=communication(**{**values, "overlap_ratio": np.nan})) == []
     (words,) = sentences(communication=communication(**{**values, "negotiation_share_ratio": 0.5}))
