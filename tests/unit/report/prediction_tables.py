@@ -17,6 +17,9 @@ from hpcai.predict.what_if.accuracy import PREDICTION_ACCURACY_COLUMNS
 from hpcai.predict.what_if.answers import PREDICTION_COLUMNS
 
 
+BLOCKS = ("block_steps", "block_times", "block_kinds")
+
+
 def make_tables(machine: Machine) -> dict[str, pd.DataFrame]:
     rates, accuracy, steps = BlasReport().frame("rates.json"), collect_accuracy([]), judge_steps([], {})
     return {
@@ -26,7 +29,7 @@ def make_tables(machine: Machine) -> dict[str, pd.DataFrame]:
         "hpl_validation": validate_hpl(HplReport().frame("hpl.json"), rates),
         "training_networks": predict_networks(),
         "prediction_findings": judge_findings(),
-        **{name: pd.DataFrame(columns=list(columns_of(name))) for name in ("block_steps", "block_times", "block_kinds")},
+        **{name: pd.DataFrame(columns=list(columns_of(name))) for name in BLOCKS},
         "kernel_accuracy": accuracy,
         "kernel_goals": summarise_goals(accuracy),
         "kernel_errors": collect_errors([]),
