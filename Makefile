@@ -103,7 +103,7 @@ lock: env ## resolve requirements.lock, those for CUDA and for the newest Tensor
 	$(RESOLVE) pyproject.toml --all-extras --allow-unsafe -o requirements.lock
 	$(RESOLVE) pyproject.toml envs/cuda.in $(EXTRAS) --allow-unsafe -c requirements.lock \
 		--override envs/cuda-overrides.txt -o requirements-cuda.lock
-	$(RESOLVE) pyproject.toml envs/newest.in $(EXTRAS) --allow-unsafe \
+	$(RESOLVE) pyproject.toml envs/newest.in $(EXTRAS) --extra jax --allow-unsafe \
 		--upgrade-package tensorflow-cpu --upgrade-package keras -o requirements-newest.lock
 	$(RESOLVE) docs/requirements.in -o docs/requirements.txt
 	$(PYTHON) envs/conda.py

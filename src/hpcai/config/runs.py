@@ -45,7 +45,9 @@ class Point(Settings):
     global_batch: Count | None = Field(default=None, description="Blank: the benchmark file's.")
     accumulation: Count = Field(default=1, description="Micro-batches whose gradients make one optimizer step.")
     batchnorm_group: Count = Field(default=1, description="Neighbouring ranks that share batch-norm statistics.")
-    spatial_parts: SpatialParts = Field(default=1, description="Neighbouring ranks that share each sample (CosmoFlow).")
+    spatial_parts: SpatialParts = Field(
+        default=1, description="Neighbouring ranks that share each sample, where the benchmark can cut its samples."
+    )
     gradient_groups: Count = Field(
         default=1,
         description="Messages that the gradients travel in, those of the last layers first; each leaves when it is "

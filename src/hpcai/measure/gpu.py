@@ -35,6 +35,7 @@ from hpcai.parsers.nvml_samples import read_nvml_samples
 from hpcai.parsers.rapl import read_rapl
 from hpcai.parsers.tensorflow_profile import read_tensorflow_profile
 from hpcai.profiles.power_meters import find_power_meters, metered
+from hpcai.workloads.registry import WORKLOADS
 
 NO_GPU = Message(
     "gpu.none",
@@ -47,10 +48,6 @@ NO_CHECKOUT = Message(
 NO_TF32 = Message("gpu.no_tf32", "not measured: a processor has no TF32")
 WHICH_GPU = Message("gpu.which", "not measured: which of the {listed} GPUs is used is not known")
 NOT_TRACED = Message("gpu.not_traced", "not measured: {reason}")
-OFFICIAL = {"cosmoflow": 16, "resnet50": 256}
-"""Benchmark files with samples of the official size, and the batch that is tried first; half of it where it is too
-large for the device."""
-TINY = {"cosmoflow_tiny": 4, "resnet50_tiny": 8}
 PRECISIONS: tuple[StepPrecision, ...] = ("fp32", "tf32", "bf16")
 LEAST_BATCH = 1
 
@@ -80,7 +77,8 @@ class Asked:
     @property
     def benchmarks(self) -> Mapping[str, int]:
         """Benchmark files and batches."""
-        return TINY if self.tiny else OFFICIAL
+        cases = [declared.device_case for declared in WORKLOADS.values() if declared.device_case]
+        return dict(case.tiny if self.tiny else case.official for case in cases)
 
 
 def measure_device(asked: Asked, say: Callable[[str], object]) -> dict[str, pd.DataFrame]:

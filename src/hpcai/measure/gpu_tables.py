@@ -18,6 +18,7 @@ from hpcai.machine.steps.measure import Case
 from hpcai.machine.steps.report import StepReport
 from hpcai.metrics.cells import divide, number_of, number_or_nan, records_of
 from hpcai.metrics.quietness import DISTURBED
+from hpcai.workloads.registry import WORKLOADS
 
 NUMBERS = ("rate_samples_per_s", "rate_flop_per_s", "gemm_share_ratio", "goal_ratio", "energy_per_sample_j")
 WRITERS: tuple[Callable[[float], str], ...] = (
@@ -28,8 +29,6 @@ WRITERS: tuple[Callable[[float], str], ...] = (
     say_number,
 )
 MEASURED, NOT_MEASURED = "measured", "not measured"
-GOALS = {("resnet50", "bf16"): 0.40, ("cosmoflow", "bf16"): 0.50}
-"""Share of the measured rate of matrix products that counts as reached; goals of this project."""
 NO_CEILING = Message("gpu_tables.no_ceiling", "no rate of matrix products in {precision} was measured on this device")
 ABOVE = Message(
     "gpu_tables.above",
@@ -117,7 +116,8 @@ def step_rows(found: Iterable[Measured], ceilings: pd.DataFrame, kind: str, *, o
 
 
 def _step_row(one: Measured, ceilings: pd.DataFrame, official: bool) -> dict[str, Any]:
-    report, goal = one.report, GOALS.get((one.case.plan.benchmark.name, one.case.precision))
+    report, case = one.report, WORKLOADS[one.case.plan.benchmark.workload].device_case
+    goal = case.bf16_goal_ratio if case and one.case.precision == "bf16" else None
     row = {**one.identity, "goal_ratio": number_or_nan(goal if official else None)}
     if report is None:
         return {**row, "status": NOT_MEASURED, "reason": one.reason}

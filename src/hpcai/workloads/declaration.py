@@ -5,6 +5,24 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
+class DeviceCase:
+    """How `hpcai gpu` measures training steps of a benchmark on one device.
+
+    Attributes
+    ----------
+    official, tiny
+        Benchmark file with samples of the official size, and the small one that tries the path; each with the batch
+        that is tried first: half of it where it is too large for the device.
+    bf16_goal_ratio
+        Share of the measured rate of matrix products that counts as reached in bf16; a goal of this project.
+    """
+
+    official: tuple[str, int]
+    tiny: tuple[str, int]
+    bf16_goal_ratio: float
+
+
+@dataclass(frozen=True)
 class Declaration:
     """Where the parts of a benchmark are, as ``module:attribute`` below its folder; each is loaded when it is needed.
 
@@ -18,12 +36,15 @@ class Declaration:
         A subclass of `hpcai.training.workload.Workload`.
     mlperf
         `MlperfFacts`; None for a benchmark that MLPerf HPC does not have.
+    device_case
+        For a benchmark that is measured on a single device.
     """
 
     settings: str
     data: str
     training: str
     mlperf: str | None = None
+    device_case: DeviceCase | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +72,8 @@ class MlperfFacts:
         Datasets that the first round (v0.7) trained on instead, by their number of training samples.
     first_round_model
         Name of the benchmark as it was in the first round, if it had another model and evaluated by steps.
+    first_round_work_ratio
+        Work of a sample in the first round over that of later ones.
     """
 
     name: str
@@ -62,3 +85,4 @@ class MlperfFacts:
     log_settings: Mapping[str, str] = field(kw_only=True)
     first_round_datasets: Mapping[int, str] = field(default_factory=dict, kw_only=True)
     first_round_model: str | None = field(default=None, kw_only=True)
+    first_round_work_ratio: float = field(default=1.0, kw_only=True)

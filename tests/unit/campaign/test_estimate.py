@@ -233,7 +233,7 @@ def test_sizes_that_nobody_knows_are_not_zero(tmp_path: Path) -> None:
     unknown = (dataset.sample_bytes, dataset.archive_bytes, dataset.shard_bytes, dataset.content_bytes)
     assert [amount.value for amount in unknown] == [None] * 4
     assert {amount.method for amount in unknown} == {"not known"}
-    assert "sizes are not known" in "\n".join(estimate.warnings)
+    assert "sizes are unknown" in "\n".join(estimate.warnings)
     (tmp_path / "datasets.tsv").write_text(f"{head}big\tbig.tar\thttps://example.org/big.tar\t1000\t\t\ttar\t\n")
     (declared,) = estimated(tmp_path, campaign).datasets
     assert (declared.archive_bytes.value, declared.archive_bytes.method) == (1000, "declared")

@@ -310,7 +310,7 @@ def test_foreign_folders_are_left_alone(tmp_path, dataset):
     link = tmp_path / "link"
     link.symlink_to(home)
     for target in (home, link):
-        with pytest.raises(StagingError, match="left as it is"):
+        with pytest.raises(StagingError, match="left unchanged"):
             clean_stage(target)
         with pytest.raises(StagingError):
             preflight(packed, target, 0, 1, "whole")

@@ -22,7 +22,7 @@ def test_unknown_launcher():
 
 def test_missing_launcher(monkeypatch):
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(LaunchError, match="srun: no such program on the PATH"):
+    with pytest.raises(LaunchError, match="srun: program not found on the PATH"):
         launch_command("srun", RANKS, ["true"])
 
 

@@ -94,6 +94,6 @@ def test_runs_with_pauses_are_counted_where_their_mean_stands_and_named_in_the_f
     assert (row["n_stalled"], row["stall_max_s"], row["stall_beside_s"]) == (2, 20.1, 0.02)
     said = summarise_study(runs, scales, read_records(paths))["verdict"]
     assert HOLD_A_PAUSE.find_in(said)["runs"] == "2"
-    assert f"hold a pause: cosmoflow_tiny/fp32/n1x1/r2 ({say_stall(20.1, 0.02)})" in said
+    assert f"include a pause: cosmoflow_tiny/fp32/n1x1/r2 ({say_stall(20.1, 0.02)})" in said
     unknown = summarise_scales(runs.assign(stalls=math.nan))
     assert pd.isna(unknown["n_stalled"]).all()

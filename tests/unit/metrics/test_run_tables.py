@@ -37,7 +37,8 @@ UNITS = re.compile(r"(^|_)(s|bytes|samples|ratio|bytes_per_s|samples_per_s)$")
 WITHOUT_UNIT = {
     "nodes", "ranks_per_node", "ranks", "repetition", "seed", "runs_by_rule", "earlier_attempts", "quality_target",
     "parameters", "epochs", "epochs_to_target", "best_quality", "last_quality", "epoch", "steps", "learning_rate",
-    "train_loss", "quality", "accumulation", "batchnorm_group", "spatial_parts", "n_valid", "n", "n_found", "stalls",
+    "train_loss", "quality", "accumulation", "batchnorm_group", "spatial_parts", "gradient_groups",
+    "n_valid", "n", "n_found", "stalls",
 }  # fmt: skip
 
 

@@ -30,9 +30,6 @@ RULE_SETS = {"v1.0": "1.0.0", "v2.0": "2.0.0", "v3.0": "3.0.0"}
 """Rules of a round, with reference points that are known before the next one."""
 STAGING_OPTIONAL = PUBLISHED["v3.0"]
 """From v3.0 on the rules do not ask for staging on the clock (benchmarks.md 8)."""
-FIRST_ROUND_WORK_RATIO = {"cosmoflow": (2 / 3) ** 3}
-"""Work of a sample in the first round over that of later ones: kernels of 2 instead of 3 in all convolutions, which are
-nearly all of the work (benchmarks.md 4b)."""
 BASE_FAMILY = "A100"
 """Rates are relative to it, which changes nothing but the level."""
 
@@ -274,8 +271,8 @@ def _with_regressors(rows: pd.DataFrame, first_years: Mapping[str, float]) -> pd
 
 
 def _work_ratio(benchmark: str, samples: float) -> float:
-    first = BENCHMARKS[benchmark].first_round_datasets if benchmark in BENCHMARKS else {}
-    return FIRST_ROUND_WORK_RATIO.get(benchmark, 1.0) if samples in first else 1.0
+    facts = BENCHMARKS.get(benchmark)
+    return facts.first_round_work_ratio if facts and samples in facts.first_round_datasets else 1.0
 
 
 def _before(points: PointSet, target: Target) -> PointSet:

@@ -1,10 +1,11 @@
 """CosmoFlow (MLPerf HPC): a 3-D convolutional network finds the parameters of a universe in its dark matter."""
 
-from hpcai.workloads.declaration import Declaration
+from hpcai.workloads.declaration import Declaration, DeviceCase
 
 WORKLOAD = Declaration(
     settings="settings:CosmoFlowBenchmark",
     data="data.module:CosmoFlowDataModule",
     training="training:CosmoFlow",
     mlperf="mlperf:MLPERF",
+    device_case=DeviceCase(official=("cosmoflow", 16), tiny=("cosmoflow_tiny", 4), bf16_goal_ratio=0.50),
 )

@@ -97,7 +97,7 @@ def test_where_the_kernel_does_not_count_nothing_is_claimed(tmp_path, on_disk, m
     monkeypatch.setattr(storage, "storage_read_bytes", lambda: None)
     report = measure({"shared": str(tmp_path)})
     assert {one.kind for one in report.best} == {"storage_write"}
-    assert "does not tell" in report.not_measured[0].reason
+    assert "does not report" in report.not_measured[0].reason
 
 
 @pytest.mark.parametrize(

@@ -129,10 +129,14 @@ def test_bad_questions_have_a_code(words: tuple[str, ...], code: str) -> None:
 
 
 def test_bad_backtests_have_a_code() -> None:
-    for words, code in ((["v9"], "unknown_round"), (["v1.0"], "no_earlier"), (["2024-11"], "nothing_published")):
+    for words, code in (
+        (["v9"], "forecast.unknown_round"),
+        (["v1.0"], "forecast.no_earlier"),
+        (["2024-11"], "backtest.nothing_published"),
+    ):
         with pytest.raises(ConfigError) as caught:
             call(["predict", "round", "SOURCE", "--backtest", *words])
-        assert caught.value.code == f"forecast.{code}"
+        assert caught.value.code == code
     with pytest.raises(ConfigError) as caught:
         call(["predict", "round", "SOURCE"])
     assert caught.value.code == "predict_round.missing"

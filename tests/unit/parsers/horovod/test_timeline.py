@@ -457,11 +457,11 @@ DAMAGE = {
     "an unknown phase": ('{"ph": "E", "ts": 6080, "pid": 1}', '{"ph": "Q", "ts": 6080, "pid": 1}', "unknown phase 'Q'"),
     "a time far ahead": ('"ts": 6080, "pid": 1', '"ts": 96080, "pid": 1', "does not fit its neighbours"),
     "a time far behind": ('"ts": 6080, "pid": 1', '"ts": 80, "pid": 1', "does not fit its neighbours"),
-    "a number with a leading zero": ('"ts": 6080, "pid": 1', '"ts": 0080, "pid": 1', "no JSON"),
+    "a number with a leading zero": ('"ts": 6080, "pid": 1', '"ts": 0080, "pid": 1', "not JSON"),
     "an end for another tensor": ('"ts": 6080, "pid": 1', '"ts": 6080, "pid": 2', "do not fit together"),
     "a changed key": ('"ts": 6080, "pid": 1', '"ts": 6080, "qid": 1', "without time or tensor"),
     "a changed mark": ('"shape": "[2, 4]"}}]', '"shape": "[2, 4("}}]', "other content"),
-    "a NUL": ('"ts": 6080, "pid": 1', '"ts": 6\x0080, "pid": 1', "no JSON"),
+    "a NUL": ('"ts": 6080, "pid": 1', '"ts": 6\x0080, "pid": 1', "not JSON"),
 }
 
 

@@ -64,7 +64,7 @@ def test_the_two_clusters_say_what_is_inferred():
 def test_the_method_names_cost_model_allreduce_form_and_overlap():
     words = StepModel("im2col", "fused", "printed", overlap=True).describe()
     assert words.startswith("modelled: ")
-    assert all(part in words for part in ("im2col", "fused", "printed", "overlap", "no time"))
+    assert all(part in words for part in ("im2col", "fused", "printed", "overlap", "not a time"))
     assert "no overlap" in predict_step(RESNET, BASE).method
 
 

@@ -11,7 +11,7 @@ from hpcai.predict.what_if.step_model import UNEVEN_PARTS, ComputeTime, Setting,
 
 WHOLE = Setting(nodes=1, ranks=4, global_batch=8, precision="fp32", compression="none")
 SHARED = replace(WHOLE, spatial_parts=4, part_bytes_per_sample=1e6)
-LINK = measured_exchange(studies.link_fits(), 1)
+LINK = measured_exchange(studies.link_fits(), 1, "horovod")
 HALO_S = 2 * 5 * (studies.LATENCY_S / 2 + studies.WAITING_S) + 8 * 1e6 / studies.BANDWIDTH_BYTES_PER_S
 """Five convolutions wait both ways for a hop, half of an allreduce of two ranks, and 8 MB travel: by hand."""
 
