@@ -150,7 +150,7 @@ def test_a_pause_is_told_beside_the_time_that_holds_it(campaign):
     assert pd.read_csv(tables / "scales.csv").set_index("benchmark").loc["pauses", "n_stalled"] == 1
     html = (campaign.directory / "results/report.html").read_text()
     assert "stalled 1/1: " in html
-    assert "hold a pause: pauses/p/n1x2/r1" in html
+    assert "include a pause: pauses/p/n1x2/r1" in html
 
 
 def test_time_limit(campaign):

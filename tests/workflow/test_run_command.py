@@ -200,7 +200,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path):
     terminal.wait_for(lambda: started(tmp_path))
     time.sleep(0.5)
     terminal.press(CTRL_C)
-    terminal.wait_for(lambda: "once more" in terminal.text)
+    terminal.wait_for(lambda: "Ctrl-C again" in terminal.text)
     pressed_s = time.monotonic()
     terminal.press(CTRL_C)
     assert terminal.end() == 130
