@@ -33,7 +33,6 @@ SELECTIONS = {
     "compare/study.py": {"NEEDED": "what a comparison cannot do without"},
     "metrics/profiles/io.py": {"WORKER_COLUMNS": "with the job of the tool, which no written table has"},
     "mlperf_hpc/analysis/study_runs.py": {"_TEXTS": "columns of the runs that published rounds leave blank"},
-    "metrics/scaling/scales.py": {"ABOUT": "columns of the runs that are the same at a scale"},
     "metrics/roofline/geometry.py": {"LINE_COLUMNS": "lines of a drawing, never written"},
     "metrics/scores/columns.py": {"OF_THE_RUN": "what a score takes over from its run"},
     "metrics/scores/result_scores.py": {
