@@ -202,26 +202,45 @@ class _Process:
 
 
 def _run(command: Sequence[str], threads: int, limit_s: float) -> _Process:
-    environment = {
-        "TF_ENABLE_ONEDNN_OPTS": "1",
-        **os.environ,
-        "OPENBLAS_NUM_THREADS": str(threads),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-    }
+    ended = run_process(command, limit_s, OPENBLAS_NUM_THREADS=str(threads))
+    if ended.status is None:
+        return _Process(ended.output, f"was ended after {LONGEST_S:g} s", ended.errors, timed_out=True)
+    return _Process(ended.output, _say_ending(ended.status), ended.errors)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A measuring process that is over: its exit status (None: time was up), its whole lines, and its errors."""
+
+    status: int | None
+    output: str
+    errors: str
+    limit_s: float
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        return f"was ended after {self.limit_s:g} s" if self.status is None else f"ended with {self.status}"
+
+
+def run_process(command: Sequence[str], limit_s: float, **variables: str) -> Ended:
+    """Run a measuring process to its end, or until its time is up.
+
+    Parameters
+    ----------
+    limit_s
+        Longest time [s].
+    variables
+        Added to its environment.
+    """
+    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **variables}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=limit_s)
+        status, output, errors = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as error:
-        ending = f"was ended after {LONGEST_S:g} s"
-        return _Process(_whole_lines(error.stdout or b""), ending, _words(error.stderr or b""), timed_out=True)
-    return _Process(_whole_lines(done.stdout), _say_ending(done.returncode), _words(done.stderr))
-
-
-def _whole_lines(output: bytes) -> str:
-    return output[: output.rfind(b"\n") + 1].decode()
-
-
-def _words(errors: bytes) -> str:
-    return errors.decode(errors="replace")
+        status, output, errors = None, error.stdout or b"", error.stderr or b""
+    whole_lines = output[: output.rfind(b"\n") + 1]
+    return Ended(status, whole_lines.decode(errors="replace"), errors.decode(errors="replace"), limit_s)
 
 
 def _say_ending(status: int) -> str:
@@ -328,7 +347,7 @@ class _Timed:
                 yield self.samples[-1]
         except Exception as error:  # whatever a library raises for what it cannot do
             del self.working[name]
-            yield _missing(way, self._threads, f"{type(error).__name__}: {_first_line(error)}")
+            yield _missing(way, self._threads, say_error(error))
 
     def time_again(self, names: Iterable[str]) -> Iterator[BaseModel]:
         """Time ways once more, as far as they have not failed."""
@@ -344,9 +363,10 @@ def _say_too_slow(way: Way, rate: float) -> str:
     )
 
 
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else "without a message"
+def say_error(error: Exception) -> str:
+    """Return the kind of an error and the first line of what it says."""
+    words = (str(error).strip().splitlines() or ["without a message"])[0]
+    return f"{type(error).__name__}: {words[:300]}"
 
 
 def _missing(way: Way, threads: int, reason: str) -> NotMeasured:

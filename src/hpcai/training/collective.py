@@ -89,17 +89,18 @@ def mean_of_gradients(
     # with the gradients that are ready first. A sum, where the division of a mean would round their slots.
     halved = compression == "fp16"
     extra = in_own_slot(numbers, ranks.rank, ranks.size) if halved else numbers
-    means, first = list(gradients), [extra]
-    for number, places in enumerate(split_backwards([one.shape.num_elements() or 0 for one in sent], groups)):
+    messages = split_backwards([one.shape.num_elements() or 0 for one in sent], groups)
+    messages[0].append(len(sent))
+    sent.append(extra)
+    back: dict[int, tf.Tensor] = {}
+    for number, places in enumerate(messages):
         name = "gradients" if number == 0 else f"gradients.{number}"
-        message = [*(sent[place] for place in places), *first]
-        back = engine.reduce(message, "sum" if halved else "mean", name)
-        if first:
-            *back, extra = back
-        for place, one in zip(places, back, strict=True):
-            means[place] = tf.cast(one, gradients[place].dtype) / ranks.size if halved else one
-        first = []
-    return means, mean_of_slots(extra) if halved else extra
+        parts = engine.reduce([sent[place] for place in places], "sum" if halved else "mean", name)
+        back.update(zip(places, parts, strict=True))
+    *found, extra = (back[place] for place in range(len(sent)))
+    if not halved:
+        return found, extra
+    return [total / ranks.size for total in _like(gradients, found)], mean_of_slots(extra)
 
 
 def split_backwards(sizes: Sequence[int], groups: int) -> list[list[int]]:

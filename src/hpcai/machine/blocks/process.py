@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcai.core.messages import Message
 from hpcai.machine.kernels.process import cpu_time_s, settle, software_versions
+from hpcai.machine.subprocess_measure import say_error
 from hpcai.predict.steps.report import SETS, BlockTime, StepTimes
 
 if TYPE_CHECKING:
@@ -159,8 +160,7 @@ def _compile(found: Found, values: Mapping[Any, Any]) -> None:
         one()
         several()
     except Exception as error:  # whatever TensorFlow raises for what it cannot do
-        words = (str(error).strip().splitlines() or ["without a message"])[0]
-        found.reason = f"{type(error).__name__}: {words[:300]}"
+        found.reason = say_error(error)
     else:
         found.one, found.several = one, several
 

@@ -2,8 +2,6 @@
 
 import argparse
 import logging
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from hpcai.core.messages import Message
 from hpcai.machine.blocks.process import ENOUGH_S, MODULE
 from hpcai.machine.kernels.process import processor_model
 from hpcai.machine.kernels.reference_steps import BATCHES
-from hpcai.machine.subprocess_measure import THIS_PYTHON
+from hpcai.machine.subprocess_measure import THIS_PYTHON, run_process
 from hpcai.predict.steps.accuracy import print_steps
 from hpcai.predict.steps.report import SETS, BlocksReport, Origin, StepTimes
 from hpcai.records.run import write_sealed
@@ -131,19 +129,12 @@ def measure_blocks(
 
 def _measure(asked: Asked, command: Sequence[str]) -> StepTimes:
     """Return what the process of one network measured, or why it did not."""
-    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": ""}
-    try:
-        done = subprocess.run(
-            [*command, *asked.options], env=environment, capture_output=True, check=False, timeout=LIMIT_S
-        )
-        ending, output, errors = f"ended with {done.returncode}", done.stdout, done.stderr
-    except subprocess.TimeoutExpired as error:
-        ending, output, errors = f"was ended after {LIMIT_S:g} s", error.stdout or b"", error.stderr or b""
-    last = (output.decode(errors="replace").strip().splitlines() or [""])[-1]
+    ended = run_process([*command, *asked.options], LIMIT_S, CUDA_VISIBLE_DEVICES="")
+    last = (ended.output.strip().splitlines() or [""])[-1]
     try:
         return StepTimes.model_validate_json(last)
     except ValidationError:
-        words = NOT_TIMED(ending=ending, words=errors.decode(errors="replace").strip()[-300:])
+        words = NOT_TIMED(ending=ended.ending, words=ended.errors.strip()[-300:])
         logger.warning("blocks: %s batch %d: %s", asked.name, asked.batch, words)
         return StepTimes(network=asked.name, origin=asked.origin, batch=asked.batch, reason=words)
 

@@ -20,6 +20,7 @@ from hpcai.config.machine import Device
 from hpcai.config.prediction import KernelFamily
 from hpcai.core.processor import processor_facts
 from hpcai.machine.kernels.draft import Fingerprint, Started, TimedCase, append_line, resume_draft
+from hpcai.machine.subprocess_measure import say_error
 from hpcai.predict.kernels.cases import FAMILIES, sample_cases
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def time_case(kernel: str, index: int, case: Mapping[str, int]) -> TimedCase:
     try:
         times = time_operation(operation(kernel, case))
     except Exception as error:  # whatever a library raises for what it cannot do
-        words = (str(error).strip().splitlines() or ["without a message"])[0]
-        return TimedCase(kernel=kernel, index=index, reason=f"{type(error).__name__}: {words[:300]}")
+        return TimedCase(kernel=kernel, index=index, reason=say_error(error))
     return TimedCase(
         kernel=kernel,
         index=index,

@@ -3,8 +3,6 @@
 import argparse
 import logging
 import math
-import os
-import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -17,7 +15,7 @@ from hpcai.core.disturbance import Disturbance, Tolerance
 from hpcai.core.errors import LaunchError
 from hpcai.core.machine_lock import machine_to_itself
 from hpcai.machine.kernels.process import cpu_time_s, processor_model, settle, software_versions
-from hpcai.machine.subprocess_measure import THIS_PYTHON
+from hpcai.machine.subprocess_measure import THIS_PYTHON, run_process
 from hpcai.metrics.quietness import Quiet, judge_quiet
 from hpcai.predict.training.layers import LayerList
 from hpcai.records.run import read_part
@@ -124,22 +122,17 @@ def read_reference_steps(path: Path, tolerance: Tolerance) -> tuple[dict[str, La
 
 def _run(name: str, python: Sequence[str]) -> tuple[_Found, list[StepTime]]:
     """Return what the process of one network told; for what it did not come to, the reason."""
-    environment = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
     command = [*python, "-m", MODULE, "--network", name]
     logger.info("reference steps: measures %s", name)
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=LIMIT_S)
-        ending, output, errors = f"ended with {done.returncode}", done.stdout, done.stderr
-    except subprocess.TimeoutExpired as error:
-        ending, output, errors = f"was ended after {LIMIT_S:g} s", error.stdout or b"", error.stderr or b""
-    first, *lines = output[: output.rfind(b"\n") + 1].decode().splitlines() or [""]
-    words = errors.decode(errors="replace").strip()
+    ended = run_process(command, LIMIT_S)
+    first, *lines = ended.output.splitlines() or [""]
+    words = ended.errors.strip()
     try:
         found = _Found.model_validate_json(first)
     except ValidationError as error:
-        raise LaunchError(f"{' '.join(command)}: the process {ending}: {words[-2000:]}") from error
+        raise LaunchError(f"{' '.join(command)}: the process {ended.ending}: {words[-2000:]}") from error
     steps = [StepTime.model_validate_json(line) for line in lines]
-    return found, [*steps, *_missing(name, steps, f"the process {ending}: {words[-300:]}")]
+    return found, [*steps, *_missing(name, steps, f"the process {ended.ending}: {words[-300:]}")]
 
 
 def _missing(name: str, steps: Sequence[StepTime], reason: str) -> list[StepTime]:
