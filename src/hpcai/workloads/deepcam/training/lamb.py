@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 
 import tensorflow as tf
+from keras import ops
 
+from hpcai.training.backend import half_square_sum
 from hpcai.workloads.deepcam.training.moments import MomentOptimizer
 
 MAX_GRADIENT_NORM = 1.0
@@ -18,17 +20,17 @@ class Lamb(MomentOptimizer):
     """
 
     def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        clipped = gradient / tf.maximum(_norm(gradient) / MAX_GRADIENT_NORM, 1.0)
+        clipped = gradient / ops.maximum(_norm(gradient) / MAX_GRADIENT_NORM, 1.0)
         # The decay is added before the ratio is taken.
         return self._averaged(clipped) + self._decay * values
 
     def _ratios(self, values: Sequence[tf.Tensor], parts: Sequence[tf.Tensor]) -> Sequence[tf.Tensor | float]:
         if not self._decay:
             return super()._ratios(values, parts)
-        weights, directions = (tf.stack([_norm(tensor) for tensor in tensors]) for tensors in (values, parts))
-        ratios = tf.math.divide_no_nan(weights, directions)
-        return list(tf.unstack(tf.where(ratios > 0, ratios, tf.ones_like(ratios))))
+        weights, directions = (ops.stack([_norm(tensor) for tensor in tensors]) for tensors in (values, parts))
+        ratios = ops.divide_no_nan(weights, directions)
+        return list(ops.unstack(ops.where(ratios > 0, ratios, ops.ones_like(ratios))))
 
 
 def _norm(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.sqrt(2 * tf.nn.l2_loss(tensor))
+    return ops.sqrt(2 * half_square_sum(tensor))

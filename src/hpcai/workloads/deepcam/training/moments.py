@@ -1,11 +1,16 @@
 """What LAMB, AdamW and Adam share: bias-corrected moving averages of the gradients, for all variables at once."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
+from itertools import accumulate
 
 import keras
 import numpy as np
 import tensorflow as tf
+from keras import ops
+
+from hpcai.training.backend import is_tensorflow
 
 EPSILON = 1e-6
 """Fixed by the rules (reference, utils/optimizer_helpers.py)."""
@@ -44,10 +49,10 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
         """Change all variables; replaces Keras' loop over them."""
         values = [variable.value for variable in trainable_variables]
-        parts = tf.split(self._direction(_joined(grads), _joined(values)), self._sizes)
+        parts = _split(self._direction(_joined(grads), _joined(values)), self._sizes)
         rates = [self.learning_rate.value * ratio for ratio in self._ratios(values, parts)]
         for variable, value, part, rate in zip(trainable_variables, values, parts, rates, strict=True):
-            variable.assign(value - rate * tf.reshape(part, value.shape))
+            variable.assign(value - rate * ops.reshape(part, value.shape))
         self.iterations.assign_add(1)
 
     @abstractmethod
@@ -60,18 +65,29 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
 
     def _averaged(self, gradient: tf.Tensor) -> tf.Tensor:
         """Update the averages; return m / (sqrt(v) + epsilon) of the averages without their bias towards zero."""
-        steps = tf.cast(self.iterations.value + 1, tf.float64)
         corrected = []
         for average, beta, value in zip(
-            (self._mean, self._square), self._betas, (gradient, tf.square(gradient)), strict=True
+            (self._mean, self._square), self._betas, (gradient, ops.square(gradient)), strict=True
         ):
             updated = beta * average.value + (1 - beta) * value
             average.assign(updated)
-            # In float64: 1 - 0.999 would lose four digits in float32.
-            corrected.append(updated / tf.cast(1 - tf.pow(tf.constant(beta, tf.float64), steps), tf.float32))
+            corrected.append(updated / _share_of_new(beta, self.iterations.value + 1))
         mean, square = corrected
-        return mean / (tf.sqrt(square) + EPSILON)
+        return mean / (ops.sqrt(square) + EPSILON)
+
+
+def _share_of_new(beta: float, steps: tf.Tensor) -> tf.Tensor | float:
+    """Return 1 - beta^steps, float32, to all its digits: 1 - 0.999 would lose four in float32."""
+    if is_tensorflow():
+        return tf.cast(1 - tf.pow(tf.constant(beta, tf.float64), tf.cast(steps, tf.float64)), tf.float32)
+    # Not every backend has double precision.
+    return -ops.expm1(ops.cast(steps, "float32") * math.log(beta)) if beta else 1.0
 
 
 def _joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.concat([tf.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+    return ops.concatenate([ops.reshape(tensor, [-1]) for tensor in tensors], axis=0)
+
+
+def _split(values: tf.Tensor, sizes: Sequence[int]) -> Sequence[tf.Tensor]:
+    """Return the parts of a vector; a graph of TensorFlow keeps their sizes only if it is told them."""
+    return tf.split(values, sizes) if is_tensorflow() else ops.split(values, list(accumulate(sizes))[:-1])
