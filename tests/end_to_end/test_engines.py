@@ -111,7 +111,9 @@ def test_jax_differs_by_no_more_than_amplified_rounding(tmp_path):
     data = prepared(plan_for_jax("resnet50_mini", "horovod", 1), tmp_path)
 
     def losses(name: str, engine: str, program: Sequence[str] = RANK_PROGRAM) -> NDArray[np.float64]:
-        run = data.run(name, plan_for_jax("resnet50_mini", engine, 2, {"base_learning_rate": AMPLIFYING}), None, program)
+        run = data.run(
+            name, plan_for_jax("resnet50_mini", engine, 2, {"base_learning_rate": AMPLIFYING}), None, program
+        )
         assert run.exit_status == 0, run.output
         return np.array(run.losses)
 

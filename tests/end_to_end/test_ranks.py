@@ -115,9 +115,7 @@ def test_one_and_two_ranks_take_the_same_steps(one_rank: Run, two_ranks: Run) ->
         assert one.evaluation_samples == two.evaluation_samples == VALIDATION
 
 
-def test_accumulation_and_fusion_change_the_way_but_not_the_steps(
-    cubes: Prepared, engine: str, two_ranks: Run
-) -> None:
+def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Prepared, engine: str, two_ranks: Run) -> None:
     fusion = {"fusion_bytes": "1 KiB", "cycle_time_s": "0.5 ms"} if engine == "horovod" else {}
     run = cubes.run(f"options_{engine}", small_plan(2, engine, point={"accumulation": 2, **fusion}))
     assert run.exit_status == 0, run.output
