@@ -58,18 +58,17 @@ def test_ranks_end_with_equal_weights_and_the_same_quality(tmp_path):
 
 CALM = {
     "cosmoflow_mini": {"base_learning_rate": 0.001},
-    "resnet50_mini": {"base_learning_rate": 0.0001, "global_batch": 16, "base_batch": 16},
-    "deepcam_mini": {"learning_rate": 0.0001},
+    "resnet50_mini": {"base_learning_rate": 0.001, "global_batch": 16, "base_batch": 16},
+    "deepcam_mini": {"learning_rate": 0.001},
 }
-"""Rates at which a training amplifies rounding little."""
-AMPLIFYING = 0.001
-"""Rate at which a small ResNet amplifies it a hundred times within the steps."""
-ROUNDING, SEEDS = 1e-7, (1, 2)
+"""Rates that do not let a loss rise."""
+FORKING = {"base_learning_rate": 0.0001}
+"""A rate at which rounding decides, in the 7th step, between two ways that the training of a small ResNet goes on."""
+ROUNDING, SEEDS, BEFORE_FORK = 1e-7, (1, 2), 6
 JAX_POINTS = {
     "one_rank": ("cosmoflow_mini", 1, {}),
     "two_ranks": ("cosmoflow_mini", 2, {}),
     "micro_batches_in_half": ("cosmoflow_mini", 2, {"accumulation": 2, "compression": "fp16"}),
-    "own_statistics": ("resnet50_mini", 2, {}),
     "shared_statistics": ("resnet50_mini", 2, {"batchnorm_group": 2}),
     "deepcam_on_one_rank": ("deepcam_mini", 1, {}),
     "deepcam_on_two_ranks": ("deepcam_mini", 2, {}),
@@ -106,23 +105,22 @@ def test_losses_of_jax_are_those_of_tensorflow(tmp_path, case):
 
 
 @pytest.mark.slow
-def test_jax_differs_by_no_more_than_amplified_rounding(tmp_path):
-    """At a rate that amplifies, JAX ends as far from TensorFlow as TensorFlow from itself with its weights rounded."""
+def test_jax_takes_one_of_the_ways_between_which_rounding_decides(tmp_path):
+    """ResNet on two ranks with statistics of their own: TensorFlow takes both ways if its weights are rounded."""
     data = prepared(plan_for_jax("resnet50_mini", "horovod", 1), tmp_path)
 
     def losses(name: str, engine: str, program: Sequence[str] = RANK_PROGRAM) -> NDArray[np.float64]:
-        run = data.run(
-            name, plan_for_jax("resnet50_mini", engine, 2, {"base_learning_rate": AMPLIFYING}), None, program
-        )
+        run = data.run(name, plan_for_jax("resnet50_mini", engine, 2, FORKING), program=program)
         assert run.exit_status == 0, run.output
         return np.array(run.losses)
 
     tensorflow, jax = losses("tensorflow", "tensorflow"), losses("jax", "jax")
-    np.testing.assert_allclose(jax[:5], tensorflow[:5], rtol=1e-6)  # before it is amplified
+    np.testing.assert_allclose(jax[:BEFORE_FORK], tensorflow[:BEFORE_FORK], rtol=1e-6)
     rounded = [losses(f"seed{n}", "tensorflow", [str(PERTURBED), str(ROUNDING), str(n)]) for n in SEEDS]
-    amplified = max(np.abs(one / tensorflow - 1).max() for one in rounded)
-    assert amplified > 10 * ROUNDING
-    assert np.abs(jax / tensorflow - 1).max() < 10 * amplified
+    farthest = max(np.abs(one / tensorflow - 1).max() for one in rounded)
+    assert np.abs(jax / tensorflow - 1).max() < max(TOLERANCE, 3 * farthest)
+    nearest = min(np.abs(jax / one - 1).max() for one in (tensorflow, *rounded))
+    assert nearest < TOLERANCE
 
 
 def test_one_rank_needs_no_launcher_of_its_engine(tmp_path):
