@@ -59,7 +59,7 @@ def test_ranks_end_with_equal_weights_and_the_same_quality(tmp_path):
 CALM = {
     "cosmoflow_mini": {"base_learning_rate": 0.001},
     "resnet50_mini": {"base_learning_rate": 0.001, "global_batch": 16, "base_batch": 16},
-    "deepcam_mini": {"learning_rate": 0.001},
+    "deepcam_mini": {"learning_rate": 0.0001},
 }
 """Rates that do not let a loss rise."""
 FORKING = {"base_learning_rate": 0.0001}

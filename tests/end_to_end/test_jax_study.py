@@ -22,7 +22,9 @@ def study(tmp_path_factory):
     shutil.copytree(ROOT / "tests/config", folder / "config")
     rows = (ROOT / "config/runs/jax.tsv").read_text().replace("_tiny", "_mini")
     (folder / "config/runs/tiny.tsv").write_text(rows)
-    edit_yaml(folder / "config/tiny.yaml", benchmarks=list(BENCHMARKS), engine="jax")
+    # XLA may compile DeepCAM for minutes where other tests have the processors.
+    limits = {"run_s": 1800, "stall_s": 1200, "disturbance": {"repeats": 0}}
+    edit_yaml(folder / "config/tiny.yaml", benchmarks=list(BENCHMARKS), engine="jax", limits=limits)
     project = SpawningProject(folder, study=folder / "config/tiny.yaml")
     counts = project.dry_run("report")
     assert counts["train"] == 8

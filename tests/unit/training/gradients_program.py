@@ -51,7 +51,6 @@ def step(model: keras.Model, inputs: Any, mix: Any) -> tuple[Any, Sequence[Any],
     """Return the outputs, the gradients of sum(mix x outputs^2), and the moving statistics after the step."""
     trained, others = model.trainable_variables, model.non_trainable_variables
     if BACKEND == "tensorflow":
-
         # TensorFlow's own kernels for processors have no gradient of a dilated convolution in double precision.
         @tf.function(autograph=False, jit_compile=NETWORK == "deepcam")
         def compiled() -> tuple[tf.Tensor, list[tf.Tensor]]:

@@ -90,4 +90,10 @@ def _joined(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 def _split(values: tf.Tensor, sizes: Sequence[int]) -> Sequence[tf.Tensor]:
     """Return the parts of a vector; a graph of TensorFlow keeps their sizes only if it is told them."""
-    return tf.split(values, sizes) if is_tensorflow() else ops.split(values, list(accumulate(sizes))[:-1])
+    parts: Sequence[tf.Tensor] = tf.split(values, sizes) if is_tensorflow() else ops.split(values, _ends(sizes))
+    return parts
+
+
+def _ends(sizes: Sequence[int]) -> list[int]:
+    """Return where each part but the last ends."""
+    return list(accumulate(sizes))[:-1]
