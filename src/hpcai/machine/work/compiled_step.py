@@ -1,4 +1,4 @@
-"""The gradient computation of a training step as XLA compiles it, read from its HLO text; nothing is executed."""
+"""The gradient computation of a training step as compiled by XLA, read from its HLO text; nothing is executed."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -33,14 +33,14 @@ DENSE = "the traffic is with the dense gradients that XLA for processors makes o
 
 @dataclass(frozen=True)
 class StepReading:
-    """What was read of a compiled step.
+    """Findings about a compiled step.
 
     Attributes
     ----------
     readings
         Convolutions and dots by stage.
     used, why
-        The stage whose work counts, and why that one.
+        The stage whose work counts, and the reason for the choice.
     traffic
         Modelled memory traffic of the optimised form, whichever stage's work counts.
     """
@@ -54,12 +54,12 @@ class StepReading:
 class CompiledStep:
     """Loss and gradients of one micro-batch, without exchange and optimizer.
 
-    The model is built, so its weights take up memory; the batch is abstract and does not.
+    The model is built, so its weights occupy memory; the batch is abstract and does not.
 
     Parameters
     ----------
     workload
-        What is trained. Its plan must be of one rank, so that nothing has to be exchanged.
+        What is trained. Its plan must have one rank, so that there is no exchange.
     """
 
     def __init__(self, workload: "Workload[Any]") -> None:
@@ -94,15 +94,15 @@ class CompiledStep:
         write_atomically(path, self._text(stage=stage, platform_name="CPU").encode())
 
     def read(self, folder: Path, stage: Stage) -> StepReading:
-        """Write the text to a folder and return what it says.
+        """Write the text to a folder and return its content.
 
         Parameters
         ----------
         folder
-            Gets a file for each stage that is compiled.
+            Receives one file per compiled stage.
         stage
-            ``hlo`` spares the optimisation; else its result counts, unless it does not show the work. Memory traffic
-            is always that of the optimised form.
+            ``hlo`` skips optimisation; otherwise its result counts, unless it hides the work. Memory traffic always
+            belongs to the optimised form.
 
         Raises
         ------
@@ -131,12 +131,12 @@ class CompiledStep:
 
 @contextmanager
 def _compilable_operations(used: set[str]) -> Iterator[None]:
-    """Replace operations without a kernel in XLA by the same from others while a function is traced.
+    """Replace operations that XLA lacks by equivalent ones while a function is traced.
 
     Parameters
     ----------
     used
-        Gets the description of what was replaced.
+        Receives descriptions of the replacements.
     """
     import tensorflow as tf
 
