@@ -1,4 +1,4 @@
-"""nvprof files that are cut or changed: rows are the original's, or missing with a reason; never another number."""
+"""Truncated or changed nvprof files: rows equal the original's, or are missing with a reason."""
 
 import math
 
@@ -22,8 +22,8 @@ SAMPLES = {
     "metrics_deepspeech_p100.txt": read_nvprof_counters,
     "metrics_transpose_v100s_noprologue.csv": read_nvprof_counters,
 }
-# Fields that nothing else in the file depends on, or only within a range: names; the time of a launch within the gaps
-# beside it; least and greatest within what the mean allows; the mean within least and greatest, and its product.
+# Fields on which nothing else in the file depends, or only within a range: names; a launch's time within the gaps next
+# to it; least and greatest as far as the mean allows; the mean within least and greatest, and its product.
 UNCHECKED = {
     read_nvprof_summary: {"name", "min_s", "max_s"},
     read_nvprof_trace: {"name", "device", "stream", "start_s", "duration_s"},

@@ -1,4 +1,4 @@
-"""Figures of comparisons and histories: what is drawn, what is said in words, and that nothing is hidden."""
+"""Figures of comparisons and histories: marks, texts, and nothing hidden."""
 
 import re
 from typing import Any
@@ -66,7 +66,7 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
     assert sorted(float(dot.get_xdata()[0]) for dot in dots) == [0.8, 1.01, 1.2]
     assert len({dot.get_color() for dot in dots}) == 3
     assert sum(dot.get_markerfacecolor() == "white" for dot in dots) == 1
-    assert "  " not in "".join(re.findall(r">([^<>]*\S[^<>]*)</", words(figure)))  # browsers make one space of two
+    assert "  " not in "".join(re.findall(r">([^<>]*\S[^<>]*)</", words(figure)))  # browsers merge two spaces
     assert sides(figure.axes[0]) == ["← better", "worse →"]
     assert sides(figure.axes[1]) == ["← worse", "better →"]
     for dot in dots:
@@ -75,7 +75,7 @@ def test_every_ratio_is_drawn_in_the_colour_of_its_finding() -> None:
 
 
 def sides(axes: Axes) -> list[str]:
-    """Return the words below an axis, if they stand on both sides of its 1."""
+    """Return the labels below an axis, if there is one on each side of its 1."""
     FigureCanvasAgg(axes.figure).draw()
     texts = [text for text in axes.texts if text.get_text()[0] == "←" or text.get_text()[-1] == "→"]
     middle = axes.transData.transform((1.0, 0.0))[0]
