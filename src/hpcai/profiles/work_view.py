@@ -19,7 +19,7 @@ NO_TRAFFIC = Message("work_view.no_traffic", "no memory traffic in the report: c
 OTHER_PRECISION = Message("work_view.other_precision", "the memory traffic was modelled only for {precision}")
 OTHER_BATCH = Message(
     "work_view.other_batch",
-    "the memory traffic is that of a micro-batch of {samples} samples, and here it is {here}",
+    "the memory traffic was modelled for a micro-batch of {samples} samples, not {here}",
 )
 NOT_COUNTED = Message("work_view.not_counted", "the memory traffic was not counted")
 

@@ -18,7 +18,7 @@ from hpcai.training.collectives.base import Ranks
 NO_ACCELERATOR = Message(
     "accelerators.none",
     "local rank {local_rank} on {host}: found no accelerator that TensorFlow can use, expected one; `hpcai doctor` "
-    "tells what is missing, or correct device.kind of the machine file or the job's request",
+    "reports what is missing, or correct device.kind of the machine file or the job's request",
 )
 SHARED = Message(
     "accelerators.shared",

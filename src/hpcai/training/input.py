@@ -18,8 +18,8 @@ NO_WHOLE_BATCHES = Message(
 )
 BAD_SAMPLE = Message(
     "input.bad_sample",
-    "a sample cannot be read ({reason}); unless this says what to do: expected a whole record with the features "
-    "and shapes of the manifest; verify the dataset or make it again",
+    "a sample cannot be read ({reason}), expected a whole record with the features and shapes of the manifest; unless "
+    "the reason gives other advice, verify the dataset or make it again",
 )
 
 Batch = tuple[tf.Tensor, ...]

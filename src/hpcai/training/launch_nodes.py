@@ -27,7 +27,7 @@ from hpcai.training.rendezvous import ADDRESS, PORT, SECRET, Rendezvous, new_sec
 
 UNKNOWN_PLACE = Message(
     "launch_nodes.unknown_place",
-    "Slurm does not tell where it is ({reason}); set {variable} to the network interface that the nodes share",
+    "Slurm does not report its address ({reason}); set {variable} to the network interface that the nodes share",
 )
 NO_INTERFACE = Message(
     "launch_nodes.no_interface", "no such network interface with an IPv4 address on {host}, expected one of {known}"
@@ -44,7 +44,7 @@ END_LIMIT_S = 8.0
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line's options."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.training.launch_nodes", description="Ranks over nodes.")
-    parser.add_argument("--gloo", action="store_true", help="as Horovod's launcher is told")
+    parser.add_argument("--gloo", action="store_true", help="accepted for compatibility with horovodrun")
     parser.add_argument("--hosts", required=True, help="nodes of the job, separated by commas, in the order of ranks")
     parser.add_argument("--ranks-per-node", type=int, required=True)
     parser.add_argument("step", nargs="+", help="the step's command with its options and the program, after --")

@@ -26,7 +26,7 @@ from hpcai.records.run import write_sealed
 logger = logging.getLogger(__name__)
 LIMIT_S = 900.0
 """Time limit for one network at one batch size, compilation included [s]; a quiet machine needs a tenth of it."""
-NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: give --plan with --manifest, or --network")
+NOTHING_ASKED = Message("blocks.nothing_asked", "nothing to time: specify --plan with --manifest, or --network")
 UNEVEN = Message(
     "blocks.uneven", "found {plans} plans and {manifests} manifests, expected as many of each, in the same order"
 )

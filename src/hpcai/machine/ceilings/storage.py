@@ -37,7 +37,7 @@ COLD_RATIO = 0.99
 """A read is cold if the kernel counts this share of it as fetched from storage."""
 IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 KINDS: tuple[Kind, ...] = ("storage_write", "storage_read")
-NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, so that a quarter will do")
+NO_ROOM = Message("storage.no_room", "{free} free, expected at least {needed}, because files may use only a quarter")
 WARM_READS = Message(
     "storage.warm_reads",
     "the kernel counted no fetch from storage in {warm} of {reads} reads, although the files were dropped from the "

@@ -74,7 +74,7 @@ def judge_run(run: HplRun) -> HplRun:
         return run
     reasons = []
     if run.verdict != "passed":
-        reasons.append(f"the residual check says {run.verdict}")
+        reasons.append(f"the residual check reports {run.verdict}")
     if run.measured_time_s is None or run.measured_time_s < SHORTEST_S:
         reasons.append(f"shorter than {SHORTEST_S:g} s")
     if not _is_at_least(run.cpu_ratio, LEAST_CPU_RATIO):

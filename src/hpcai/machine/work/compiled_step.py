@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 Stage = Literal["hlo", "optimized_hlo"]
 SUBSTITUTED = (
-    "a sparse matrix times a dense one, which XLA does not know, is written as gather, product and sum of segments: "
+    "a sparse matrix times a dense one, which XLA lacks, is replaced by gather, product and segment sum: "
     "no dot before and none after"
 )
-OPTIMISED = "what the compiler left to do"
-ASKED = "before optimisation, as asked for, without what no result depends on"
-HIDDEN = "before optimisation, without what no result depends on, because the optimised form hides work"
+OPTIMISED = "after the compiler's optimisation"
+ASKED = "before optimisation, as requested, without unused operations"
+HIDDEN = "before optimisation, without unused operations, because the optimised form hides work"
 GROUPED = (
-    "before optimisation, without what no result depends on: XLA for processors turns the kernels' gradients of "
+    "before optimisation, without unused operations: XLA for processors turns the kernels' gradients of "
     "depthwise convolutions (batch_group_count) into dense ones and keeps only their diagonal"
 )
-UNFUSED = "the memory traffic is not modelled: the step was asked for before optimisation, where nothing is fused"
-DENSE = "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels"
+UNFUSED = "the memory traffic is not modelled: the step was requested before optimisation, where nothing is fused"
+DENSE = "the traffic includes the dense gradients that XLA for processors makes of those of depthwise kernels"
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def test_missing_programs_are_a_reason_not_a_crash(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"verdict": "failed"}, "the residual check says failed"),
+        ({"verdict": "failed"}, "the residual check reports failed"),
         ({"measured_time_s": 0.4}, "shorter than 0.5 s"),
         ({"cpu_ratio": 0.9}, "90.0 % of the wall time"),
         ({"cpu_ratio": None}, "is not known"),

@@ -34,7 +34,7 @@ OFFICIAL_GRAPHS = {
 }
 
 REMARKS = {
-    "deepcam": "the traffic is with the dense gradients that XLA for processors makes of those of depthwise kernels",
+    "deepcam": "the traffic includes the dense gradients that XLA for processors makes of those of depthwise kernels",
     "extreme_weather": "8 loops of unknown trip count are counted once",
 }
 """What the memory traffic omits or overestimates; the loops choose among overlapping boxes."""
