@@ -15,7 +15,7 @@ from hpcai.parsers.identify import looks_like
 from hpcai.parsers.reading import Fact, Reading, nothing_read
 from hpcai.parsers.text import read_lines
 
-LEFT_OUT = Message("findings.left_out", "line {line}: {why}, left out")
+LEFT_OUT = Message("findings.left_out", "line {line}: {why}, skipped")
 
 MOST_REASONS = 20
 """Maximum number of sentences of one kind in a report; further ones are only counted."""

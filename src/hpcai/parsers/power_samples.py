@@ -92,7 +92,7 @@ def count_from_first(findings: Findings, stamps: Sequence[datetime | None]) -> N
     """
     mixed = len({stamp.tzinfo is None for stamp in stamps if stamp}) > 1
     if mixed:
-        findings.note("time stamps with and without zone: those without are left out")
+        findings.note("time stamps with and without zone: those without are skipped")
     for record, found in zip(findings.records, stamps, strict=True):
         stamp = None if found is not None and mixed and found.tzinfo is None else found
         record["time_s"] = (

@@ -43,7 +43,7 @@ def read_tensorflow_profile(path: Path) -> Reading:
         raise nothing_read(path, TOOL, "a trace without a single operation", "profile at least one step")
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     inside = (table["start_s"] >= 0) & (table["start_s"] + table["duration_s"] <= (stop_ns - start_ns) * NS + 1)
-    reasons = () if inside.all() else (f"{int((~inside).sum())} operations lie outside the profile's window: left out",)
+    reasons = () if inside.all() else (f"{int((~inside).sum())} operations outside the profile's window were skipped",)
     table = table[inside].assign(start_s=lambda part: part["start_s"] + start_ns * NS).reset_index(drop=True)
     facts = {"start_wall_s": start_ns * NS, "duration_s": (stop_ns - start_ns) * NS}
     return Reading(table, TOOL, path, len(table), len(inside), reasons, facts)

@@ -206,7 +206,7 @@ def _blame_first_missing(ending: _Ending, keys: Sequence[tuple[str, int]], draft
         )
     kernel, index = missing
     reason = f"the process {ending.words}: {ending.errors[-300:]}".rstrip(": ")
-    logger.warning("kernels: case %d of %s is left out, %s", index, kernel, reason)
+    logger.warning("kernels: case %d of %s is skipped: %s", index, kernel, reason)
     append_line(draft, TimedCase(kernel=kernel, index=index, reason=reason))
 
 

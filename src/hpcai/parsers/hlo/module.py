@@ -168,7 +168,7 @@ def _add(module: Module, computation: Computation, line: str, number: int) -> No
         if instruction.operation not in MULTIPLYING and any(map(instruction.attribute, _SIGNS)):
             raise HloError(f"line {number}: {instruction.operation} has what only convolutions and dots have")
     except HloError as error:
-        module.reasons.append(f"{error}; it was left out")
+        module.reasons.append(f"{error}; it was skipped")
         module.lost += 1
         computation.whole = False
         return

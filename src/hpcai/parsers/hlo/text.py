@@ -110,7 +110,7 @@ def _work(one: Instruction, computation: Computation, reasons: list[str]) -> Wor
         image, kernel = (dimensions(computation.operand(one, place).type) for place in range(2))
         return _COUNTERS[one.operation](one, image, kernel, dimensions(one.type))
     except ValueError as error:
-        reasons.append(f"line {one.line}: {one.name} was left out: {error}")
+        reasons.append(f"line {one.line}: {one.name} was skipped: {error}")
         return None
 
 

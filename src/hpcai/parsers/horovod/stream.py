@@ -95,11 +95,11 @@ class Account:
         if self.broken and self.first_broken:
             time_us, tensor = self.first_broken
             found.append(
-                f"{self.broken} spans left out because begin and end events of their operation do not fit together: "
+                f"{self.broken} spans skipped because begin and end events of their operation do not fit together: "
                 f"first at {time_us / 1e6:.6f} s, {self.tensor_name(tensor)}"
             )
         if self.open:
-            found.append(f"{self.open} spans without an end left out: the run ended, or the file was cut, within them")
+            found.append(f"{self.open} spans without an end skipped: the run ended, or the file was truncated, within them")
         if self.layout == "new" and self.ending != Ending.CLOSED:
             found.append("the list of events is not closed: its end is missing")
         if self.layout == "old" and self.ending == Ending.CUT:

@@ -85,7 +85,7 @@ def _sentences(doubts: Iterable[Doubt]) -> list[str]:
         lines = sorted(set(found))
         more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
         places = ", ".join(map(str, lines[:MOST_LINES]))
-        sentences.append(f"line{'s' if len(lines) > 1 else ''} {places}{more}: {why}, left out")
+        sentences.append(f"line{'s' if len(lines) > 1 else ''} {places}{more}: {why}, skipped")
     return sentences
 
 

@@ -115,7 +115,7 @@ def _is_header(line: str) -> bool:
 
 def _failure(path: Path, lines: list[str]) -> str:
     said = [line.split("==", 2)[-1].strip() for line in lines if line.startswith(("==ERROR==", "==WARNING=="))]
-    return f"{looks_like(path)} without a table" + (f" that says {'; '.join(said[:3])!r}" if said else "")
+    return f"{looks_like(path)} without a table" + (f", with the message {'; '.join(said[:3])!r}" if said else "")
 
 
 def _messages(lines: list[str]) -> list[str]:
@@ -140,7 +140,7 @@ def _unknown_columns(kind: str, header: list[str]) -> list[str]:
     strange = [name for name in header if name not in known and not _RANGE.search(name)]
     if kind == "raw":
         strange = [name for name in strange if not _RAW_METRIC.fullmatch(name)]
-    return [f"column {name!r} is not known: left out" for name in strange]
+    return [f"column {name!r} is unknown: skipped" for name in strange]
 
 
 def _long_cells(header: list[str], rows: list[tuple[int, list[str]]], page: Page) -> Iterator[dict[str, object]]:

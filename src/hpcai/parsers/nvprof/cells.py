@@ -199,4 +199,4 @@ class Problems:
 def _describe(why: str, lines: list[int]) -> str:
     places = ", ".join(str(line) for line in lines[:LISTED_LINES])
     more = f" and {len(lines) - LISTED_LINES} more" if len(lines) > LISTED_LINES else ""
-    return f"left out line{'s' if len(lines) > 1 else ''} {places}{more}: {why}"
+    return f"skipped line{'s' if len(lines) > 1 else ''} {places}{more}: {why}"

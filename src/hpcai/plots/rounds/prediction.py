@@ -94,7 +94,7 @@ def _draw_part(block: SubFigure, part: Part, palette: Palette, summary: str) -> 
     _draw_epoch_time(grid[0][1], part, palette)
     _draw_predictions(grid[1][0], part, palette)
     _draw_errors(grid[1][1], part, palette, summary)
-    for axes, words in zip(grid.ravel(), ("epochs", "epoch time", "time to solution", "left out"), strict=True):
+    for axes, words in zip(grid.ravel(), ("epochs", "epoch time", "time to solution", "held out"), strict=True):
         axes.set_title(f"{theme.plain_text(part.title)}:\n{words}", loc="left")
 
 
@@ -220,5 +220,5 @@ def _legend(parts: list[Part], palette: Palette) -> dict[str, Artist]:
     entries[f"{level} interval for\nanother submission"] = Patch(color=plain, alpha=0.3)
     entries["dotted: outside\nthese results"] = theme.key_line(plain, "", ":")
     entries[f"predicted for a machine,\n{level} interval"] = theme.key_line(plain, "_")
-    entries["left out: nearest\nother result"] = theme.key_line(theme.TARGET_COLOUR, "x", "")
+    entries["held out: nearest\nother result"] = theme.key_line(theme.TARGET_COLOUR, "x", "")
     return entries

@@ -238,5 +238,5 @@ def test_counters_are_not_given_to_the_kernel_before(tmp_path, new):
 
 
 def test_line_end_before_a_kernel(tmp_path):
-    with pytest.raises(ParseError, match="left out lines 5, 6"):
+    with pytest.raises(ParseError, match="skipped lines 5, 6"):
         read_nvprof_counters(damage(tmp_path, TEXT_COUNTERS, "1.50\n", "1.50J"))
