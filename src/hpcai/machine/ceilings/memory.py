@@ -31,7 +31,7 @@ MODULE = "hpcai.machine.ceilings.memory"
 REPEATS = 8
 CACHES = Path("/sys/devices/system/cpu")
 UNKNOWN_CACHE_BYTES = 64 << 20
-"""Cache size per core if the kernel does not report it [byte]: more than most processors have."""
+"""Assumed last-level cache if the kernel reports none [byte]: more than most processors have per core."""
 TIMES_CACHE = 4
 """Ratio of array size to total cache size (STREAM's rule: McCalpin, FAQ)."""
 SMALLEST_ARRAY_BYTES = 64 << 20

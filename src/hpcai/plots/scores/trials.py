@@ -22,7 +22,7 @@ LOG_SPAN = 15.0
 SPREAD = 0.8
 """Share of a scale's slot that its variants occupy."""
 BAND_POINTS = {0: 18, 90: 40}
-"""Room between panel and title for the numbers above each score, by their rotation [degree]."""
+"""Room for the numbers between a panel and its title [typographic points], by their rotation [degree]."""
 MOST_LEVEL = 8
 """Maximum number of scores per panel whose numbers fit horizontally."""
 NO_SCORE = "no run completed training, or no work was counted"

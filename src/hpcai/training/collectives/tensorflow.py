@@ -24,7 +24,7 @@ from hpcai.training.collectives.base import Ranks, Reduction, rank_groups
 from hpcai.training.collectives.meeting import Meeting, free_address, places_of
 
 SILENCE_LIMIT_S = 7 * 86400.0
-"""Timeout of a collective [s]; longer than any limit of a run."""
+"""Heartbeat timeout of TensorFlow's coordination service [s]; longer than any limit of a run."""
 ALL_RANKS, OWN_GROUP = 1, 2
 """Group keys: all ranks, and those that share batch-norm statistics or samples (plus the group number)."""
 REDUCIBLE = frozenset({tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64})
