@@ -1,4 +1,4 @@
-"""Finds the runs of a results folder that belong to MLPerf HPC, and groups them into results and systems."""
+"""Find the MLPerf HPC runs of a results folder, and group them into results and systems."""
 
 import math
 import re
@@ -42,9 +42,9 @@ class Window:
     Attributes
     ----------
     first, length
-        Index of the first run in the order of their start, and their number.
+        Index of the first run in order of start, and number of runs.
     note
-        How the window was chosen, or what is wrong with it.
+        How the window was chosen, or its defect.
     """
 
     first: int
@@ -53,13 +53,13 @@ class Window:
 
 
 def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
-    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows' scores.
+    """Choose the window of ``by_rule`` consecutive runs whose score is the median of all windows.
 
     Parameters
     ----------
     scores
-        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for one
-        that would be no valid result; empty where there are not more runs than the rules count.
+        Score of each window [s], by its first run: the mean without the fastest and the slowest run, infinity for an
+        invalid result. Empty if there are no more runs than the rules count.
     runs
         Number of all runs, in the order of their start.
     by_rule
@@ -68,8 +68,8 @@ def choose_window(scores: Sequence[float], runs: int, by_rule: int) -> Window:
     Returns
     -------
     Window
-        Of an even number of windows the slower of the two in the middle, because both are equally close to the median;
-        of equal scores the earliest.
+        With an even number of windows, the slower of the two in the middle, because both are equally close to the
+        median; among equal scores, the earliest.
 
     References
     ----------
@@ -91,12 +91,12 @@ _RUN = re.compile(r"r\d+")
 
 
 def collect(request: Request) -> Submission:
-    """Return what a results folder has to submit.
+    """Return the submission contained in a results folder.
 
     Raises
     ------
     ConfigError
-        If the folder does not exist or holds no such run, or if runs of one result contradict each other.
+        If the folder does not exist or holds no such run, or runs of one result contradict each other.
     RecordError
         If a record is damaged.
     """
@@ -126,7 +126,7 @@ def collect(request: Request) -> Submission:
 
 
 def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRecord]]:
-    """Yield the records that were asked for, with their folders; the others of the suite are listed as skipped."""
+    """Yield the requested records with their folders; other records of the suite are listed as skipped."""
     for path in sorted(request.results.glob("runs/*/*/*/r*/record.json")):
         if not _RUN.fullmatch(path.parent.name):
             continue
