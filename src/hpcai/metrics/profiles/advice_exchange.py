@@ -259,7 +259,7 @@ def _say_others(capture: Row) -> str:
 
 
 def _say_fusion(exchange: Exchange) -> str:
-    """Return which settings make larger batches, with values where the run's own numbers give them."""
+    """Return the settings for larger batches, with values where the run's own numbers determine them."""
     size, cycle = number(exchange.row, "bytes_per_step"), number(exchange.row, "cycle_time_s")
     tries = []
     if size > 0:
@@ -270,7 +270,7 @@ def _say_fusion(exchange: Exchange) -> str:
 
 
 def _find_small(exchange: Exchange) -> Iterator[Finding]:
-    """Say that what travels beside most of the gradients takes its time, however small it is."""
+    """Report that messages other than the gradients take time although they are small."""
     count, whole, small = (number(exchange.row, name) for name in ("other_batches", "transfer_s", "other_transfer_s"))
     share = small / (whole or math.nan)
     if not (count > 0 and share >= SMALL_LARGE):
@@ -287,7 +287,7 @@ def _find_latency(exchange: Exchange) -> Iterator[Finding]:
     size = number(exchange.row, "batch_bytes_mean")
     rate = number(exchange.row, "algorithm_bandwidth_bytes_per_s")
     best, here = exchange.best, exchange.reaches(size) if size > 0 else math.nan
-    here = max(here, rate)  # the run may have shown that the link does better; an unknown rate changes nothing
+    here = max(here, rate)  # the run may have shown a faster link; an unknown rate changes nothing
     if not here / best < HALF:
         return
     full = float(exchange.transfers.index[exchange.transfers >= 0.9 * best][0])

@@ -216,7 +216,7 @@ def _say_convergence(facts: Facts, result: ConvergenceResult) -> list[Finding]:
 
 
 def _look_closer(facts: Facts, log: Evidence) -> list[Finding]:
-    """Return what the package does not look at in one log: its division, its benchmark, and the rules' tables."""
+    """Return findings on one log that the package does not check: division, benchmark, and the rules' tables."""
     verdict, remains = log.verdict, log.remains
     findings = [
         Finding(verdict.source, None, f"submission_{name}", f"MLPerf HPC rules, {name}", message, "warning")

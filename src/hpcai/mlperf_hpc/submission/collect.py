@@ -141,7 +141,7 @@ def _records(request: Request, skipped: list[str]) -> Iterator[tuple[Path, RunRe
 
 
 def _systems(request: Request, records: Iterable[tuple[Path, RunRecord]]) -> Iterator[SubmittedSystem]:
-    """One system for each scale and variant of the machine, because a system file has one number of nodes."""
+    """Return one system per scale and variant of the machine, because a system file has one number of nodes."""
     groups: dict[str, dict[str, list[tuple[Path, RunRecord]]]] = {}
     for folder, record in records:
         point, plan = record.plan.point, record.plan
@@ -163,7 +163,7 @@ def _result(request: Request, system: str, benchmark: str, found: Sequence[tuple
 
 
 def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
-    """Yield the score of each window of runs [s]: run_start to run_stop without the fastest and the slowest run."""
+    """Yield the score of each window of runs [s]: mean time without the fastest and the slowest run."""
     times = [run.logged.run.duration_s if run.logged and run.logged.run else None for run in runs]
     good = [bool(run.logged and claims_success(run.logged) and reaches_target(run.logged)) for run in runs]
     for first in range(len(runs) - by_rule + 1):
@@ -174,7 +174,7 @@ def _scores(runs: Sequence[SubmittedRun], by_rule: int) -> Iterator[float]:
 
 
 def _one(what: str, values: Iterable[str], advice: str) -> str:
-    """Return the value that all runs share."""
+    """Return the value shared by all runs."""
     found = sorted(set(values))
     if len(found) > 1:
         raise ConfigError(f"{what}: found {' and '.join(found)} in the runs, expected one for a submission; {advice}")
