@@ -95,6 +95,8 @@ def measure_storage(
     repeats
         Repetitions for each number of streams; more of those whose best two do not agree
         (:mod:`hpcai.machine.ceilings.agreement`).
+
+    Places on one file system (the same ``st_dev``) are measured once; the setting of the others names the first.
     """
     with machine_to_itself(logger.info) as watch:
         samples, missing = _measure_places(places, (file_bytes, tuple(streams), repeats))
@@ -108,10 +110,16 @@ _Sizes = tuple[int, tuple[int, ...], int]
 def _measure_places(places: Mapping[str, str], sizes: _Sizes) -> tuple[list[Sample], list[NotMeasured]]:
     samples: list[Sample] = []
     missing: list[NotMeasured] = []
+    measured: dict[int, str] = {}
     for place, folder in places.items():
         try:
             with _folder(folder) as path:
-                _measure_place(place, path, sizes, samples)
+                device = path.stat().st_dev
+                if device in measured:
+                    samples += _samples_of_the_same(measured[device], place, samples)
+                else:
+                    _measure_place(place, path, sizes, samples)
+                    measured[device] = place
         except OSError as error:
             missing += _missing(place, f"{folder}: {_say(error)}")
         except _NoStorageError as error:
@@ -119,6 +127,15 @@ def _measure_places(places: Mapping[str, str], sizes: _Sizes) -> tuple[list[Samp
         else:
             missing += _missing_reads(place, folder, samples)
     return samples, missing
+
+
+def _samples_of_the_same(measured: str, place: str, samples: Sequence[Sample]) -> list[Sample]:
+    """Return the samples of a place that is on the same file system: measuring it again would only take time."""
+    return [
+        sample.model_copy(update={"place": place, "setting": f"{sample.setting}, file system of {measured}"})
+        for sample in samples
+        if sample.place == measured
+    ]
 
 
 class _NoStorageError(Exception):

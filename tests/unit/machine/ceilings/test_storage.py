@@ -43,6 +43,17 @@ def test_writes_and_reads_are_samples_and_no_file_is_left(tmp_path, on_disk):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_places_on_one_file_system_are_measured_once(tmp_path, on_disk):
+    (tmp_path / "scratch").mkdir()
+    report = measure({"node-local": str(tmp_path / "scratch"), "shared": str(tmp_path)})
+    first, second = (
+        [(one.kind, one.threads, one.duration_s) for one in report.samples if one.place == place]
+        for place in ("node-local", "shared")
+    )
+    assert first == second != []
+    assert all("file system of node-local" in one.setting for one in report.samples if one.place == "shared")
+
+
 def test_what_does_not_agree_is_repeated_and_then_disturbed(tmp_path, on_disk, monkeypatch):
     monkeypatch.setattr(agreement, "MOST_ROUNDS", 3)
     rates = {1: iter([100e6, 50e6, 98e6]), 2: iter([100e6, 99e6 / 2, 90e6, 80e6])}
