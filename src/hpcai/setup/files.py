@@ -10,6 +10,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from hpcai.config.plans import Campaign
+from hpcai.launchers.registry import LAUNCHERS, default_launcher
 from hpcai.setup.site import ProfileValues, Site, Value
 
 GAP = "GAP"
@@ -54,11 +55,9 @@ def study_files(site: Site, name: str, checkout: Path) -> Iterator[tuple[str, st
     if site.profile is not None:
         whole = (checkout / "profiles/slurm/config.yaml").read_text()
         parts = _parts_of_profile(whole, site.profile)
-        slurm = page.get_template("profile.yaml.j2")
-        yield (
-            "profiles/slurm/config.yaml",
-            slurm.render(facts | parts, profile=site.profile, machine_rules=MACHINE_RULES),
-        )
+        facts |= parts | {"profile": site.profile, "machine_rules": MACHINE_RULES}
+        facts |= {"launcher": default_launcher(), "launchers": LAUNCHERS}
+        yield "profiles/slurm/config.yaml", page.get_template("profile.yaml.j2").render(facts)
 
 
 def open_gaps(files: Sequence[Path]) -> list[str]:

@@ -99,7 +99,9 @@ class Account:
                 f"first at {time_us / 1e6:.6f} s, {self.tensor_name(tensor)}"
             )
         if self.open:
-            found.append(f"{self.open} spans without an end skipped: run or file ended within them")
+            found.append(
+                f"{self.open} spans without an end skipped: the run ended, or the file was truncated, within them"
+            )
         if self.layout == "new" and self.ending != Ending.CLOSED:
             found.append("the list of events is not closed: its end is missing")
         if self.layout == "old" and self.ending == Ending.CUT:
@@ -138,7 +140,7 @@ def stream_timeline(path: Path, account: Account) -> Iterator[Chunk]:
     Raises
     ------
     ParseError
-        If the file is not a timeline, or nothing was recorded in it.
+        If the file is no timeline, or nothing was recorded in it.
     """
     check_head(path)
     keep_freed_memory()

@@ -164,8 +164,6 @@ def _why_no_ratio(row: dict[Any, Any]) -> str:
     if row["status"] != "compared":
         words = {"only_base": "only in the base", "only_new": "only in the new result"}
         return NOT_COMPARED(why=words.get(row["status"], note or "another problem"))
-    if row["finding"] == "not comparable":
-        return NOT_COMPARED(why=note.removeprefix("not of one kind: "))
     return note or "not measured"
 
 

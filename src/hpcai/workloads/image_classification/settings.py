@@ -60,7 +60,7 @@ class ImageClassificationRecipe(RecipeSettings):
     )
     label_smoothing: Ratio = Field(default=0.1, description="Spread evenly over all classes + 1 outputs.")
     base_learning_rate: float = Field(default=0.256, gt=0)
-    base_batch: Count = Field(default=256, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=256, description="Global batch for which the base learning rate holds.")
     warmup_epochs: int = Field(default=8, ge=0, description="Linear from 0.")
     schedule: Literal["cosine", "step"] = "cosine"
     decay_epochs: tuple[Count, ...] = Field(default=(30, 60, 80, 90), description="Only for the schedule step.")

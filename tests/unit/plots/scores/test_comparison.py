@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hpcai.compare.history import HISTORY_COLUMNS
-from hpcai.compare.scores import COMPARISON_COLUMNS
+from hpcai.compare.scores import COMPARISON_COLUMNS, NOT_OF_ONE_KIND
 from hpcai.plots import theme
 from hpcai.plots.scores.comparison import NO_RATIOS, NOT_COMPARED, VFLOPS_UNDEFINED, plot_comparison
 from hpcai.plots.scores.history import NO_SCORES, plot_history
@@ -111,9 +111,10 @@ def test_why_scores_are_not_compared_is_said() -> None:
     text = words(figure)
     assert text.count("not compared: quality_target 0.3 against") == 2
     assert "nothing was measured" not in text.lower()
-    kind = {**other, "status": "compared", "measure": VALID, "note": "not of one kind: exponent 5 against 10"}
+    note = NOT_OF_ONE_KIND(differences="exponent 5 against 10")
+    kind = {**other, "status": "compared", "measure": VALID, "note": note}
     text = words(plot_comparison(comparison_of({"ratio": 1.1, "benchmark": "resnet50_tiny"}, kind)))
-    assert NOT_COMPARED(why="exponent 5 against 10") in text
+    assert note in text
     text = words(plot_comparison(comparison_of(target)))
     assert f"resnet50_tiny: {NOT_COMPARED(why='quality_target 0.3 against 0.35')}" in text
     assert "nothing was measured" not in text.lower()

@@ -13,8 +13,8 @@ MAX_GRADIENT_NORM = 1.0
 class Lamb(MomentOptimizer):
     """AdamW's direction, scaled for each variable by norm(variable) / norm(direction).
 
-    Bias correction and gradient averaging are on. The ratio is applied only if there is weight decay, and is 1 if one
-    of the norms is 0. All variables are treated alike, those of batch normalisation and biases too.
+    Bias correction and gradient averaging are on. The ratio applies only with weight decay, and is 1 if one of the
+    norms is 0. All variables are treated alike, including batch normalisation and biases.
     """
 
     def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""What LAMB, AdamW and Adam share: bias-corrected moving averages of the gradients, for all variables at once."""
+"""Common base of LAMB, AdamW and Adam: bias-corrected moving averages of the gradients, for all variables at once."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ EPSILON = 1e-6
 class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
     """Keeps the moving averages of all gradients and of their squares, each in one long vector.
 
-    The reference's formulas go element by element but for a few norms. Hundreds of small variables, each with its own
-    operations, would cost more than the arithmetic, and seconds to compile.
+    Apart from a few norms, the reference's formulas are element-wise. Separate operations for hundreds of small
+    variables would cost more than the arithmetic and take seconds to compile.
 
     Parameters
     ----------
     learning_rate
-        Of the first step.
+        Learning rate of the first step.
     betas
         Share of the old averages that a step keeps.
     weight_decay
@@ -42,7 +42,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
         )
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables; replaces Keras' loop over them."""
+        """Update all variables; replaces Keras' loop over them."""
         values = [variable.value for variable in trainable_variables]
         parts = tf.split(self._direction(_joined(grads), _joined(values)), self._sizes)
         rates = [self.learning_rate.value * ratio for ratio in self._ratios(values, parts)]
@@ -59,7 +59,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
         return [1.0] * len(parts)
 
     def _averaged(self, gradient: tf.Tensor) -> tf.Tensor:
-        """Update the averages; return m / (sqrt(v) + epsilon) of the averages without their bias towards zero."""
+        """Update the averages; return m / (sqrt(v) + epsilon) of the bias-corrected averages."""
         steps = tf.cast(self.iterations.value + 1, tf.float64)
         corrected = []
         for average, beta, value in zip(
