@@ -22,13 +22,13 @@ def measure(places, **options):
 
 @pytest.fixture(autouse=True)
 def as_asked(monkeypatch):
-    """Nothing is repeated more often than it is asked for, however noisy the disk of the tests is."""
+    """No repetitions beyond the requested ones, however noisy the test disk is."""
     monkeypatch.setattr(agreement, "MOST_ROUNDS", 0)
 
 
 @pytest.fixture
 def on_disk(monkeypatch):
-    """As if the folder of the test were on a disk, wherever it is."""
+    """Treat the test's folder as on a disk, wherever it is."""
     monkeypatch.setattr(storage, "file_system_of", lambda _folder: "ext4")
 
 
