@@ -37,5 +37,9 @@ Compression = Literal["none", "fp16"]
 """Of gradients in the allreduce."""
 Engine = Literal["horovod", "tensorflow", "jax"]
 """What exchanges tensors between ranks, a module of `hpcai.training.collectives` each; with jax also what computes."""
+AllreduceTopology = Literal["default", "ring", "tree", "hierarchical"]
+"""In which order ranks hand sums on; ``default`` leaves it to the libraries."""
+EvaluationCache = Literal["none", "memory", "node_local"]
+TrainingCache = Literal["none", "memory"]
 SpatialParts = Literal[1, 2, 4]
 """Ranks that share a sample, each with an equal part of its planes along the first axis."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hpcai.config.execution import check_execution
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
 from hpcai.config.published import Published
@@ -272,10 +273,7 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
     if row.ranks_per_node > machine.ranks_per_node:
         allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
-    if row.precision == "fp16" and machine.device.kind == "cpu":
-        problems.add(place, "precision", row.precision, NO_FP16())
-    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
-        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    _check_precision(row, machine, place, problems)
     if row.engine == "jax":
         _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
@@ -289,6 +287,15 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         _check_parts(benchmark, row, place, problems)
     if row.ranks % row.spatial_parts == 0:
         _check_batch(benchmark, row, place, problems)
+        for name, found, allowed in check_execution(benchmark, machine, row):
+            problems.add(place, name, found, allowed)
+
+
+def _check_precision(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    if row.precision == "fp16" and machine.device.kind == "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16())
+    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
+        problems.add(place, "precision", row.precision, TF32_BY_JAX())
 
 
 def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:

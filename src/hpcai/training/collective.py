@@ -1,5 +1,6 @@
 """The collective layer: what the training loop exchanges between ranks, whatever engine carries it."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,10 +10,17 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.config.base import Compression
+from hpcai.config.base import AllreduceTopology, Compression
 from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Collectives, Ranks
 
+TOPOLOGY_VARIABLES: dict[AllreduceTopology, dict[str, str]] = {
+    "default": {},
+    "ring": {"NCCL_ALGO": "Ring"},
+    "tree": {"NCCL_ALGO": "Tree"},
+    "hierarchical": {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"},
+}
+"""What tells NCCL, whichever engine calls it, and Horovod the way of the gradients; both look when they start."""
 _joined: list[tuple[Collectives, Ranks]] = []
 """The engine of this process and its place, once it has joined the others."""
 
@@ -23,10 +31,13 @@ def start(point: Point | None = None, engine: str = "horovod") -> Ranks:
     Parameters
     ----------
     point
-        Its number of ranks, batch-norm groups, fusion threshold and cycle time are used; none of them if not given.
+        Its number of ranks, batch-norm groups, fusion threshold, cycle time and topology are used; none of them if not
+        given.
     engine
         Name of the module of :mod:`hpcai.training.collectives` that exchanges.
     """
+    if point:
+        os.environ.update(TOPOLOGY_VARIABLES[point.allreduce_topology])
     collectives: Collectives = import_module(f"hpcai.training.collectives.{engine}").COLLECTIVES()
     ranks = collectives.start(point)
     _joined[:] = [(collectives, ranks)]

@@ -20,6 +20,7 @@ class TimeParts:
     import_s: float = _NAN
     init_s: float = _NAN
     staging_s: float = _NAN
+    cache_s: float = _NAN
     training_s: float = _NAN
     evaluation_s: float = _NAN
     rest_s: float = _NAN
@@ -33,6 +34,7 @@ class TimeShares:
     import_ratio: float = _NAN
     init_ratio: float = _NAN
     staging_ratio: float = _NAN
+    cache_ratio: float = _NAN
     training_ratio: float = _NAN
     evaluation_ratio: float = _NAN
     rest_ratio: float = _NAN
@@ -108,8 +110,8 @@ def score_run(record: RunRecord) -> RunScore:
 def time_parts(record: RunRecord) -> TimeParts:
     """Return where the wall time of a run went [s].
 
-    ``rest = wall - launch - import - init - staging - training - evaluation``. Where the launch was not measured, the
-    rest contains it. All parts are NaN for a run that failed, or whose parts contradict its wall time.
+    ``rest = wall - launch - import - init - staging - caching - training - evaluation``. Where the launch was not
+    measured, the rest contains it. All parts are NaN for a run that failed, or whose parts contradict its wall time.
     """
     report = record.training
     if record.outcome not in FINISHED or report is None:
@@ -119,6 +121,7 @@ def time_parts(record: RunRecord) -> TimeParts:
         report.import_s,
         report.init_s,
         report.staging.staging_s,
+        number_or_nan(report.cache_s),
         number_or_nan(record.train_s),
         number_or_nan(record.evaluation_s),
     )
