@@ -49,6 +49,7 @@ TOO_MANY_INSTANCES = Message(
     "at most {most}: so many of {nodes} x {ranks_per_node} ranks have cores of their own at the same time on the "
     "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
 )
+UNKNOWN_FIGURE = Message("load.unknown_figure", "figures of a study: {known}")
 UNKNOWN_WORKLOAD = Message("load.unknown_workload", "one of {known}")
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
@@ -100,6 +101,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
+    _check_figures(checked, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
     _check_hpl_tests(checked, machine, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
@@ -113,12 +115,16 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
 def load_study_file(path: Path) -> Campaign:
     """Read a study file and check it with all files it names, which lie beside it.
 
+    Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
+
     Raises
     ------
     ConfigError
         With every error of every file.
     """
-    return load_campaign(read_settings(path), path.parent, str(path))
+    above = path.absolute().parents
+    folder = next((one for one in above if (one / "machines").is_dir()), path.parent)
+    return load_campaign(read_settings(path), folder, str(path))
 
 
 def read_settings(path: str | Path) -> dict[str, object]:
@@ -214,6 +220,19 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
             elif not table.is_file():
                 allowed = f"the results folder of a finished study: {table} must be there"
                 problems.add(file, f"{key}.{number}", name, allowed)
+
+
+def _check_figures(study: Study, file: str, problems: Problems) -> None:
+    """What is to be shown first must be a figure of a study's report."""
+    if not study.show_first:
+        return
+    from hpcai.catalogue.figures import CHARTS, FIGURES  # noqa: PLC0415  reads all of plots/
+
+    stages = ("analyse", "views", "scores", "predict")
+    known = [name for name, one in {**FIGURES, **CHARTS}.items() if one.stage in stages]
+    for number, name in enumerate(study.show_first):
+        if name not in known:
+            problems.add(file, f"show_first.{number}", name, UNKNOWN_FIGURE(known=", ".join(sorted(known))))
 
 
 def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:
