@@ -223,10 +223,10 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
 
 
 def _check_figures(study: Study, file: str, problems: Problems) -> None:
-    """What is to be shown first must be a figure of a study's report."""
+    """Figures to show first must be those of a study."""
     if not study.show_first:
         return
-    from hpcai.catalogue.figures import CHARTS, FIGURES  # noqa: PLC0415  reads all of plots/
+    from hpcai.catalogue.figures import CHARTS, FIGURES
 
     stages = ("analyse", "views", "scores", "predict")
     known = [name for name, one in {**FIGURES, **CHARTS}.items() if one.stage in stages]

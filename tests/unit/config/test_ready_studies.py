@@ -50,7 +50,8 @@ def test_each_study_is_valid_and_varies_what_it_is_for(path: Path) -> None:
         assert {one.data.source for one in campaign.benchmarks.values()} <= {"download", "existing"}
         return
     samples = sum(
-        row.repeats * campaign.benchmarks[row.benchmark].data.train_samples
+        row.repeats
+        * campaign.benchmarks[row.benchmark].data.train_samples
         * campaign.benchmarks[row.benchmark].recipe.max_epochs
         for row in campaign.rows
     )
