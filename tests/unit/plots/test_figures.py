@@ -173,7 +173,8 @@ def test_svg_is_deterministic_and_keeps_its_text(topic: str, tmp_path: Path) -> 
     assert first == second
     root = ElementTree.fromstring(first)
     words = "".join(root.itertext())
-    assert "cosmoflow_tiny, fp32" in words
+    # All runs of this study have one batch, which shows nothing of others.
+    assert ("cosmoflow_tiny, fp32" in words) == (topic != "quality_batch")
     assert b"<dc:date>" not in first
 
 

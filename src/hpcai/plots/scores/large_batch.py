@@ -108,9 +108,8 @@ def plot_quality_against_batch(runs: pd.DataFrame) -> Figure:
 def _series(runs: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
     """Yield workload, name and runs of what differs in the global batch alone."""
     alike = ["workload", "benchmark", *POINT_SETTINGS]
-    several = runs.groupby(alike, dropna=False)["global_batch_samples"].transform("nunique") > 1 if len(runs) else []
-    chosen = runs[several] if len(runs) else runs
-    groups = [part for _, part in chosen.groupby(alike, dropna=False, sort=True)]
+    parts = (part for _, part in runs.groupby(alike, dropna=False, sort=True))
+    groups = [part for part in parts if len(part["global_batch_samples"].drop_duplicates()) > 1]
     names = [str(part["benchmark"].iloc[0]) for part in groups]
     for name, part in zip(names, groups, strict=True):
         words = name if names.count(name) == 1 else f"{name}, {part['variant'].iloc[0]}"
