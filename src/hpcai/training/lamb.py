@@ -15,8 +15,8 @@ MAX_GRADIENT_NORM = 1.0
 class Lamb(MomentOptimizer):
     """AdamW's direction, scaled for each variable by norm(variable) / norm(direction).
 
-    Bias correction and gradient averaging are on. The ratio is applied only if there is weight decay, and is 1 if one
-    of the norms is 0, and for exempt variables. DeepCAM exempts none: batch normalisation and biases are treated alike.
+    Bias correction and gradient averaging are on. The ratio applies only with weight decay, and is 1 if one of the
+    norms is 0, and for exempt variables. DeepCAM exempts none, not even batch normalisation and biases.
     """
 
     def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""The training loop, written once for all benchmarks: init, staging, epochs of training and evaluation, stop."""
+"""The training loop for all benchmarks: initialisation, staging, epochs of training and evaluation, stop."""
 
 import gc
 from array import array
@@ -35,7 +35,7 @@ from hpcai.training.workload import Workload, seed_streams
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where rank 0 reports to, and who looks into its steps."""
+    """Where rank 0 reports, and the profiler of its steps."""
 
     journal: Journal
     log: MlperfLog
@@ -71,12 +71,12 @@ class Training:
         )
 
     def run(self, start: Start) -> tuple[TrainingReport, Quietness, str]:
-        """Train to the end; return the report, what this rank saw of its node, and the digest of its weights.
+        """Train to the end; return the report, this rank's observations of its node, and the digest of its weights.
 
         Raises
         ------
         DatasetError
-            If a sample is missing or damaged, or the staging failed on any rank.
+            If a sample is missing or damaged, or staging failed on any rank.
         TrainingError
             If the ranks end with different weights.
         """
@@ -90,7 +90,7 @@ class Training:
         cache_s = self._fill_caches()
         epochs, verdict = self._train_epochs()
         run_s, longest_gap_s = monotonic_s() - run_start_s, self._journal.longest_gap_s
-        self._log.end_run(verdict.outcome == "converged")  # what follows is no part of the run
+        self._log.end_run(verdict.outcome == "converged")  # the rest is not part of the run
         use, probe_after = use_since(self._first_look), self._probe()
         quietness = Quietness(use=use, probe_before_flop_per_s=probe_before, probe_after_flop_per_s=probe_after)
         self._journal.say(f"{verdict.outcome.replace('_', ' ')}: {verdict.reason}")
@@ -128,7 +128,7 @@ class Training:
         return probe_rate(self._plan.machine.device.kind)
 
     def _initialise(self) -> None:
-        """Build and compile all that does not need the dataset."""
+        """Build and compile everything that does not need the dataset."""
         workload, dataset = self._workload, self._dataset
         self._log.start(constants.INIT_START)
         self._journal.beat()
@@ -152,7 +152,7 @@ class Training:
         self._journal.beat()
 
     def _start_run(self) -> tuple[StagingRecord, float]:
-        """Start the clock before or after staging, as the plan says; the dataset is touched when all ranks are here."""
+        """Start the clock before or after staging, as planned; access the dataset only after all ranks have arrived."""
         self._first_look = look()
         collective.barrier()
         run_start_s = self._journal.begin_timing()
@@ -208,10 +208,10 @@ class Training:
         return records, verdict
 
     def _epoch(self, epoch: int, batches: Iterator[Batch]) -> tuple[EpochRecord, list[Step], Verdict | None]:
-        """Train and evaluate one epoch; one that ends the run early is not evaluated."""
+        """Train and evaluate one epoch; an epoch that ends the run early is not evaluated."""
         with self._chrono.phase("train") as train:
             steps = self._train_steps(batches)
-        # The mean over a diverged epoch is not finite either, which is what the record shall say.
+        # The mean over a diverged epoch is not finite either, as the record must show.
         loss = float(np.mean([step.train_loss for step in steps]))
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
         rate = self._workload.learning_rate(self._steps - 1)
@@ -234,9 +234,9 @@ class Training:
         return record.model_copy(update=measured), steps, verdict
 
     def _train_steps(self, batches: Iterator[Batch]) -> list[Step]:
-        """Take the steps of an epoch; stop early at a loss that is no number, or at the planned number of steps.
+        """Take the steps of an epoch; stop early at a non-finite loss, or at the planned number of steps.
 
-        A loss is fetched while the next step is under way, so that an accelerator does not wait for the host.
+        A loss is fetched during the next step, so that an accelerator does not wait for the host.
         """
         planned = self._plan.epoch_steps
         if self._goal.max_steps is not None:
@@ -258,12 +258,12 @@ class Training:
             self._steps += 1
             self._journal.beat(now=False)
         losses += [] if pending is None else [float(pending)]
-        self._profiler.close()  # before the evaluation, which is no training
+        self._profiler.close()  # before the evaluation, which is not profiled
         durations_s = np.diff([*starts_s, monotonic_s()])
         return [Step(*step) for step in zip(starts_s, durations_s.tolist(), losses, strict=True)]
 
     def _evaluate(self, epoch: int) -> tuple[float, int]:
-        """Return the quality over the whole validation set, and the number of samples it was computed from."""
+        """Return the quality over the whole validation set, and the number of samples behind it."""
         self._log.start(constants.EVAL_START, epoch)
         self._engine.synchronise_statistics()
         parts = []
@@ -271,7 +271,7 @@ class Training:
             parts.append(self._engine.evaluate(batch))
             self._journal.beat(now=False)
         if collective.part_of(self._plan.point.spatial_parts):
-            parts = []  # the first rank that shares these samples counts them
+            parts = []  # only the first of the ranks that share samples counts them
         rows = collective.gather_rows(parts, self._engine.no_rows, "quality")
         samples, expected = int(rows[:, 0].sum()), self._dataset.validation_samples
         if samples != expected:
@@ -282,7 +282,7 @@ class Training:
         return quality, samples
 
     def _require_equal_ranks(self) -> str:
-        """Return the digest of the weights after making sure that all ranks have the same."""
+        """Return the digest of the weights after checking that it is equal on all ranks."""
         self._engine.synchronise_statistics()
         digest = self._engine.digest()
         require_equal(collective.gather(np.frombuffer(bytes.fromhex(digest), np.uint8), "weights"))
@@ -290,19 +290,19 @@ class Training:
 
 
 def collect_garbage_from_now_on() -> None:
-    """Let Python look for garbage again, if the main module had stopped it; what is there now is taken to stay."""
+    """Re-enable garbage collection if the main module had stopped it; present objects are treated as permanent."""
     if not gc.isenabled():
         gc.freeze()
         gc.enable()
 
 
 def require_equal(digests: NDArray[np.generic]) -> None:
-    """Check that all ranks ended with the same weights; row r of ``digests`` (ranks, 32) is from rank r.
+    """Check that all ranks ended with equal weights; row r of ``digests`` (ranks, 32) is from rank r.
 
     Raises
     ------
     TrainingError
-        Naming the ranks that differ from rank 0.
+        Names the ranks that differ from rank 0.
     """
     different = [int(rank) for rank in np.flatnonzero((digests != digests[0]).any(axis=1))]
     if different:
@@ -313,7 +313,7 @@ def require_equal(digests: NDArray[np.generic]) -> None:
 
 
 def evaluation_times(epochs: Sequence[EpochRecord]) -> list[float]:
-    """Return the times of the evaluations that there were [s]."""
+    """Return the times of the evaluations that took place [s]."""
     return [epoch.evaluation_s for epoch in epochs if epoch.evaluation_s is not None]
 
 

@@ -1,4 +1,4 @@
-"""What LAMB, AdamW and Adam share: bias-corrected moving averages of the gradients, for all variables at once."""
+"""Common base of LAMB, AdamW and Adam: bias-corrected moving averages of the gradients, for all variables at once."""
 
 import math
 from abc import abstractmethod
@@ -19,13 +19,13 @@ EPSILON = 1e-6
 class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
     """Keeps the moving averages of all gradients and of their squares, each in one long vector.
 
-    The formulas go element by element but for a few norms. Hundreds of small variables, each with its own operations,
-    would cost more than the arithmetic, and seconds to compile.
+    Apart from a few norms, the formulas are element-wise. Separate operations for hundreds of small variables would cost
+    more than the arithmetic and take seconds to compile.
 
     Parameters
     ----------
     learning_rate
-        Of the first step.
+        Learning rate of the first step.
     betas
         Share of the old averages that a step keeps.
     weight_decay
@@ -56,7 +56,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
         )
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: Sequence[keras.Variable]) -> None:
-        """Change all variables; replaces Keras' loop over them."""
+        """Update all variables; replaces Keras' loop over them."""
         values = [variable.value for variable in trainable_variables]
         decayed = [
             ops.zeros_like(value) if exempt else value for value, exempt in zip(values, self._is_exempt, strict=True)
@@ -80,7 +80,7 @@ class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
         return [1.0] * len(parts)
 
     def _averaged(self, gradient: tf.Tensor) -> tf.Tensor:
-        """Update the averages; return m / (sqrt(v) + epsilon) of the averages without their bias towards zero."""
+        """Update the averages; return m / (sqrt(v) + epsilon) of the bias-corrected averages."""
         corrected = []
         for average, beta, value in zip(
             (self._mean, self._square), self._betas, (gradient, ops.square(gradient)), strict=True

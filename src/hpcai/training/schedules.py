@@ -33,8 +33,8 @@ def warmup_and_decay(
     warmup_epochs
         Epoch e below it uses base + e (peak - base) / warmup_epochs.
     decays
-        Pairs (boundary, multiplier), boundaries growing: the last boundary < epoch holds. The comparison is strict,
-        as in the reference, so a boundary of 32 first acts in epoch 33.
+        Pairs (boundary, multiplier) with growing boundaries: the last boundary < epoch applies. As in the reference,
+        the comparison is strict, so a boundary of 32 first applies in epoch 33.
     """
     if epoch < warmup_epochs:
         return _warming_rate(epoch, base, peak, warmup_epochs)

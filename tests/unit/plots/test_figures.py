@@ -1,4 +1,4 @@
-"""Figures that are looked at: marks are counted, texts must not overlap, equal tables must give equal bytes."""
+"""Rendered figures: marks are counted, texts must not overlap, equal tables must give equal bytes."""
 
 import itertools
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_figure_can_be_read(topic: str, study: tuple[str, Tables]) -> None:
 
 
 def visible_texts(figure: Figure) -> list[Text]:
-    """All texts that are drawn: ticks outside of the axis' range exist but are not shown."""
+    """Return all drawn texts: ticks outside the axis range exist but are not shown."""
     texts = [text for legend in figure.legends for text in legend.get_texts()]
     for axes in figure.axes:
         texts += [axes.title, axes._left_title, *axes.texts]
@@ -106,7 +106,7 @@ def points(figure: Figure, name: str) -> int:
 
 
 def test_legends_say_what_the_numbers_are(tmp_path: Path) -> None:
-    """Ten runs are as many as CosmoFlow asks for, three are not."""
+    """Ten runs are as many as CosmoFlow requires, three are not."""
     paths = write_records([*make_study(ranks=(1,), repeats=10), *make_study(ranks=(2,), repeats=3)], tmp_path)
     runs = collect_runs(paths)
     for topic in ("throughput", "time_to_train"):

@@ -1,4 +1,4 @@
-"""Numbers that travel in half precision to the last bit."""
+"""Bit-exact transfer of numbers in half precision."""
 
 import itertools
 import os
@@ -17,11 +17,11 @@ from hpcai.training.collective import in_own_slot, mean_of_slots, split_backward
 
 NUMBERS = st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False)
 FLUSHED = float(np.finfo(np.float32).tiny)
-"""TensorFlow rounds what is smaller to 0."""
+"""Smallest number; TensorFlow rounds smaller ones to 0."""
 
 
 def exchanged(ranks: np.ndarray) -> Any:
-    """Return the mean over ranks (n, k), of which each gives its slots to a sum in half precision."""
+    """Return the mean over ranks (n, k), which all add their slots to a half-precision sum."""
     parts = [in_own_slot(tf.constant(own), rank, len(ranks)) for rank, own in enumerate(ranks)]
     assert {part.dtype for part in parts} == {tf.float16}
     return mean_of_slots(tf.add_n(parts)).numpy()

@@ -18,7 +18,7 @@ SEEDS = Streams(weights=1, order=2, dropout=3)
 
 
 class Line(Workload[Any]):
-    """A dense layer behind a batch normalisation: the smallest model with all that the engine handles."""
+    """A dense layer after batch normalisation: the smallest model with everything that the engine handles."""
 
     mlperf_name: ClassVar[str] = "line"
     quality_metric: ClassVar[str] = "error"
@@ -66,7 +66,7 @@ class Line(Workload[Any]):
 
 
 class Weighted(Line):
-    """Micro-batches count by the sum of their targets, which here are numbers of parts."""
+    """Micro-batches are weighted by the sum of their targets, which here are numbers of parts."""
 
     weighted: ClassVar[bool] = True
 
@@ -151,7 +151,7 @@ def test_evaluation_gives_the_rows_of_the_workload(single_rank: None) -> None:
 
 
 def test_half_precision_scales_the_loss_and_takes_the_same_step(single_rank: None) -> None:
-    """Gradients of 1e-9 vanish in half precision unless the loss is scaled."""
+    """Gradients of 1e-9 vanish in half precision without loss scaling."""
 
     class Small(Line):
         factor = 1e-7

@@ -1,4 +1,4 @@
-"""Time to train and where the wall time went."""
+"""Time to train, and the breakdown of the wall time."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ SHARES = {
 }
 HATCHES = {"staging": "///", "caching": "\\\\\\", "evaluation": "...", "rest": "xxx"}
 NARROW = 0.06
-"""A share below this is too narrow for its number."""
+"""A smaller share is too narrow for its number."""
 
 
 @figure(
@@ -40,7 +40,7 @@ NARROW = 0.06
     before="scales",
 )
 def plot_time_to_train(runs: pd.DataFrame, scales: pd.DataFrame) -> Figure:
-    """Draw the time to train of every run at each scale, with the number of the scale and its interval.
+    """Draw the time to train of every run at each scale, with the scale's score and its interval.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
         times = runs.loc[here & ~failed, "time_to_train_s"]
         axes.plot(place + _spread(len(times)) - 0.08, times, "o", color=palette[scale], markersize=5, gid="runs")
         lost = int((here & failed).sum())
-        # A run without a time has no height: its marker is on the axis, below the scale of times.
+        # A run without a time has no height: its marker is on the axis, below the time scale.
         axes.plot(
             place + _spread(lost) - 0.08,
             np.full(lost, 0.03),
@@ -93,7 +93,7 @@ def _draw_times(axes: Axes, runs: pd.DataFrame, scales: pd.DataFrame, palette: d
 
 
 def _tick(scale: "pd.Series[Any]") -> str:
-    """Scale, ranks, and how many of the runs converged."""
+    """Return scale, ranks, and the number of converged runs."""
     return f"{scale['scale']}\n{theme.count_word(int(scale['ranks']), 'rank')}\n{scale['n_ok']}/{scale['n']} ok"
 
 
@@ -107,7 +107,7 @@ def _draw_scores(axes: Axes, scales: pd.DataFrame, order: list[str]) -> None:
 
 
 def _spread(count: int) -> NDArray[np.float64]:
-    """Places side by side, so that equal times do not hide each other."""
+    """Return horizontal offsets, so that equal times do not hide each other."""
     return np.linspace(-0.12, 0.12, count) if count > 1 else np.zeros(count)
 
 
@@ -132,7 +132,7 @@ def _time_legend(runs: pd.DataFrame, scales: pd.DataFrame) -> dict[str, Line2D]:
     before="efficiency",
 )
 def plot_time_shares(scales: pd.DataFrame) -> Figure:
-    """Draw where the wall time of the runs went at each scale, as shares that add up to 100 %.
+    """Draw the breakdown of the runs' wall time at each scale, as shares that add up to 100 %.
 
     Parameters
     ----------

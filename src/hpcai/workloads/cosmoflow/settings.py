@@ -64,7 +64,7 @@ class CosmoFlowRecipe(RecipeSettings):
     optimizer: Literal["sgd"] = "sgd"
     momentum: Ratio = 0.9
     global_batch: Count = 64
-    base_batch: Count = Field(default=64, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=64, description="Global batch for which the base learning rate holds.")
     base_learning_rate: float = Field(default=0.001, gt=0)
     scaling: Literal["linear", "sqrt", "none"] = "linear"
     warmup_epochs: int = Field(default=4, ge=0)
@@ -109,16 +109,16 @@ class CosmoFlowBenchmark(BenchmarkSettings):
     recipe: CosmoFlowRecipe = CosmoFlowRecipe()
 
     def refuse_parts(self, parts: int) -> str:
-        """Return why cubes cannot be cut into so many parts along the depth: a pool would need planes of two parts."""
+        """Return why cubes cannot be split into this many parts along the depth: a pool would span two parts."""
         edge, pools = self.data.edge, self.model.conv_layers
         most = edge >> pools
         return ODD_PLANES(pools=pools, most=most, edge=edge) if parts > most else ""
 
     def part_traffic(self, parts: int) -> PartTraffic:
-        """Return the planes around each convolution, and the last planes, which every rank gets.
+        """Return the planes exchanged around each convolution, and the last planes, which every rank gathers.
 
-        The first convolution needs no gradient of its input. A boundary of parts is crossed by ``kernel - 1`` planes
-        of each input, on the way back by as many.
+        The first convolution needs no gradient of its input. Each boundary between parts carries ``kernel - 1`` planes
+        of each input forward, and as many back.
         """
         model = self.model
         edge: int = self.data.edge

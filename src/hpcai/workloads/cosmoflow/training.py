@@ -1,4 +1,4 @@
-"""CosmoFlow: a 3-D convolutional network estimates four parameters of a universe (MLPerf HPC reference, cosmoflow/)."""
+"""CosmoFlow: a 3-D convolutional network estimates four cosmological parameters (MLPerf HPC reference, cosmoflow/)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,15 +24,15 @@ TARGETS = 4
 LEAKY_SLOPE = 0.3
 """Keras' default, which the reference relies on (cosmoflow/models/cosmoflow.py)."""
 SMALLEST_BF16_EDGE = 4
-"""oneDNN of TensorFlow 2.18.1 computes wrong bfloat16 gradients of 3^3 kernels on an edge of 2 (it adds what lies
-beside the data; the test of gradients shows it). The official network has no edge below 8."""
+"""oneDNN of TensorFlow 2.18.1 computes wrong bfloat16 gradients of 3^3 kernels on an edge of 2 (it adds memory next
+to the data; the gradient test shows it). The official network has no edge below 8."""
 OUTPUT_SCALE = 1.2
 """The output layer is 1.2 tanh: targets lie in [-1, 1] (cosmoflow/models/cosmoflow.py)."""
 
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class LogOfCounts(layers.Layer):  # type: ignore[misc]
-    """ln(1 + x) of int16 particle counts; on the device, so that two bytes a voxel travel there and not four."""
+    """ln(1 + x) of int16 particle counts, on the device: the transfer takes two bytes per voxel instead of four."""
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the transformed counts in the layer's compute type."""
@@ -41,7 +41,7 @@ class LogOfCounts(layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable(package="hpcai")
 class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
-    """max(z, slope z) of z = x + bias, one bias per channel, which starts at zero."""
+    """max(z, slope z) of z = x + bias; one bias per channel, initially zero."""
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Create the bias."""
@@ -53,7 +53,7 @@ class BiasAndLeakyReLU(layers.Layer):  # type: ignore[misc]
 
 
 class CosmoFlow(Workload[CosmoFlowBenchmark]):
-    """CosmoFlow at the size that its benchmark file says."""
+    """CosmoFlow at the size set in its benchmark file."""
 
     mlperf_name: ClassVar[str] = MLPERF.name
     quality_metric: ClassVar[str] = MLPERF.quality_metric
@@ -90,15 +90,14 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
 
     @property
     def read_part(self) -> Callable[[tf.Tensor, tf.Tensor], Batch] | None:
-        """What reads this rank's planes of a sample alone; None for whole samples."""
+        """Function that reads only this rank's planes of a sample; None for whole samples."""
         return partial(part_at, self.cube, self._parts) if self._parts > 1 else None
 
     def build_model(self, seeds: Streams) -> keras.Model:
         """Return the network in the precision of the plan; variables and outputs are float32.
 
-        Each block of the reference is Conv3D with bias, LeakyReLU, MaxPool3D. Adding a constant and LeakyReLU both
-        grow with their argument, so the maximum commutes with them exactly: here the pool comes first, and what
-        follows it touches an eighth of the voxels.
+        A block of the reference is Conv3D with bias, LeakyReLU, MaxPool3D. Bias and LeakyReLU are monotonic, so they
+        commute exactly with the maximum. Here the pool comes first: the rest then touches an eighth of the voxels.
         """
         settings = self.benchmark.model
         inputs = keras.Input(self.cube, batch_size=self.plan.micro_batch, dtype="int16")
@@ -145,7 +144,7 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
     def learning_rate(self, step: int) -> float:
-        """Return the learning rate of a step: one for each epoch."""
+        """Return the learning rate of a step; it is constant within an epoch."""
         recipe = self.benchmark.recipe
         if recipe.schedule == "linear":
             epoch, rates = step // self.plan.epoch_steps, (recipe.base_learning_rate, self.peak_rate)
@@ -201,8 +200,8 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
     def layers(self) -> tuple[LayerWork, ...]:
         """Return the layers that multiply.
 
-        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, the padding
-        counted as if it were data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
+        A convolution of kernel k with SAME padding on an edge e does e^3 k^3 c_in c_out multiply-adds, counting padding
+        as data (34.43e9 for the official size; MLPerf HPC reference, cosmoflow/models/cosmoflow.py).
         """
         settings = self.benchmark.model
         edge: int = self.benchmark.data.edge
@@ -255,5 +254,5 @@ def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tens
 
 
 def _int31(value: np.uint32) -> int:
-    """Keras wants a seed that fits a signed 32-bit integer."""
+    """Return a seed that fits a signed 32-bit integer, as Keras requires."""
     return int(value) % (2**31 - 1)

@@ -76,7 +76,7 @@ class ImageClassificationRecipe(RecipeSettings):
     )
     label_smoothing: Ratio = Field(default=0.1, description="Spread evenly over all classes + 1 outputs.")
     base_learning_rate: float = Field(default=0.256, gt=0)
-    base_batch: Count = Field(default=256, description="Global batch that the base learning rate belongs to.")
+    base_batch: Count = Field(default=256, description="Global batch for which the base learning rate holds.")
     scaling: Literal["linear", "sqrt", "none"] = Field(
         default="linear", description="Of the learning rate with the global batch; none: the base learning rate."
     )

@@ -200,8 +200,8 @@ def test_sentences():
     text = text_of(moved(EVENTS, "run_start", "init_start"))
     verdict = check(text)
     found = {finding.message for finding in verdict.failures}
-    assert "run_start stands before init_stop, expected after it" in found
-    assert "init_start stands after run_start, expected before it" in found
+    assert "run_start is logged before init_stop, expected after it" in found
+    assert "init_start is logged after run_start, expected before it" in found
     missing = only(check(text_of(without(EVENTS, "eval_samples"))), "eval_samples")
     assert missing.line is None
     assert missing.message == "found no line of eval_samples, expected exactly one"

@@ -31,7 +31,7 @@ OPTIMIZERS = {"Adam": Adam, "AdamW": AdamW, "LAMB": Lamb}
 
 
 class DeepCam(Workload[DeepCamBenchmark]):
-    """DeepCAM at the size that its benchmark file says."""
+    """DeepCAM at the size set in its benchmark file."""
 
     moving_statistics: ClassVar[Literal["first", "mean"]] = "mean"
     mlperf_name: ClassVar[str] = MLPERF.name
@@ -132,5 +132,5 @@ class DeepCam(Workload[DeepCamBenchmark]):
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
-        """Return convolutions, their depthwise and pointwise parts apart."""
+        """Return the convolutions, with depthwise and pointwise parts listed separately."""
         return network_layers(self.benchmark)

@@ -1,4 +1,4 @@
-"""Image classification: ResNet-50 v1.5 names what an image shows (HPC AI500 V2.0, resnet50v1.5/)."""
+"""Image classification: ResNet-50 v1.5 classifies images (HPC AI500 V2.0, resnet50v1.5/)."""
 
 import math
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from hpcai.workloads.image_classification.training.preprocessing import evaluati
 
 
 class ImageClassification(Workload[ImageClassificationBenchmark]):
-    """ResNet at the size that its benchmark file says."""
+    """ResNet at the size set in its benchmark file."""
 
     mlperf_name: ClassVar[str] = "image_classification"
     quality_metric: ClassVar[str] = "top1_accuracy"
@@ -66,15 +66,15 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
 
     @property
     def peak_rate(self) -> float:
-        """Learning rate that the warm-up leads to."""
+        """Learning rate at the end of the warm-up."""
         recipe = self.benchmark.recipe
         return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step: linear warm-up from 0, then cosine or steps, both counted from step 0.
 
-        Counting from step 0 makes the rate fall from 1.000 to 0.981 of the peak where the warm-up ends
-        (utils/learning_rate.py). A boundary of the steps first acts one step after it, as in
+        Because of that, the rate falls from 1.000 to 0.981 of the peak where the warm-up ends
+        (utils/learning_rate.py). A boundary between rates takes effect one step later, as in
         ``tf.train.piecewise_constant``.
         """
         recipe, epoch_steps = self.benchmark.recipe, self.plan.epoch_steps
@@ -91,7 +91,7 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         """Return cross entropy with smoothed labels plus the penalty on all trainable variables.
 
         The target is 1 - s + s/n for the label and s/n for each other one of n outputs, s = label_smoothing. The
-        penalty includes scales and shifts of batch norm and the bias: A5 forbids to leave them out. LARS and LAMB have
+        penalty includes scales and shifts of batch norm and the bias: A5 forbids excluding them. LARS and LAMB have
         their decay in the step instead, and no penalty.
         """
         pixels, labels = batch
@@ -107,22 +107,22 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         return error + recipe.weight_decay * squares
 
     def evaluate(self, model: keras.Model, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
-        """Return the number of images and of those whose largest logit is the label's; (1, 2) float64."""
+        """Return the number of images, and of those whose largest logit is the label's; (1, 2) float64."""
         pixels, labels = batch
         logits = model(pixels, training=False)
         best = ops.cast(ops.argmax(logits, axis=1), "int32")
-        # The largest of numbers that are none would be the first, which is the label of many.
+        # argmax over NaN returns the first class, which many images have as label.
         correct = (best == labels) & ops.all(ops.isfinite(logits), axis=1) & (weights > 0)
         counts = [ops.sum(ops.cast(values, "float64")) for values in (weights, correct)]
         return ops.stack(counts)[None]
 
     def quality(self, rows: NDArray[np.float64]) -> float:
-        """Return the share of images whose class was named."""
+        """Return the share of correctly classified images."""
         counted, correct = rows.sum(axis=0)
         return float(correct / counted)
 
     def hyperparameters(self) -> dict[str, Any]:
-        """Return the recipe; HPC AI500 has no rules for logs, so these keys are MLPerf's where it has one."""
+        """Return the recipe; HPC AI500 has no rules for logs, so the keys are MLPerf's where it has one."""
         recipe = self.benchmark.recipe
         found: dict[str, Any] = {
             constants.OPT_NAME: recipe.optimizer,
