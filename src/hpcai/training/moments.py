@@ -19,8 +19,8 @@ EPSILON = 1e-6
 class MomentOptimizer(keras.optimizers.Optimizer):  # type: ignore[misc]
     """Keeps the moving averages of all gradients and of their squares, each in one long vector.
 
-    Apart from a few norms, the formulas are element-wise. Separate operations for hundreds of small variables would cost
-    more than the arithmetic and take seconds to compile.
+    Apart from a few norms, the formulas are element-wise. Separate operations for hundreds of small variables would
+    cost more than the arithmetic and take seconds to compile.
 
     Parameters
     ----------
