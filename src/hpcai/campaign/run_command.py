@@ -184,5 +184,5 @@ class Start:
         if self.child.is_hurried and any((self.working / ".snakemake/locks").glob("*")):
             lines.append(f"first:                      {shlex.join(['hpcai', 'run', *self.words, '--unlock'])}")
         lines.append(f"go on where it ended:       {shlex.join(['hpcai', 'run', *self.words])}")
-        lines.append(f"report of what there is:    {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
+        lines.append(f"report of the results:      {shlex.join(['hpcai', 'run', *report_words(self.words)])}")
         return lines

@@ -85,7 +85,7 @@ ROUND_SECTIONS = fill_sections(
     SectionSpec(
         "round-prediction",
         "Prediction of MLPerf HPC results",
-        "Predicted time to solution at configurations that nobody ran, and the errors of such predictions.",
+        "Predicted time to solution at configurations that were not run, and the errors of such predictions.",
         level=3,
         absent=NO_RESULT,
     ),

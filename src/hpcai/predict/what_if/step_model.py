@@ -35,7 +35,7 @@ UNEVEN_BATCH = Message(
     "a global batch of {samples} samples cannot be divided evenly among {parts}",
 )
 UNEVEN_PARTS = Message(
-    "step_model.uneven_parts", "{ranks} ranks make no whole replicas of {parts} ranks, which share each sample"
+    "step_model.uneven_parts", "{ranks} ranks do not make complete replicas of {parts} ranks, which share each sample"
 )
 NO_PARTS = "kernels were timed on whole samples"
 NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
