@@ -37,5 +37,9 @@ Compression = Literal["none", "fp16"]
 """Compression of gradients in the allreduce."""
 Engine = Literal["horovod", "tensorflow", "jax"]
 """Library that exchanges tensors between ranks, one module of `hpcai.training.collectives` each; jax also computes."""
+AllreduceTopology = Literal["default", "ring", "tree", "hierarchical"]
+"""Topology of the allreduce; ``default``: the libraries choose."""
+EvaluationCache = Literal["none", "memory", "node_local"]
+TrainingCache = Literal["none", "memory"]
 SpatialParts = Literal[1, 2, 4]
 """Ranks that share a sample, each with an equal part of its planes along the first axis."""

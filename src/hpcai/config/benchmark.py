@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from hpcai.config.base import Count, Engine, Name, SafePath, Settings, Text
 from hpcai.core.messages import Message
@@ -103,11 +103,28 @@ class Target(Settings):
 class RecipeSettings(Settings):
     """Settings of every recipe; the workload adds optimizer and schedule."""
 
+    unwritten: ClassVar[tuple[str, ...]] = ("skip_gradient_norm",)
+    """Keys that plans leave out where they have their default: plans stay as they were before there was a choice."""
+
     global_batch: Count
     max_epochs: Count
     evaluation_interval_epochs: Count = Field(
         default=1, description="The quality is evaluated every N epochs, and after the last one."
     )
+    skip_gradient_norm: float = Field(
+        default=0.0,
+        ge=0,
+        description="Gradient skipping: a step whose mean gradient has a larger Euclidean norm changes nothing; 0: "
+        "every step counts.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = write(self)
+        for name in self.unwritten:
+            if getattr(self, name) == type(self).model_fields[name].default:
+                fields.pop(name, None)
+        return fields
 
 
 class BenchmarkSettings(Settings):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from hpcai.config.execution import check_execution
 from hpcai.config.machine import Machine
 from hpcai.config.plans import Campaign
 from hpcai.config.published import Published
@@ -48,6 +49,7 @@ TOO_MANY_INSTANCES = Message(
     "at most {most}: this many of {nodes} x {ranks_per_node} ranks have separate cores at the same time on the "
     "nodes of {machine!r} ({machine_nodes} x ranks_per_node {machine_ranks_per_node})",
 )
+UNKNOWN_FIGURE = Message("load.unknown_figure", "figures of a study: {known}")
 UNKNOWN_WORKLOAD = Message("load.unknown_workload", "one of {known}")
 
 STUDY_TABLES = {"compare_with": "runs.parquet", "rank_with": "scores.parquet"}
@@ -99,6 +101,7 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
     campaign = Campaign(checked, machine, present, plain, published, groups)
     _check_datasets(present, problems)
     _check_folders(checked, study_file, problems)
+    _check_figures(checked, study_file, problems)
     check_rounds(checked.rounds, study_file, problems)
     _check_hpl_tests(checked, machine, study_file, problems)
     _check_rows(campaign, f"{checked.runs}.tsv", rows, problems)
@@ -112,12 +115,16 @@ def load_campaign(study: Mapping[str, object], config_dir: Path, study_file: str
 def load_study_file(path: Path) -> Campaign:
     """Read a study file and check it with all files that it names, located next to it.
 
+    Its folder, or the nearest one above it, has the machines: config/ holds studies in folders of their own.
+
     Raises
     ------
     ConfigError
         Lists every error of every file.
     """
-    return load_campaign(read_settings(path), path.parent, str(path))
+    above = path.absolute().parents
+    folder = next((one for one in above if (one / "machines").is_dir()), path.parent)
+    return load_campaign(read_settings(path), folder, str(path))
 
 
 def read_settings(path: str | Path) -> dict[str, object]:
@@ -215,6 +222,19 @@ def _check_folders(study: Study, file: str, problems: Problems) -> None:
                 problems.add(file, f"{key}.{number}", name, allowed)
 
 
+def _check_figures(study: Study, file: str, problems: Problems) -> None:
+    """Figures to show first must be those of a study."""
+    if not study.show_first:
+        return
+    from hpcai.catalogue.figures import CHARTS, FIGURES
+
+    stages = ("analyse", "views", "scores", "predict")
+    known = [name for name, one in {**FIGURES, **CHARTS}.items() if one.stage in stages]
+    for number, name in enumerate(study.show_first):
+        if name not in known:
+            problems.add(file, f"show_first.{number}", name, UNKNOWN_FIGURE(known=", ".join(sorted(known))))
+
+
 def _check_hpl_tests(study: Study, machine: Machine, file: str, problems: Problems) -> None:
     for number, test in enumerate(study.predict.hpl_tests):
         place, processes = f"predict.hpl_tests.{number}", test.process_rows * test.process_columns
@@ -272,10 +292,7 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
     if row.ranks_per_node > machine.ranks_per_node:
         allowed = f"at most {machine.ranks_per_node}, the ranks_per_node of {machine.name!r}"
         problems.add(place, "ranks_per_node", row.ranks_per_node, allowed)
-    if row.precision == "fp16" and machine.device.kind == "cpu":
-        problems.add(place, "precision", row.precision, NO_FP16())
-    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
-        problems.add(place, "precision", row.precision, TF32_BY_JAX())
+    _check_precision(row, machine, place, problems)
     if row.engine == "jax":
         _check_jax(row, machine, place, problems)
     benchmark = campaign.benchmarks.get(row.benchmark)
@@ -289,6 +306,15 @@ def _check_row(campaign: Campaign, row: Point, place: str, problems: Problems) -
         _check_parts(benchmark, row, place, problems)
     if row.ranks % row.spatial_parts == 0:
         _check_batch(benchmark, row, place, problems)
+        for name, found, allowed in check_execution(benchmark, machine, row):
+            problems.add(place, name, found, allowed)
+
+
+def _check_precision(row: Point, machine: Machine, place: str, problems: Problems) -> None:
+    if row.precision == "fp16" and machine.device.kind == "cpu":
+        problems.add(place, "precision", row.precision, NO_FP16())
+    if row.precision == "tf32" and (row.engine != "jax" or machine.device.kind == "cpu"):
+        problems.add(place, "precision", row.precision, TF32_BY_JAX())
 
 
 def _check_jax(row: Point, machine: Machine, place: str, problems: Problems) -> None:

@@ -9,6 +9,7 @@ from hpcai.config.reading import Model, Problems, Words, read_text, validate
 INTEGER_COLUMNS = (
     *("nodes", "ranks_per_node", "repeats", "instances"),
     *("global_batch", "accumulation", "batchnorm_group", "spatial_parts", "gradient_groups"),
+    "evaluation_batch",
 )
 
 

@@ -8,7 +8,18 @@ from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model
 
 from hpcai.catalogue.points import USUAL_ENGINE
 from hpcai.catalogue.profiles import PROFILES
-from hpcai.config.base import Compression, Count, Engine, Name, Seed, Settings, SpatialParts
+from hpcai.config.base import (
+    AllreduceTopology,
+    Compression,
+    Count,
+    Engine,
+    EvaluationCache,
+    Name,
+    Seed,
+    Settings,
+    SpatialParts,
+    TrainingCache,
+)
 from hpcai.config.machine import Machine, Precision
 from hpcai.config.study import Limits, RuleSet, Submission
 from hpcai.config.workloads import Benchmark
@@ -27,6 +38,13 @@ def _known_kind(name: str) -> str:
 
 ProfileKind = Annotated[str, AfterValidator(_known_kind)]
 """Purpose of profiled runs: one of the kinds declared by modules of ``profiles/``."""
+
+
+UNWRITTEN = (
+    *("engine", "spatial_parts", "gradient_groups"),
+    *("allreduce_topology", "evaluation_batch", "evaluation_cache", "training_cache"),
+)
+"""Settings of a point that plans leave out where they are as usual."""
 
 
 class Point(Settings):
@@ -60,16 +78,31 @@ class Point(Settings):
     cycle_time_s: Seconds | None = Field(
         default=None, description="Interval at which Horovod checks for new gradients; blank: Horovod's default."
     )
+    allreduce_topology: AllreduceTopology = Field(
+        default="default",
+        description="Way of the gradients between accelerators: ring or tree (NCCL), or hierarchical (Horovod); "
+        "default: the libraries choose.",
+    )
+    evaluation_batch: Count | None = Field(
+        default=None, description="Samples that a rank evaluates at once; blank: as many as it trains on at once."
+    )
+    evaluation_cache: EvaluationCache = Field(
+        default="none",
+        description="Where each rank keeps its part of the validation set, decoded, from the start of the run.",
+    )
+    training_cache: TrainingCache = Field(
+        default="none",
+        description="Where each rank keeps the training samples that it may draw, as they were read, from the start of "
+        "the run.",
+    )
 
     @model_serializer(mode="wrap")
     def _write(self, write: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Omit default values, so that plans stay as before these keys existed."""
         fields: dict[str, object] = write(self)
-        for name in ("spatial_parts", "gradient_groups"):
-            if getattr(self, name) == 1:
+        for name in UNWRITTEN:
+            if getattr(self, name) == Point.model_fields[name].default:
                 fields.pop(name, None)
-        if self.engine == USUAL_ENGINE:
-            fields.pop("engine", None)
         return fields
 
     @property
@@ -173,6 +206,11 @@ class RunPlan(Settings):
     def micro_batch(self) -> int:
         """Samples whose gradients a replica computes at once."""
         return self.local_batch // self.point.accumulation
+
+    @property
+    def evaluation_batch(self) -> int:
+        """Samples that a replica evaluates at once."""
+        return self.point.evaluation_batch or self.micro_batch
 
     @property
     def part_bytes(self) -> float:

@@ -87,11 +87,14 @@ class Study(Settings):
         default=(),
         description="Published rounds of MLPerf HPC to show beside our runs: result repositories, folders or archives.",
     )
+    show_first: tuple[Name, ...] = Field(
+        default=(), description="Figures that the report shows before all else, such as variant_effects or scaling."
+    )
     predict: Prediction = Field(default=Prediction(), description="Predictions, and the measurements they need.")
     limits: Limits = Limits()
     submission: Submission = Submission()
 
-    @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds")
+    @field_validator("benchmarks", "profile_variants", "published", "compare_with", "rank_with", "rounds", "show_first")
     @classmethod
     def _each_once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(names)) != len(names):

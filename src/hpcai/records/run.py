@@ -85,6 +85,9 @@ class EpochRecord(_Part):
     step_time_median_s: float | None = None
     step_time_p95_s: float | None = None
     step_time_max_s: float | None = None
+    skipped_steps: int | None = Field(
+        default=None, ge=0, description="Steps that gradient skipping left out; None: the recipe skips none."
+    )
 
 
 class StagingRecord(_Part):
@@ -126,6 +129,9 @@ class TrainingReport(_Part):
         description="Longest time between two progress reports of rank 0 from run_start to run_stop.",
     )
     stalls: Stalls | None = Field(default=None, description="Among steps and evaluations; None: too few to tell.")
+    cache_s: float | None = Field(
+        default=None, ge=0, description="Reading into caches, between run_start and the first step; None: no caches."
+    )
     staging: StagingRecord
     epochs: tuple[EpochRecord, ...]
 

@@ -161,11 +161,16 @@ def _write_own_page(
 
 def make_context(material: Material) -> dict[str, Any]:
     """Return the template data of a study's page."""
-    sections = tuple(_make_section(material, spec) for spec in SECTIONS)
-    figures = {part.name: part for section in sections for part in section.parts if isinstance(part, Figure)}
+    made = tuple(_make_section(material, spec) for spec in SECTIONS)
+    figures = {part.name: part for section in made for part in section.parts if isinstance(part, Figure)}
     summary = material.summary
+    # They stand in the page once.
+    wanted = (material.study or {}).get("show_first", ())
+    leading = [figures[name] for name in wanted if name in figures]
     return {
-        **_frame_page(material, sections),
+        **_frame_page(material, made),
+        "sections": tuple(replace(one, parts=tuple(p for p in one.parts if p not in leading)) for one in made),
+        "leading": leading,
         "summary": summary,
         "study": material.study,
         "banner": make_banner(summary),

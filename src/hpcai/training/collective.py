@@ -1,5 +1,6 @@
 """The collective layer: the training loop's exchanges between ranks, independent of the engine."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -9,10 +10,17 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from hpcai.config.base import Compression
+from hpcai.config.base import AllreduceTopology, Compression
 from hpcai.config.runs import Point
 from hpcai.training.collectives.base import Collectives, Ranks
 
+TOPOLOGY_VARIABLES: dict[AllreduceTopology, dict[str, str]] = {
+    "default": {},
+    "ring": {"NCCL_ALGO": "Ring"},
+    "tree": {"NCCL_ALGO": "Tree"},
+    "hierarchical": {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1"},
+}
+"""Environment variables that select the topology in NCCL, for every engine, and in Horovod; read at their start."""
 _joined: list[tuple[Collectives, Ranks]] = []
 """This process's engine and rank, once it has joined the others."""
 
@@ -23,10 +31,13 @@ def start(point: Point | None = None, engine: str = "horovod") -> Ranks:
     Parameters
     ----------
     point
-        Supplies number of ranks, batch-norm groups, fusion threshold and cycle time; without it none of them is used.
+        Supplies number of ranks, batch-norm groups, fusion threshold, cycle time and topology; without it none of them
+        is used.
     engine
         Name of the module of :mod:`hpcai.training.collectives` to use.
     """
+    if point:
+        os.environ.update(TOPOLOGY_VARIABLES[point.allreduce_topology])
     collectives: Collectives = import_module(f"hpcai.training.collectives.{engine}").COLLECTIVES()
     ranks = collectives.start(point)
     _joined[:] = [(collectives, ranks)]

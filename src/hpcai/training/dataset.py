@@ -63,6 +63,11 @@ class Dataset:
         self.train_samples, self.validation_samples = data.train_samples, data.validation_samples
 
     @property
+    def stage_folder(self) -> Path:
+        """Folder of this node on node-local storage; it is removed when the run ends."""
+        return self._stage
+
+    @property
     def statistics(self) -> dict[str, tuple[float, ...]]:
         """Statistics of the training split, from the manifest."""
         return self._manifest.statistics
@@ -124,8 +129,8 @@ class Dataset:
             nothing = {"files": 0, "packed_bytes": 0, "content_bytes": 0, "staging_s": 0.0}
             return StagingRecord(place="none", partition=staging.partition, on_clock=on_clock, **nothing)
         pack = self._pack
-        _together(lambda: self._preflight(pack), "staging_space")
-        own, shared = _together(lambda: (self._stage_own_part(pack, progress), self._is_shared()), "staging")
+        together(lambda: self._preflight(pack), "staging_space")
+        own, shared = together(lambda: (self._stage_own_part(pack, progress), self._is_shared()), "staging")
         self.staging_read_bytes, self.staging_s = own.bytes_read, own.seconds
         row = np.array([own.files, own.bytes_read, own.bytes_written, own.seconds, shared])
         rows = collective.gather(row, "staging_totals")
@@ -169,19 +174,20 @@ class Dataset:
 
     def require_files(self) -> None:
         """Check that all files exist; all ranks together."""
-        _together(self._require_own_files, "files")
+        together(self._require_own_files, "files")
 
     def _require_own_files(self) -> None:
         for split in SPLITS:
             self.samples(split).require()
 
     def clean(self) -> None:
-        """Remove the files staged on this node; the node's first rank does it."""
-        if self.is_staged and self._ranks.local_rank == 0:
+        """Remove the files staged or cached on this node; the node's first rank does it."""
+        writes = self.is_staged or self._plan.point.evaluation_cache == "node_local"
+        if writes and self._ranks.local_rank == 0:
             clean_stage(self._stage)
 
 
-def _together(action: Callable[[], Value], what: str) -> Value:
+def together(action: Callable[[], Value], what: str) -> Value:
     """Run a function on all ranks; if it fails on one, all ranks raise that error, and none waits for another."""
     problem: Exception | None = None
     try:

@@ -71,13 +71,14 @@ class Engine:
         self._seed = tf.constant([seeds.dropout, 0], tf.int32)
         self._micro_step = tf.Variable(0, dtype=tf.int32, trainable=False)
         self._sums = self._zeros() if self._point.accumulation > 1 else []
-        self._specs = workload.batch_spec()
-        weights = tf.TensorSpec([workload.plan.micro_batch], tf.float32)
+        self._skipped = tf.Variable(0, dtype=tf.int32, trainable=False)
+        self._specs, self._evaluation_specs = workload.batch_spec(), workload.evaluation_spec()
+        weights = tf.TensorSpec([workload.plan.evaluation_batch], tf.float32)
         # Without AutoGraph, which no workload needs, tracing a large model takes less than half the time.
         compile_step = partial(tf.function, autograph=False)
         self._accumulate_compiled = compile_step(self._accumulate, input_signature=(self._specs,))
         self._train_compiled = compile_step(self._train, input_signature=(self._specs,))
-        self._evaluate_compiled = compile_step(self._evaluate, input_signature=(self._specs, weights))
+        self._evaluate_compiled = compile_step(self._evaluate, input_signature=(self._evaluation_specs, weights))
 
     def _build_optimizer(self) -> keras.optimizers.Optimizer:
         optimizer = self._workload.build_optimizer()
@@ -97,6 +98,11 @@ class Engine:
     def parameters(self) -> int:
         """Number of trainable parameters."""
         return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
+
+    @property
+    def skipped_steps(self) -> int:
+        """Steps so far that gradient skipping left out."""
+        return int(self._skipped.numpy())
 
     def train(self, batches: Sequence[Batch]) -> tf.Tensor:
         """Take one optimizer step on all ranks; return the mean loss of the global batch before it.
@@ -145,8 +151,22 @@ class Engine:
         if self._workload.weighted:
             weight = tf.where(numbers[1] > 0, numbers[1], 1.0)  # 0 only when warming up on zeros
             means, numbers = [mean / weight for mean in means], numbers / weight
-        self.optimizer.apply(means, self.model.trainable_variables)
+        self._apply(means)
         return numbers[0]
+
+    def _apply(self, means: list[tf.Tensor]) -> None:
+        """Change the weights, unless the recipe skips gradients as large as these; all ranks have the same."""
+        limit = self._workload.plan.benchmark.recipe.skip_gradient_norm
+        if limit:
+            self._skipped.assign_add(
+                tf.cond(tf.linalg.global_norm(means) <= limit, lambda: self._applied(means), lambda: tf.constant(1))
+            )
+        else:
+            self._applied(means)
+
+    def _applied(self, means: list[tf.Tensor]) -> tf.Tensor:
+        self.optimizer.apply(means, self.model.trainable_variables)
+        return tf.constant(0)
 
     def _evaluate(self, batch: Batch, weights: tf.Tensor) -> tf.Tensor:
         return self._workload.evaluate(self.model, batch, weights)
@@ -159,7 +179,7 @@ class Engine:
 
     def _state(self) -> list[keras.Variable | tf.Variable]:
         """All state that a step changes: weights, optimizer state, random streams and sums."""
-        return [*self.model.variables, *self.optimizer.variables, self._micro_step, *self._sums]
+        return [*self.model.variables, *self.optimizer.variables, self._micro_step, self._skipped, *self._sums]
 
     def warm_up(self) -> None:
         """Compile all steps and run them once on zeros, outside the timed run; restores all state.
@@ -169,7 +189,8 @@ class Engine:
         before = [variable.numpy() for variable in self._state()]
         zeros = tuple(tf.zeros(spec.shape, spec.dtype) for spec in self._specs)
         self.train([zeros] * self._point.accumulation).numpy()
-        self.no_rows = self.evaluate((*zeros, tf.zeros(self._workload.plan.micro_batch))).numpy()[:0]
+        zeros = tuple(tf.zeros(spec.shape, spec.dtype) for spec in self._evaluation_specs)
+        self.no_rows = self.evaluate((*zeros, tf.zeros(self._workload.plan.evaluation_batch))).numpy()[:0]
         for variable, value in zip(self._state(), before, strict=True):
             variable.assign(value)
 

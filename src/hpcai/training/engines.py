@@ -23,6 +23,8 @@ class Steps(Protocol):
 
     no_rows: NDArray[np.float64]
     parameters: int
+    skipped_steps: int
+    """Steps so far that gradient skipping left out."""
 
     def train(self, batches: Sequence[Batch]) -> SupportsFloat:
         """Take one optimizer step on all ranks; return the mean loss, which may still be in computation."""

@@ -27,6 +27,8 @@ Parse = Callable[[tf.Tensor, tf.Tensor | None], Batch]
 Collate = Callable[[tf.data.Dataset, int], tf.data.Dataset]
 ReadPart = Callable[[tf.Tensor, tf.Tensor], Batch]
 PREFETCHED_BATCHES = 2
+CACHED_AT_ONCE = 64
+"""Records that are handed to a cache together."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,8 @@ class Reading:
     threads: int
     read_part: ReadPart | None = None
     """Reads a rank's part of a sample at an offset of a plain file, if ranks share samples; otherwise unused."""
+    cached: Callable[[tf.Tensor], tf.Tensor] | None = None
+    """Returns the record of a training sample by its number from a cache; None: it is read from its file."""
 
     def sample(self, path: tf.Tensor, offset_bytes: tf.Tensor, seed: tf.Tensor | None, *, gzip: bool) -> Batch:
         """Return the tensors of the sample at an offset of a file, or of this rank's part of it."""
@@ -149,6 +153,8 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
 
     def read(path: tf.Tensor, offset_bytes: tf.Tensor, number: tf.Tensor, epoch: tf.Tensor) -> Batch:
         own = tf.random.experimental.stateless_fold_in(tf.stack([schedule.seed, tf.cast(epoch, tf.int32)]), number)
+        if reading.cached is not None:
+            return reading.parse(reading.cached(number), own)
         return reading.sample(path, offset_bytes, own, gzip=samples.gzip)
 
     addresses = tf.data.Dataset.range(1, schedule.epochs + 1).flat_map(own_addresses)
@@ -158,10 +164,11 @@ def train_batches(samples: Samples, reading: Reading, schedule: Schedule) -> tf.
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
+def evaluation_batches(samples: Samples, reading: Reading, cache: str | None = None) -> tf.data.Dataset:
     """Return the batches (*tensors, weights) that hold each sample of the own shard exactly once.
 
-    All batches have the full shape, so that nothing is compiled twice; padding of the last one has weight 0.
+    All batches have the full shape, so that nothing is compiled twice; padding of the last one has weight 0. With a
+    ``cache``, a file or an empty name for memory, samples are read and decoded once.
     """
     own = np.arange(len(samples))[samples.shard.index :: samples.shard.count]
     addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.constant(own, tf.int32)))
@@ -171,7 +178,21 @@ def evaluation_batches(samples: Samples, reading: Reading) -> tf.data.Dataset:
         deterministic=True,
     )
     batches = reading.collate(parsed, reading.batch)
+    if cache is not None:
+        batches = batches.cache(cache)
     return batches.prefetch(PREFETCHED_BATCHES).with_options(_options(reading.threads))
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def record_batches(samples: Samples, threads: int) -> tf.data.Dataset:
+    """Return the records of all samples, in their order, as batches (records,) of strings."""
+    addresses = tf.data.Dataset.from_tensor_slices(_addresses(samples, tf.range(len(samples))))
+    records = addresses.map(
+        lambda path, offset_bytes: (_record(path, offset_bytes, samples.gzip),),
+        num_parallel_calls=threads,
+        deterministic=True,
+    )
+    return records.batch(CACHED_AT_ONCE).with_options(_options(threads))
 
 
 def _addresses(samples: Samples, chosen: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -67,9 +67,11 @@ class State(NamedTuple):
     micro_step: jax.Array
     sums: Arrays
     """Sums over micro-batches: for each gradient, and for the numbers."""
+    skipped: jax.Array
+    """Steps so far that gradient skipping left out."""
 
 
-SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN)
+SPLIT = State(trained=EVERYWHERE, optimizer=EVERYWHERE, own=OWN, micro_step=OWN, sums=OWN, skipped=EVERYWHERE)
 """Which arrays all ranks share, and which are per rank."""
 
 
@@ -97,6 +99,11 @@ class Engine:
         """Number of trainable parameters."""
         return int(sum(np.prod(variable.shape) for variable in self.model.trainable_variables))
 
+    @property
+    def skipped_steps(self) -> int:
+        """Steps so far that gradient skipping left out."""
+        return int(np.asarray(_here(self._state.skipped)))
+
     def _first_state(self) -> State:
         shapes = [variable.shape for variable in self.model.trainable_variables]
         numbers = (2 if self._workload.weighted else 1,)
@@ -107,6 +114,7 @@ class Engine:
             own=[self._private(np.asarray(one.value)) for one in self._own_variables],
             micro_step=self._private(np.zeros((), np.int32)),
             sums=[self._private(one) for one in sums],
+            skipped=self._replicated(np.zeros((), np.int32)),
         )
 
     def _replicated(self, values: NDArray[np.generic]) -> jax.Array:
@@ -212,7 +220,21 @@ class Engine:
         trained, kept = (
             [scope.get_current_value(one) for one in some] for some in (self.model.trainable_variables, optimizer)
         )
-        return state._replace(trained=trained, optimizer=kept), numbers[0]
+        after = state._replace(trained=trained, optimizer=kept)
+        return self._unless_skipped(means, state, after), numbers[0]
+
+    def _unless_skipped(self, means: Arrays, before: State, after: State) -> State:
+        """Return the state after a step, or the one before it if the recipe skips gradients as large as these."""
+        limit = self._workload.plan.benchmark.recipe.skip_gradient_norm
+        if not limit:
+            return after
+        counts = jnp.sqrt(sum(jnp.sum(jnp.square(one)) for one in means)) <= limit
+        trained, kept = (
+            [jnp.where(counts, new, old) for new, old in zip(*pair, strict=True)]
+            for pair in ((after.trained, before.trained), (after.optimizer, before.optimizer))
+        )
+        skipped = before.skipped + jnp.where(counts, 0, 1).astype(jnp.int32)
+        return after._replace(trained=trained, optimizer=kept, skipped=skipped)
 
     def _means(self, gradients: Arrays) -> Arrays:
         """Return the gradients averaged over all ranks; they travel in half precision if the plan requires it."""
@@ -237,7 +259,8 @@ class Engine:
         before, rate = jax.tree.map(jnp.copy, self._state), self._rate
         zeros = tuple(np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in self._workload.batch_spec())
         self.train([zeros] * self._point.accumulation).block_until_ready()
-        weights = np.zeros(self._workload.plan.micro_batch, np.float32)
+        zeros = tuple(np.zeros(spec.shape, spec.dtype.as_numpy_dtype) for spec in self._workload.evaluation_spec())
+        weights = np.zeros(self._workload.plan.evaluation_batch, np.float32)
         self.no_rows: NDArray[np.float64] = np.asarray(self.evaluate((*zeros, weights)))[:0]
         self._state, self._rate = before, rate
 

@@ -3,7 +3,7 @@
 import gc
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -12,15 +12,17 @@ import tensorflow as tf
 from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
+from hpcai.config.benchmark import SPLITS
 from hpcai.config.runs import RunPlan
 from hpcai.core.disturbance import Quietness, look, use_since
 from hpcai.core.errors import DatasetError, TrainingError
 from hpcai.core.stalls import find_stalls
 from hpcai.records.run import EpochRecord, StagingRecord, TrainingReport
 from hpcai.training import collective
+from hpcai.training.caches import Caches
 from hpcai.training.chrono import Chrono, monotonic_s
 from hpcai.training.collectives.base import Ranks
-from hpcai.training.dataset import Dataset
+from hpcai.training.dataset import Dataset, together
 from hpcai.training.engines import steps_of
 from hpcai.training.input import Batch, Reading, Schedule, checked, evaluation_batches, train_batches
 from hpcai.training.journal import Journal, Step
@@ -56,7 +58,7 @@ class Training:
         self._journal, self._log, self._profiler = outputs.journal, outputs.log, outputs.profiler
         self._plan: RunPlan = workload.plan
         self._chrono = Chrono()
-        self._steps = 0
+        self._steps = self._skipped_before = 0
         self._step_times_s = array("d")
         plan, benchmark = self._plan, self._plan.benchmark
         self._goal = Goal(
@@ -85,6 +87,7 @@ class Training:
         collective.barrier()
         probe_before = self._probe()
         staging, run_start_s = self._start_run()
+        cache_s = self._fill_caches()
         epochs, verdict = self._train_epochs()
         run_s, longest_gap_s = monotonic_s() - run_start_s, self._journal.longest_gap_s
         self._log.end_run(verdict.outcome == "converged")  # the rest is not part of the run
@@ -108,6 +111,7 @@ class Training:
             step_time_median_s=float(np.median(self._step_times_s)),
             longest_gap_s=longest_gap_s,
             stalls=find_stalls(self._step_times_s, evaluation_times(epochs)),
+            cache_s=cache_s,
             staging=staging,
             epochs=tuple(epochs),
         )
@@ -137,8 +141,12 @@ class Training:
         plan = self._plan
         reading = Reading(workload.parse, workload.collate, plan.micro_batch, dataset.threads, workload.read_part)
         schedule = Schedule(seeds.order, self._goal.max_epochs, plan.epoch_steps * plan.local_batch)
-        self._train_data = train_batches(dataset.samples("train"), reading, schedule)
-        self._evaluation_data = evaluation_batches(dataset.samples("validation"), reading)
+        training, evaluated = (dataset.samples(split) for split in SPLITS)
+        own = -(-len(evaluated) // evaluated.shard.count)
+        self._caches = Caches(plan, training, own, (dataset.stage_folder, self._ranks.rank))
+        self._train_data = train_batches(training, self._caches.reading(reading), schedule)
+        at_once = replace(reading, batch=plan.evaluation_batch)
+        self._evaluation_data = evaluation_batches(evaluated, at_once, self._caches.evaluation)
         collect_garbage_from_now_on()
         self._log.stop(constants.INIT_STOP)
         self._journal.beat()
@@ -169,6 +177,19 @@ class Training:
         self._journal.say(f"staged {staging.files} files, {staging.content_bytes} bytes, in {staging.staging_s:.2f} s")
         return staging
 
+    def _fill_caches(self) -> float | None:
+        """Read what the plan caches, on the clock; return how long all ranks took [s], None without caches."""
+        if not self._caches.wanted:
+            return None
+        with self._chrono.phase("cache") as caching:
+            spec, threads = self._workload.evaluation_spec(), self._dataset.threads
+            together(
+                lambda: self._caches.fill(self._evaluation_data, spec, threads, lambda: self._journal.beat(now=False)),
+                "caches",
+            )
+        self._journal.say(f"filled the caches in {caching.seconds:.2f} s")
+        return caching.seconds
+
     def _train_epochs(self) -> tuple[list[EpochRecord], Verdict]:
         """Return the epochs, and how the training ended."""
         batches = checked(iter(self._train_data), "training")
@@ -195,6 +216,12 @@ class Training:
         verdict = judge(self._goal, Progress(epoch, self._steps, loss, None))
         rate = self._workload.learning_rate(self._steps - 1)
         record = epoch_record(epoch, rate, steps, train.seconds, self._plan.global_batch)
+        if self._plan.benchmark.recipe.skip_gradient_norm:
+            skipped = self._engine.skipped_steps
+            record, self._skipped_before = (
+                record.model_copy(update={"skipped_steps": skipped - self._skipped_before}),
+                skipped,
+            )
         if len(steps) < self._plan.epoch_steps or (verdict is not None and verdict.outcome == "diverged"):
             return record, steps, verdict
         interval = self._plan.benchmark.recipe.evaluation_interval_epochs

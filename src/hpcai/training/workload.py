@@ -85,6 +85,15 @@ class Workload(ABC, Generic[Settings]):
     def batch_spec(self) -> tuple[tf.TensorSpec, ...]:
         """Return shape and type of the tensors of a micro-batch, all dimensions known."""
 
+    def evaluation_spec(self) -> tuple[tf.TensorSpec, ...]:
+        """Return `batch_spec` for as many samples as are evaluated at once."""
+        plan = self.plan
+        if plan.evaluation_batch == plan.micro_batch:
+            return self.batch_spec()
+        one_step = {"accumulation": 1, "global_batch": plan.evaluation_batch * plan.point.replicas}
+        point = plan.point.model_copy(update=one_step)
+        return type(self)(plan.model_copy(update={"point": point}), self.statistics).batch_spec()
+
     @abstractmethod
     def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
         """Return the tensors of one sample from its serialised tf.train.Example, as transferred to the device.

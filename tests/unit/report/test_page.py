@@ -278,6 +278,22 @@ def test_full_page_has_every_section_and_key_figures_first(full_page: str) -> No
     )
 
 
+def test_a_study_shows_its_own_figures_before_all_else(full: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(full, results)
+    wanted = ["variant_effects", "quality", "unknown"]
+    study = json.loads((results / "study.json").read_text())
+    (results / "study.json").write_text(json.dumps({**study, "show_first": wanted}))
+    write_report(results, SOURCES, results / "report.html")
+    page = (results / "report.html").read_text()
+    reader = read_page(page)
+    assert reader.wrong == []
+    figures = [name for name in reader.ids if name.startswith("figure-")]
+    assert figures[:2] == ["figure-variant-effects", "figure-quality"]
+    assert len(figures) == len(set(figures))
+    assert page.index('id="figure-quality"') < page.index('id="answer"')
+
+
 def test_answer_joins_scales_and_scores(full: Path, full_page: str) -> None:
     answer = full_page[full_page.index('id="answer"') :]
     words = read_words("<main>" + answer[: answer.index("</table>")])

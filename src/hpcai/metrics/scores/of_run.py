@@ -20,6 +20,7 @@ class TimeParts:
     import_s: float = _NAN
     init_s: float = _NAN
     staging_s: float = _NAN
+    cache_s: float = _NAN
     training_s: float = _NAN
     evaluation_s: float = _NAN
     rest_s: float = _NAN
@@ -33,6 +34,7 @@ class TimeShares:
     import_ratio: float = _NAN
     init_ratio: float = _NAN
     staging_ratio: float = _NAN
+    cache_ratio: float = _NAN
     training_ratio: float = _NAN
     evaluation_ratio: float = _NAN
     rest_ratio: float = _NAN
@@ -108,8 +110,8 @@ def score_run(record: RunRecord) -> RunScore:
 def time_parts(record: RunRecord) -> TimeParts:
     """Return the parts of a run's wall time [s].
 
-    ``rest = wall - launch - import - init - staging - training - evaluation``. If the launch was not measured, the rest
-    includes it. All parts are NaN for a failed run, or if the parts contradict the wall time.
+    ``rest = wall - launch - import - init - staging - caching - training - evaluation``. If the launch was not
+    measured, the rest includes it. All parts are NaN for a failed run, or if the parts contradict the wall time.
     """
     report = record.training
     if record.outcome not in FINISHED or report is None:
@@ -119,6 +121,7 @@ def time_parts(record: RunRecord) -> TimeParts:
         report.import_s,
         report.init_s,
         report.staging.staging_s,
+        number_or_nan(report.cache_s),
         number_or_nan(record.train_s),
         number_or_nan(record.evaluation_s),
     )

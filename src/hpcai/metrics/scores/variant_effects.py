@@ -68,6 +68,9 @@ MEASURES = (
     Measure("vflops", "vflops_flop_per_s", "FLOP/s", COMPLETE, "higher"),
 )
 """Effects on these are ratios; the effect on the quality is a difference."""
+EVALUATION = Measure("evaluation_rate", "evaluation_rate_samples_per_s", "samples/s", COMPLETE, "higher")
+EVALUATION_SETTINGS = ("evaluation_batch", "evaluation_cache")
+"""Where variants differ in one of these, their evaluations are compared as well."""
 
 
 def compare_variants(runs: pd.DataFrame, run_scores: pd.DataFrame) -> pd.DataFrame:
@@ -148,7 +151,9 @@ def _compare_scale(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
             "reference_source": _records(there),
         }
         surroundings = _surroundings(here, there)
-        effects = [*(_ratio(here, there, measure) for measure in MEASURES), _quality(here, there)]
+        evaluated = any(not _same(sides[variant][name], sides[reference][name]) for name in EVALUATION_SETTINGS)
+        measures = (*MEASURES, EVALUATION) if evaluated else MEASURES
+        effects = [*(_ratio(here, there, measure) for measure in measures), _quality(here, there)]
         for effect in effects:
             notes = [effect["note"], surroundings, "" if changes else "same settings: any difference is chance"]
             yield {**about, **effect, "note": "; ".join(filter(None, notes))}
@@ -180,6 +185,10 @@ def _cycle(value: float) -> str:
     return "its own choice" if math.isnan(value) else say_time(value)
 
 
+def _evaluated(value: float) -> str:
+    return "as many as trained on" if math.isnan(value) else f"{value:g}"
+
+
 WORDS: dict[str, tuple[str, Any]] = {
     "precision": ("precision", str),
     "compression": ("gradient compression", str),
@@ -190,6 +199,10 @@ WORDS: dict[str, tuple[str, Any]] = {
     "gradient_groups": ("messages of gradients per step:", "{:g}".format),
     "fusion_bytes": ("fusion:", _fusion),
     "cycle_time_s": ("Horovod's cycle:", _cycle),
+    "allreduce_topology": ("topology of the allreduce:", str),
+    "evaluation_batch": ("samples evaluated at once:", _evaluated),
+    "evaluation_cache": ("cache of the validation set:", str),
+    "training_cache": ("cache of the training set:", str),
     "global_batch_samples": ("samples in the global batch:", "{:g}".format),
 }
 """Display name of each setting, and the format of its values."""

@@ -20,11 +20,12 @@ SHARES = {
     "import_ratio": "import",
     "init_ratio": "initialisation",
     "staging_ratio": "staging",
+    "cache_ratio": "caching",
     "training_ratio": "training",
     "evaluation_ratio": "evaluation",
     "rest_ratio": "rest",
 }
-HATCHES = {"staging": "///", "evaluation": "...", "rest": "xxx"}
+HATCHES = {"staging": "///", "caching": "\\\\\\", "evaluation": "...", "rest": "xxx"}
 NARROW = 0.06
 """A smaller share is too narrow for its number."""
 
@@ -144,7 +145,8 @@ def plot_time_shares(scales: pd.DataFrame) -> Figure:
         parts = theme.panels(scales)
         bars = max(len(part) for _, part in parts)
         figure, grid = theme.new_figure(len(parts), 1, height=max(1.0 + 0.42 * bars, 2.0 if len(parts) == 1 else 0))
-        palette = theme.colours(list(SHARES.values()))
+        # Few runs have caches: the figures of others have no colour for it.
+        palette = theme.colours([w for name, w in SHARES.items() if name != "cache_ratio" or scales[name].gt(0).any()])
         for line, (name, part) in zip(grid, parts, strict=True):
             theme.set_title(line[0], name)
             _draw_shares(line[0], part, palette)
@@ -169,6 +171,8 @@ def _draw_shares(axes: Axes, scales: pd.DataFrame, palette: dict[str, theme.Colo
         left = 0.0
         for column, word in SHARES.items():
             share = 0.0 if np.isnan(row[column]) else float(row[column])
+            if word not in palette:
+                continue
             axes.barh(
                 place,
                 100 * share,

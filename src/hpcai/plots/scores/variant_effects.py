@@ -16,6 +16,8 @@ COLUMNS = {
     "vflops": "VFLOPS [ratio]\nright is better",
 }
 """The drawn measures; FLOP/s change like the throughput and are only in the table."""
+EVALUATION = {"evaluation_rate": "evaluation [ratio]\nright is better"}
+"""Also drawn if variants differ in their evaluation."""
 SIGNIFICANT = ("better", "worse")
 """Conclusions whose marks are filled."""
 LINE = 0.17
@@ -55,11 +57,12 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         palette = theme.colours(pairs)
         parts = [(str(name), part) for name, part in named.groupby("benchmark", sort=True)]
         tallest = max(part["scale"].nunique() * part["pair"].nunique() for _, part in parts)
-        figure, grid = theme.new_figure(len(parts), len(COLUMNS), height=max(1.9, 1.1 + LINE * tallest))
-        figure.set_figwidth(10.5)
+        columns = {**COLUMNS, **(EVALUATION if effects["measure"].isin(EVALUATION).any() else {})}
+        figure, grid = theme.new_figure(len(parts), len(columns), height=max(1.9, 1.1 + LINE * tallest))
+        figure.set_figwidth(3.5 * len(columns))
         for line, (name, part) in zip(grid, parts, strict=True):
             line[0].set_title(name, loc="left")
-            for axes, measure in zip(line, COLUMNS, strict=True):
+            for axes, measure in zip(line, columns, strict=True):
                 _draw_effects(axes, part, measure, palette)
                 if axes is not line[0]:
                     axes.set_yticklabels([])
@@ -76,8 +79,8 @@ def plot_variant_effects(effects: pd.DataFrame) -> Figure:
         entries["small: no interval (one run on a side, or no spread)"] = single
         entries["interval goes on"] = theme.key_line(theme.IDEAL_COLOUR, ">", "")
         entries["no effect"] = theme.key_line(theme.IDEAL_COLOUR, style="--")
-        columns = 2 if max(map(len, entries)) < LONG else 1
-        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=columns)
+        legend_columns = 2 if max(map(len, entries)) < LONG else 1
+        figure.legend(list(entries.values()), list(entries), loc="outside upper left", ncols=legend_columns)
         return figure
 
 
@@ -91,7 +94,7 @@ def _pairs(effects: pd.DataFrame) -> list[str]:
 def _draw_effects(axes: Axes, part: pd.DataFrame, measure: str, palette: dict[str, theme.Colour]) -> None:
     own = part[part["measure"] == measure]
     known = own.dropna(subset=["effect_ratio"])
-    axes.set_xlabel(COLUMNS[measure])
+    axes.set_xlabel({**COLUMNS, **EVALUATION}[measure])
     if known.empty:
         theme.say_why_empty(axes, _why(own))
         return

@@ -90,6 +90,9 @@ def _communication(evidence: Evidence) -> Iterator[Item]:
 def _topology(evidence: Evidence) -> Item:
     name = "Topology of the allreduce"
     distributed = [record for record in evidence.records if record.plan.point.ranks > 1]
+    if any(record.plan.point.allreduce_topology != "default" for record in distributed):
+        ways = _by_variant(evidence, lambda plan: plan.point.allreduce_topology)
+        return present(EXCHANGE, name, ways, method="declared", source=SOURCE)
     chosen = {text for record in distributed for text in _chosen_topology(record)}
     if chosen:
         return present(EXCHANGE, name, "; ".join(sorted(chosen)), method="collected", source="system.json")

@@ -13,6 +13,10 @@ ODD_PLANES = Message(
     "at most {most}: each part of an edge of {edge} needs an even number of planes at each of {pools} pools",
 )
 
+NO_EPOCH_TO_FALL = Message(
+    "cosmoflow.no_epoch_to_fall", "warmup_epochs: {warmup} leaves none of max_epochs = {epochs} to the schedule linear"
+)
+
 Range = Annotated[tuple[float, float], Field(description="Lowest and highest value; -1 and 1 in the targets' unit.")]
 
 
@@ -55,6 +59,8 @@ class CosmoFlowModel(Settings):
 class CosmoFlowRecipe(RecipeSettings):
     """Optimizer, learning-rate schedule and stop rule."""
 
+    unwritten: ClassVar[tuple[str, ...]] = (*RecipeSettings.unwritten, "schedule", "augmentation")
+
     optimizer: Literal["sgd"] = "sgd"
     momentum: Ratio = 0.9
     global_batch: Count = 64
@@ -62,10 +68,20 @@ class CosmoFlowRecipe(RecipeSettings):
     base_learning_rate: float = Field(default=0.001, gt=0)
     scaling: Literal["linear", "sqrt", "none"] = "linear"
     warmup_epochs: int = Field(default=4, ge=0)
+    schedule: Literal["step", "linear"] = Field(
+        default="step",
+        description="After the warm-up: factors of the peak from decay_epochs on, or a straight line that reaches 0 "
+        "after max_epochs (an open-division choice).",
+    )
     decay_epochs: tuple[Count, ...] = (32, 64)
     decay_factors: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = (0.25, 0.125)
     weight_decay: float = Field(default=0.0, ge=0, description="L2 penalty on the two hidden dense kernels.")
     max_epochs: Count = 128
+    augmentation: Literal["none", "symmetries"] = Field(
+        default="none",
+        description="symmetries: each training cube is turned and mirrored at random, one of 48 ways (an open-division "
+        "choice).",
+    )
 
     @model_validator(mode="after")
     def _decay_is_consistent(self) -> "CosmoFlowRecipe":
@@ -73,6 +89,8 @@ class CosmoFlowRecipe(RecipeSettings):
             raise ValueError("decay_epochs and decay_factors must have the same length")
         if list(self.decay_epochs) != sorted(set(self.decay_epochs)):
             raise ValueError("decay_epochs must grow")
+        if self.schedule == "linear" and self.warmup_epochs >= self.max_epochs:
+            raise ValueError(NO_EPOCH_TO_FALL(warmup=self.warmup_epochs, epochs=self.max_epochs))
         return self
 
 

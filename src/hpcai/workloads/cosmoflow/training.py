@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hpcai.training import collective
 from hpcai.training.backend import add_bias, glorot_uniform, half_square_sum
-from hpcai.training.schedules import scaled_rate, warmup_and_decay
+from hpcai.training.schedules import scaled_rate, warmup_and_decay, warmup_and_line
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.cosmoflow.mlperf import MLPERF
@@ -75,12 +75,17 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
         batch = self.plan.micro_batch
         return tf.TensorSpec([batch, *self.cube], tf.int16), tf.TensorSpec([batch, TARGETS], tf.float32)
 
-    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:  # noqa: ARG002  nothing is augmented
-        """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats)."""
+    def parse(self, record: tf.Tensor, seed: tf.Tensor | None) -> Batch:
+        """Return counts and targets of one tf.train.Example with `x` (raw int16) and `y` (4 floats).
+
+        The reference augments nothing; a recipe may turn and mirror whole training cubes.
+        """
         features = {"x": tf.io.FixedLenFeature([], tf.string), "y": tf.io.FixedLenFeature([TARGETS], tf.float32)}
         example = tf.io.parse_single_example(record, features)
         counts = tf.io.decode_raw(example["x"], tf.int16, little_endian=True)
         slabs = tf.reshape(counts, (self._parts, *self.cube))
+        if seed is not None and self.benchmark.recipe.augmentation == "symmetries":
+            return random_symmetry(slabs[0], seed), example["y"]
         return slabs[collective.part_of(self._parts)], example["y"]
 
     @property
@@ -141,6 +146,9 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step; it is constant within an epoch."""
         recipe = self.benchmark.recipe
+        if recipe.schedule == "linear":
+            epoch, rates = step // self.plan.epoch_steps, (recipe.base_learning_rate, self.peak_rate)
+            return warmup_and_line(epoch, *rates, recipe.warmup_epochs, recipe.max_epochs)
         decays = list(zip(recipe.decay_epochs, recipe.decay_factors, strict=True))
         epoch = step // self.plan.epoch_steps
         return warmup_and_decay(epoch, recipe.base_learning_rate, self.peak_rate, recipe.warmup_epochs, decays)
@@ -175,10 +183,18 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
             constants.OPT_BASE_LR: self.peak_rate,
             constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
             constants.OPT_LR_WARMUP_FACTOR: self.peak_rate / recipe.base_learning_rate,
-            constants.OPT_LR_DECAY_BOUNDARY_EPOCHS: list(recipe.decay_epochs),
-            constants.OPT_LR_DECAY_FACTOR: list(recipe.decay_factors),
+            **self._decay(),
             constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
             "dropout": self.benchmark.model.dropout,
+        }
+
+    def _decay(self) -> dict[str, Any]:
+        recipe = self.benchmark.recipe
+        if recipe.schedule == "linear":
+            return {"learning_rate_schedule": recipe.schedule}
+        return {
+            constants.OPT_LR_DECAY_BOUNDARY_EPOCHS: list(recipe.decay_epochs),
+            constants.OPT_LR_DECAY_FACTOR: list(recipe.decay_factors),
         }
 
     def layers(self) -> tuple[LayerWork, ...]:
@@ -201,6 +217,25 @@ class CosmoFlow(Workload[CosmoFlowBenchmark]):
             counted.append(LayerWork(f"dense {number}", units * wider))
             units = wider
         return tuple(counted)
+
+
+def random_symmetry(counts: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Return a cube (edge, edge, edge, channels) after one of its 48 turns and reflections.
+
+    The statistics of a universe have no direction, so that its parameters stay the same.
+
+    Parameters
+    ----------
+    counts
+        The cube.
+    seed
+        Shape (2,) int32.
+    """
+    order_seed, mirror_seed = tf.unstack(tf.random.split(seed, 2))
+    order = tf.random.experimental.stateless_shuffle(tf.range(3), order_seed)
+    turned = tf.transpose(counts, tf.concat([order, [3]], axis=0))
+    mirrored = tf.random.stateless_uniform([3], mirror_seed, 0, 2, tf.int32)
+    return tf.ensure_shape(tf.reverse(turned, tf.where(mirrored > 0)[:, 0]), counts.shape)
 
 
 def absolute_errors(targets: tf.Tensor, predictions: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

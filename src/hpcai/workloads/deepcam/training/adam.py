@@ -2,18 +2,18 @@
 
 import tensorflow as tf
 
-from hpcai.workloads.deepcam.training.moments import MomentOptimizer
+from hpcai.training.moments import MomentOptimizer
 
 
 class Adam(MomentOptimizer):
     """Adam with weight decay added to the gradient (torch.optim.Adam)."""
 
-    def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        return self._averaged(gradient + self._decay * values)
+    def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:
+        return self._averaged(gradient + self._decay * decayed)
 
 
 class AdamW(MomentOptimizer):
     """Adam with weight decay decoupled from the averages (torch.optim.AdamW)."""
 
-    def _direction(self, gradient: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-        return self._averaged(gradient) + self._decay * values
+    def _direction(self, gradient: tf.Tensor, decayed: tf.Tensor) -> tf.Tensor:
+        return self._averaged(gradient) + self._decay * decayed

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from hpcai.core.errors import TrainingError
 from hpcai.core.messages import Message, at
+from hpcai.training.lamb import MAX_GRADIENT_NORM, Lamb
+from hpcai.training.moments import EPSILON
 from hpcai.training.work import LayerWork
 from hpcai.training.workload import Batch, Streams, Workload
 from hpcai.workloads.deepcam.mlperf import MLPERF
 from hpcai.workloads.deepcam.settings import DeepCamBenchmark, Multistep
 from hpcai.workloads.deepcam.training.adam import Adam, AdamW
-from hpcai.workloads.deepcam.training.lamb import MAX_GRADIENT_NORM, Lamb
-from hpcai.workloads.deepcam.training.moments import EPSILON
 from hpcai.workloads.deepcam.training.network import apply_network
 from hpcai.workloads.deepcam.training.parts import MinMaxScaling, Parts
 from hpcai.workloads.deepcam.training.schedules import WarmUp, cosine_rate, multistep_rate

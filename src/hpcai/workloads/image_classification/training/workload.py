@@ -11,6 +11,10 @@ from mlperf_logging.mllog import constants
 from numpy.typing import NDArray
 
 from hpcai.training.backend import half_square_sum
+from hpcai.training.lamb import MAX_GRADIENT_NORM, Lamb
+from hpcai.training.lars import EPSILON as LARS_EPSILON
+from hpcai.training.lars import Lars, is_scale_or_shift
+from hpcai.training.moments import EPSILON as LAMB_EPSILON
 from hpcai.training.momentum import MomentumSGD
 from hpcai.training.schedules import scaled_rate
 from hpcai.training.work import LayerWork
@@ -52,14 +56,19 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         return network.build(self.benchmark.data.crop, self.outputs, self.policy)
 
     def build_optimizer(self) -> keras.optimizers.Optimizer:
-        """Return SGD with momentum."""
-        return MomentumSGD(self.learning_rate(0), momentum=self.benchmark.recipe.momentum)
+        """Return SGD with momentum, LARS or LAMB; these two leave batch norm and bias out of decay and adaptation."""
+        recipe, rate = self.benchmark.recipe, self.learning_rate(0)
+        if recipe.optimizer == "lars":
+            return Lars(rate, recipe.momentum, recipe.weight_decay, recipe.trust_coefficient)
+        if recipe.optimizer == "lamb":
+            return Lamb(rate, recipe.betas, recipe.weight_decay, exempt=is_scale_or_shift)
+        return MomentumSGD(rate, momentum=recipe.momentum)
 
     @property
     def peak_rate(self) -> float:
         """Learning rate at the end of the warm-up."""
         recipe = self.benchmark.recipe
-        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, "linear")
+        return scaled_rate(recipe.base_learning_rate, self.plan.global_batch, recipe.base_batch, recipe.scaling)
 
     def learning_rate(self, step: int) -> float:
         """Return the learning rate of a step: linear warm-up from 0, then cosine or steps, both counted from step 0.
@@ -82,7 +91,8 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         """Return cross entropy with smoothed labels plus the penalty on all trainable variables.
 
         The target is 1 - s + s/n for the label and s/n for each other one of n outputs, s = label_smoothing. The
-        penalty includes scales and shifts of batch norm and the bias: A5 forbids excluding them.
+        penalty includes scales and shifts of batch norm and the bias: A5 forbids excluding them. LARS and LAMB have
+        their decay in the step instead, and no penalty.
         """
         pixels, labels = batch
         recipe = self.benchmark.recipe
@@ -91,7 +101,7 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         is_label = ops.arange(self.outputs, dtype="int32") == labels[:, None]
         targets = ops.where(is_label, np.float32(1 - recipe.label_smoothing + others), np.float32(others))
         error = ops.mean(ops.categorical_crossentropy(targets, logits, from_logits=True))
-        if recipe.weight_decay == 0:
+        if recipe.weight_decay == 0 or recipe.optimizer != "sgd":
             return error
         squares = sum(half_square_sum(variable.value) for variable in model.trainable_variables)
         return error + recipe.weight_decay * squares
@@ -116,7 +126,7 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
         recipe = self.benchmark.recipe
         found: dict[str, Any] = {
             constants.OPT_NAME: recipe.optimizer,
-            "sgd_opt_momentum": recipe.momentum,
+            **self._constants(),
             constants.OPT_BASE_LR: self.peak_rate,
             constants.OPT_LR_WARMUP_EPOCHS: recipe.warmup_epochs,
             constants.OPT_WEIGHT_DECAY: recipe.weight_decay,
@@ -127,6 +137,25 @@ class ImageClassification(Workload[ImageClassificationBenchmark]):
             found[constants.OPT_LR_DECAY_BOUNDARY_EPOCHS] = list(recipe.decay_epochs)
             found[constants.OPT_LR_DECAY_FACTOR] = recipe.decay_factor
         return found
+
+    def _constants(self) -> dict[str, Any]:
+        """Return what only the recipe's optimizer has; keys are MLPerf's for ResNet-50 and DeepCAM."""
+        recipe = self.benchmark.recipe
+        if recipe.optimizer == "lamb":
+            return {
+                "opt_betas": list(recipe.betas),
+                "opt_eps": LAMB_EPSILON,
+                "opt_bias_correction": True,
+                "opt_grad_averaging": True,
+                "opt_max_grad_norm": MAX_GRADIENT_NORM,
+            }
+        if recipe.optimizer == "lars":
+            return {
+                "lars_opt_momentum": recipe.momentum,
+                "lars_epsilon": LARS_EPSILON,
+                "lars_opt_trust_coefficient": recipe.trust_coefficient,
+            }
+        return {"sgd_opt_momentum": recipe.momentum}
 
     def layers(self) -> tuple[LayerWork, ...]:
         """Return convolutions and the dense layer, counted by a formula."""
