@@ -44,7 +44,7 @@ UNWRITTEN = (
     *("engine", "spatial_parts", "gradient_groups"),
     *("allreduce_topology", "evaluation_batch", "evaluation_cache", "training_cache"),
 )
-"""Settings of a point that plans leave out where they are as usual."""
+"""Settings of a point that plans omit where they have their default."""
 
 
 class Point(Settings):
