@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from hpcai.training.backend import is_tensorflow
 from hpcai.training.lamb import norm
 
 EPSILON = 1e-7
@@ -54,9 +55,16 @@ class Lars(keras.optimizers.Optimizer):  # type: ignore[misc]
         self.iterations.assign_add(1)
 
     def _ratio(self, value: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
-        weight, slope = norm(value), norm(gradient)
+        weight, slope = _exact_norm(value), _exact_norm(gradient)
         ratio = self._trust * weight / (slope + self._decay * weight + EPSILON)
         return ops.where(ops.logical_and(weight > 0, slope > 0), ratio, ops.ones_like(ratio))
+
+
+def _exact_norm(tensor: tf.Tensor) -> tf.Tensor:
+    """Return the norm rounded once: ranks that sum a gradient in another order must still take equal steps."""
+    if is_tensorflow():
+        return tf.cast(norm(tf.cast(tensor, tf.float64)), tf.float32)
+    return norm(tensor)  # XLA runs one program on all ranks
 
 
 def is_scale_or_shift(variable: keras.Variable) -> bool:
