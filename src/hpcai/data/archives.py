@@ -123,7 +123,7 @@ class _Meter(io.RawIOBase):
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, path: Path) -> None:
     """Write one checked member without the owner, mode and times from the archive.
 
-    tarfile's filter="data" is no option: it came with Python 3.11.4, and Debian 12 has 3.11.2.
+    tarfile's filter="data" is not an option: it came with Python 3.11.4, and Debian 12 has 3.11.2.
     """
     if member.isdir():
         path.mkdir(parents=True, exist_ok=True)

@@ -343,7 +343,7 @@ def _kind(archive: Archive) -> str:
 
 
 def _fits(archive: Archive, head: bytes) -> bool:
-    """Return whether the first bytes match the file's kind; without a signature it must at least be no HTML page."""
+    """Return whether the first bytes match the file's kind; without a signature, whether it is no HTML page."""
     match _kind(archive):
         case "tgz":
             return head.startswith(_GZIP_MAGIC)

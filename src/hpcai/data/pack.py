@@ -103,7 +103,7 @@ def pack_dataset(
     manifest
         The dataset; each file is verified against it while being read.
     module
-        The benchmark's data module; it converts containers that are no TFRecord files.
+        The benchmark's data module; it converts containers that are not TFRecord files.
     root
         Folder of the sample files, see `Manifest.root`.
     settings

@@ -158,7 +158,7 @@ class _Preparation:
         with _partial_folder(self._folder) as partial:
             logger.info("generating %s in %s", self._settings.dataset, partial)
             origin = self._module.generate(partial)
-            manifest = self._examined(partial, self._found(partial, f"{partial}", "this is a fault"), origin=origin)
+            manifest = self._examined(partial, self._found(partial, f"{partial}", "report this bug"), origin=origin)
             return self._publish(manifest, partial)
 
     def download(self, datasets_tsv: Path) -> Manifest:

@@ -24,7 +24,7 @@ class TfrecordDataModule(DataModule[Data]):
 
     @abstractmethod
     def check_record(self, payload: memoryview) -> None:
-        """Raise DatasetError if a record is no sample of this benchmark; the caller adds file and record."""
+        """Raise DatasetError if a record is not a sample of this benchmark; the caller adds file and record."""
 
     def examine(self, file: Path) -> FileFacts:
         """Read a whole file; check framing, checksums and every record."""

@@ -91,8 +91,8 @@ def measure_apart(
     """Measure with each number of threads in a separate process, while nothing else is timed on this node.
 
     A method that crashes is skipped. At the time limit, existing samples count, and the rest gets that reason. What
-    cannot be measured at all (more threads than cores, a process that does not start) is no error: the report gives the
-    reason.
+    cannot be measured at all (more threads than cores, a process that does not start) is not an error: the report gives
+    the reason.
 
     Parameters
     ----------

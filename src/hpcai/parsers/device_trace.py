@@ -22,7 +22,7 @@ def read_device_trace(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If the file is no such trace, is truncated, or contains no accelerator.
+        If the file is not such a trace, is truncated, or contains no accelerator.
     """
     space = read_space(path)
     rows = [row for plane in space.planes if DEVICE.match(plane.name) for row in _rows(plane)]

@@ -37,7 +37,7 @@ class Findings:
     left_out
         One sentence for each record that is damaged, truncated or self-contradictory.
     notes
-        Other sentences: missing or doubtful things that are no record.
+        Other sentences: missing or doubtful things that are not records.
     facts
         Properties that the artefact states about itself.
     """

@@ -44,7 +44,7 @@ def read_hpl(path: Path) -> Reading:
     ``verdict`` is ``passed``, ``failed`` or ``unchecked``, taken from the residual lines after the row; only passed
     rows are scores. The printed rate is kept, never recomputed. A row is omitted if its rate is not
     (2/3 N^3 + 3/2 N^2) / time within the printed digits (0.3 % and better from 1.7 s on), if its parameters were not
-    announced, or if its verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are no results.
+    announced, or if its verdict contradicts residual and threshold. Progress lines (Prog=, Column=) are not results.
     Facts: ``finished`` (number of tests in the closing summary), ``threshold``.
 
     Raises

@@ -33,8 +33,8 @@ def read_hpl_mxp(path: Path) -> Reading:
     """Read the results of HPL-MxP, one row per test loop.
 
     The score is (2/3 N^3 + 3/2 N^2) over the time of factorisation and refinement, whatever precision did the work; the
-    rate of the factorisation alone is no score. A row is omitted if rate, time and rate per process contradict each
-    other. Progress lines (TF=) are no results.
+    rate of the factorisation alone is not a score. A row is omitted if rate, time and rate per process contradict each
+    other. Progress lines (TF=) are not results.
 
     Raises
     ------

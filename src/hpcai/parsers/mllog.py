@@ -52,7 +52,7 @@ class MllogEvent(NamedTuple):
 
     @property
     def details(self) -> dict[str, Any]:
-        """The metadata; empty if they are no dictionary."""
+        """The metadata; empty if they are not a dictionary."""
         return self.metadata if isinstance(self.metadata, dict) else {}
 
 

@@ -34,7 +34,7 @@ def read_tensorflow_profile(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If the file is no such trace, is truncated, or holds no operation.
+        If the file is not such a trace, is truncated, or holds no operation.
     """
     space = read_space(path)
     start_ns, stop_ns = _window(space, path)
@@ -50,7 +50,7 @@ def read_tensorflow_profile(path: Path) -> Reading:
 
 
 def read_space(path: Path) -> Any:  # noqa: ANN401  a protocol buffer has no static type
-    """Return the XSpace of a trace; raise ParseError if the file is none or truncated."""
+    """Return the XSpace of a trace; raise ParseError if the file is foreign or truncated."""
     if not path.is_file() or not path.stat().st_size:
         raise nothing_read(path, TOOL, looks_like(path), "profile the steps again")
     from google.protobuf.message import DecodeError

@@ -37,7 +37,7 @@ class NumberStyle:
         Raises
         ------
         ValueError
-            If the text is no number in this style, or is doubtful.
+            If the text is not a number in this style, or is doubtful.
         """
         plain = _plain(text)
         if plain.lower() in ABSENT:

@@ -1,4 +1,4 @@
-"""Darshan's run-time library: find it, and attach it to ranks that are no MPI programs.
+"""Darshan's run-time library: find it, and attach it to ranks that are not MPI programs.
 
 Tested with Darshan 3.5.0 (its documentation: darshan-runtime, "Instrumenting non-MPI applications" and
 "Configuration").

@@ -25,7 +25,7 @@ SLURM_SAMPLE_S = 5.0
 POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
 ANSWER_S = 10.0
-"""Longest wait for Slurm's controller [s]; a later answer is no sample."""
+"""Longest wait for Slurm's controller [s]; a later answer is not a sample."""
 
 
 @dataclass(frozen=True)

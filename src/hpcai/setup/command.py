@@ -42,7 +42,7 @@ def init(folder: Path, *, here: bool = False, partition: str = "", account: str 
     Raises
     ------
     ConfigError
-        If the folder is not empty, the library is no checkout, or the partition cannot be used.
+        If the folder is not empty, the library is not a checkout, or the partition cannot be used.
     """
     if not here and (partition or account):
         raise ConfigError("--partition, --account: only allowed with --here, which asks the local Slurm")

@@ -48,7 +48,7 @@ class Dataset:
         if plan.benchmark.is_packed:
             if sources.pack is None:
                 raise ConfigError(
-                    "--pack: found none, expected packed.json of the dataset, because training reads what is packed"
+                    "--pack: found none, expected packed.json of the dataset, because training reads the packed dataset"
                 )
             self._pack, self._pack_root = read_pack(sources.pack), sources.pack.parent
             require_same(self._pack, self._manifest, sources.pack)

@@ -35,7 +35,7 @@ def horovod_variables(environment: Mapping[str, str]) -> dict[str, str]:
     Raises
     ------
     LaunchError
-        If this is no task of a step, or the tasks have another layout.
+        If this is not a task of a step, or the tasks have another layout.
     """
     names = ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_NUM_NODES")
     try:

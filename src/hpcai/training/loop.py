@@ -308,7 +308,7 @@ def require_equal(digests: NDArray[np.generic]) -> None:
     if different:
         raise TrainingError(
             f"weights after training: ranks {different} differ from rank 0, expected equal bits on all ranks; "
-            "the gradient exchange or a device does not work as it should, so this run counts for nothing"
+            "the gradient exchange or a device is faulty, so this run is invalid"
         )
 
 

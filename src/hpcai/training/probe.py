@@ -15,7 +15,7 @@ PROBE_S = 0.1
 def probe_rate(device: Literal["cpu", "gpu"]) -> float:
     """Return the median rate of an fp32 product of square matrices over a tenth of a second [FLOP/s].
 
-    It is no ceiling (see ``hpcai.machine.ceilings``); repeated probes show whether a machine became slower.
+    It is not a ceiling (see ``hpcai.machine.ceilings``); repeated probes show whether a machine became slower.
     """
     edge = EDGE[device]
     matrix = ops.ones((edge, edge), "float32")

@@ -78,7 +78,7 @@ def _require_plan(plan: RunPlan, ranks: Ranks, placement: Placement) -> None:
     if found != expected:
         raise LaunchError(
             f"launcher: found {found}, expected {expected}; "
-            "start one process per rank, with a launcher that Horovod and this program know"
+            "start one process per rank, with a launcher that Horovod and this program support"
         )
 
 

@@ -181,7 +181,7 @@ class _Server(socketserver.ThreadingTCPServer):
         self.secret, self.store = secret, Store({})
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Ignore a client that disconnected: it retries, or is no rank."""
+        """Ignore a client that disconnected: it retries, or is not a rank."""
 
 
 class Rendezvous:

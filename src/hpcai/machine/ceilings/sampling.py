@@ -41,7 +41,7 @@ class Sample(_Part):
 
     @property
     def counts(self) -> bool:
-        """Whether the sample measures its kind: a read from the page cache is no storage rate."""
+        """Whether the sample measures its kind: a read from the page cache is not a storage rate."""
         return self.page_cache in {"", "cold"}
 
     @property

@@ -90,7 +90,7 @@ def time_steps(plan: RunPlan, given: argparse.Namespace, device: str) -> StepRep
     Raises
     ------
     TrainingError
-        If the loss is not finite: such steps are no training.
+        If the loss is not finite: such steps do not train.
     """
     workload = workload_of_one_rank(plan, samples=given.batch)
     engine = build_engine(workload, given.engine, given.precision)

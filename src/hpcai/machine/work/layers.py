@@ -55,7 +55,7 @@ BOOKKEEPING = (
 
 
 class Read(NamedTuple):
-    """Layers of a graph, and the parts that are no layer."""
+    """Layers of a graph, and the parts that are not layers."""
 
     layers: tuple[Layer, ...]
     not_modelled: tuple[str, ...]

@@ -227,7 +227,7 @@ def _indexed(names: list[str], prefix: str) -> list[tuple[int, str]]:
 
 
 def _append(column: list[float | None], value: float | None, name: str, negative: dict[str, int]) -> None:
-    """Append a value; a negative one (-1 is "not monitored", others are no times) is counted and becomes None."""
+    """Append a value; a negative one (-1 is "not monitored", others are not times) is counted and becomes None."""
     column.append(value)
     if value is None:
         negative[name] = negative.get(name, 0) + 1

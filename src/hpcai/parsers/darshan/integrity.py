@@ -102,7 +102,7 @@ def read_layout(data: bytes, path: Path) -> Layout:
     Raises
     ------
     ParseError
-        If the file is no Darshan log of format 3, or the header contradicts itself or the file size.
+        If the file is not a Darshan log of format 3, or the header contradicts itself or the file size.
     """
     version = data[:8].rstrip(b"\0")
     if version not in FORMATS or len(data) < 24:
@@ -171,7 +171,7 @@ def _require_no_gaps(layout: Layout, size_bytes: int, path: Path) -> None:
 
 
 def _what_else(data: bytes) -> str:
-    """Describe a file that is no log of format 3; recognises old Darshan logs."""
+    """Describe a file that is not a log of format 3; recognises old Darshan logs."""
     start = data[:8]
     if data.startswith(b"\x1f\x8b"):
         try:

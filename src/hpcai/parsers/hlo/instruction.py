@@ -22,7 +22,7 @@ _WITHOUT_OPERANDS = {"constant", "parameter"}
 
 
 class HloError(ValueError):
-    """A line, or a part of it, that contradicts itself or is no HLO."""
+    """A line, or a part of it, that contradicts itself or is not HLO."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def parse_instruction(text: str, line: int) -> Instruction:
     Raises
     ------
     HloError
-        If the line is no instruction.
+        If the line is not an instruction.
     """
     start = _START.match(text)
     if start is None:

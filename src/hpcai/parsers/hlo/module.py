@@ -50,7 +50,7 @@ class Computation:
         named = one.operands[place]
         found = self.instructions.get(named.name)
         if found is None or found.line >= one.line:
-            raise HloError(f"its operand {named.name} is not there")
+            raise HloError(f"its operand {named.name} is missing")
         if named.type and named.type != found.type:
             raise HloError(f"its operand {named.name} is {named.type} here and {found.type} where it is made")
         return found
@@ -181,7 +181,7 @@ def _check_names(module: Module, computation: Computation) -> None:
         for operand in instruction.operands:
             if operand.name not in computation.instructions:
                 computation.whole = False
-                module.reasons.append(f"line {instruction.line}: works on {operand.name}, which is not there")
+                module.reasons.append(f"line {instruction.line}: uses {operand.name}, which is missing")
     roots = sum(one.is_root for one in computation.instructions.values())
     if roots != 1:
         computation.whole = False
@@ -193,7 +193,7 @@ def _check_calls(module: Module) -> None:
         for instruction in computation.instructions.values():
             for _, callee in instruction.calls:
                 if callee not in module.computations:
-                    module.reasons.append(f"line {instruction.line}: calls {callee}, which is not there")
+                    module.reasons.append(f"line {instruction.line}: calls {callee}, which is missing")
             if missing := _ROLES.get(instruction.operation, set()) - {role for role, _ in instruction.calls}:
                 module.reasons.append(f"line {instruction.line}: {instruction.operation} without {min(missing)}")
 

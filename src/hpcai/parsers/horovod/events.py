@@ -30,7 +30,7 @@ class Ending(Enum):
 
 @dataclass
 class Gap:
-    """Text between two events that is no event.
+    """Text between two events that is not an event.
 
     Attributes
     ----------

@@ -70,7 +70,7 @@ def read_exactly(data: bytes, place: int, dictionary: Dictionary) -> Exact:
 
 
 def _read_run(text: str, result: Exact, dictionary: Dictionary) -> tuple[int, str] | None:
-    """Add objects until the text ends or one is no event; return where that one begins, and why."""
+    """Add objects until the text ends or one is not an event; return where that one begins, and why."""
     at = 0
     while (blanks := _BLANKS.match(text, at)) and blanks.end() < len(text):
         at = blanks.end()

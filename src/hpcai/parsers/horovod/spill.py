@@ -43,7 +43,7 @@ def spill_timeline(path: Path, table: Path) -> Account:
     Raises
     ------
     ParseError
-        If the file is no timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     account = Account()
     temporary = table.with_name(f".{table.name}.part")

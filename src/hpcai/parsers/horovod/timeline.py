@@ -2,8 +2,8 @@
 
 Format: profilers.md, section 6; horovod/common/timeline.cc. Files of the old layout (up to Horovod 0.20.0) have no end
 mark, so a cut after an event stays undetected; in the new layout an unclosed list is reported. Detected and omitted:
-text that is no event, events out of time order, and operations whose begin and end events do not match. Undetected: a
-changed byte that leaves a valid file, such as the last digits of a time, a tensor name, a rank below the number of
+text that is not an event, events out of time order, and operations whose begin and end events do not match. Undetected:
+a changed byte that leaves a valid file, such as the last digits of a time, a tensor name, a rank below the number of
 ranks, or the shape of a tensor reduced fewer than four times.
 """
 
@@ -61,7 +61,7 @@ def read_timeline(path: Path) -> Reading:
     Raises
     ------
     ParseError
-        If the file is no timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     return read_timeline_tables(path).spans
 
@@ -101,7 +101,7 @@ def read_timelines(paths: Sequence[Path]) -> Timeline:
     Raises
     ------
     ParseError
-        If one of them is no timeline, or nothing was recorded in it.
+        If one of them is not a timeline, or nothing was recorded in it.
     """
     read = [read_timeline_tables(path) for path in paths]
     epochs = [timeline.spans.facts["start_epoch_us"] for timeline in read]
@@ -157,7 +157,7 @@ def iterate_tables(path: Path, account: Account) -> Iterator[Timeline]:
     Raises
     ------
     ParseError
-        If the file is no timeline, or nothing was recorded in it.
+        If the file is not a timeline, or nothing was recorded in it.
     """
     for chunk in stream_timeline(path, account):
         spans = span_table(chunk, account)

@@ -14,7 +14,7 @@ UNKNOWN, REFUSED = -1, -2
 LONGEST_NUMBER = 16
 """Maximum number of digits; a monotonic clock in microseconds has 13 to 14."""
 MOST_TEXTS = 1 << 16
-"""Maximum number of names, ranks and shapes per file; beyond that it is no timeline, and no more are learned."""
+"""Maximum number of names, ranks and shapes per file; beyond that it is not a timeline, and no more are learned."""
 
 _ZEROS, _HIGH, _OVER = (np.uint64(int(digit * 8, 16)) for digit in ("30", "80", "76"))
 _PAIRS, _QUADS, _ALL = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF), np.uint64(0xFFFFFFFF)

@@ -59,7 +59,7 @@ class Page:
         One row per launch (summary: per kernel) and metric, with the columns of `IDENTITY`, ``metric``, ``unit``,
         ``minimum``, ``maximum``, ``mean``, ``launches`` and ``line``.
     damaged
-        Lines that begin like a row but are none.
+        Lines that begin like a row but are not rows.
     notes
         Further messages of the tool or the header.
     """

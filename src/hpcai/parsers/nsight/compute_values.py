@@ -17,7 +17,7 @@ FEWEST_LETTERS = 3
 
 
 def with_numbers(path: Path, page: Page) -> tuple[pd.DataFrame, list[Doubt]]:
-    """Return the cells with numbers in SI units, and the cells omitted because they are no numbers.
+    """Return the cells with numbers in SI units, and the cells omitted because they are not numbers.
 
     The number format is determined once per file, from all its numbers.
 

@@ -70,7 +70,7 @@ def read_row(cells: dict[str, str], style: NumberStyle) -> Row:
     Raises
     ------
     ValueError
-        If a cell is no number, or the row contradicts itself.
+        If a cell is not a number, or the row contradicts itself.
     """
     amount = cells["size" if "size" in cells else "total"]
     values = {column: style.read(cells[column]) if column in cells else math.nan for column in (*SPREAD, "share")}

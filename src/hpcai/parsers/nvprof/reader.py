@@ -262,7 +262,7 @@ KINDS = {"summary": "a summary", "trace": "a GPU trace", "metric": "a table of m
 def read_nvprof_summary(path: Path) -> Reading:
     """Read the device time of each kernel and copy from nvprof's summary.
 
-    API calls, OpenACC and NVTX rows are no device time; ``facts`` counts them. Rows of several processes in one file
+    API calls, OpenACC and NVTX rows are not device time; ``facts`` counts them. Rows of several processes in one file
     are added up by name.
 
     Parameters

@@ -74,7 +74,7 @@ class Table:
     rows
         Line and cells of each row that has as many cells as the header; every value has its unit.
     damaged
-        Line, and why it is no row.
+        Line, and why it is not a row.
     """
 
     kind: str
@@ -120,7 +120,7 @@ def scan(path: Path, tool: str) -> Recording:
     Raises
     ------
     ParseError
-        If the file is no text.
+        If the file is not text.
     """
     lines = read_lines(path, tool)
     scanner = _Scanner(starts_anywhere=not any("Profiling result:" in line for line in lines))
@@ -138,7 +138,7 @@ def _ends_whole(path: Path) -> bool:
 
 
 def find_header(line: str) -> tuple[str, tuple[str, ...], bool] | None:
-    """Return kind, columns and whether it is text mode, or None if the line is no header."""
+    """Return kind, columns and whether it is text mode, or None if the line is not a header."""
     for cells, is_text in ((split_csv(line), False), (split_columns(line), True)):
         for kind, required in REQUIRED.items():
             owners = frozenset() if is_text or kind in {"summary", "trace"} else _OWNERS

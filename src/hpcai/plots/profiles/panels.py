@@ -14,7 +14,7 @@ from hpcai.plots import theme
 MOST_REASONS = 3
 """Maximum number of reasons in an empty figure; the table of captures has all."""
 LONGEST_REASON = 220
-"""Length at which a reason is truncated [characters]: a figure is no log file."""
+"""Length at which a reason is truncated [characters]: a figure is not a log file."""
 MOST_TICKS = 4
 WIDE = 9.2
 """Width of two panels and a legend side by side without row labels [inch]."""

@@ -59,7 +59,7 @@ class Meeting:
             except HTTPError as error:
                 if time.monotonic() > limit_s:
                     raise LaunchError(
-                        f"engine {self._engine}: rank {len(found)} of {self._ranks.size} did not come within "
+                        f"engine {self._engine}: rank {len(found)} of {self._ranks.size} did not arrive within "
                         f"{MEETING_LIMIT_S:g} s; see its output"
                     ) from error
                 time.sleep(LOOK_S)

@@ -207,7 +207,7 @@ def test_what_a_library_call_hides_is_named(tmp_path: Path) -> None:
         ("= f32[2,4,4,5]{3,2,1,0} convolution", "= f32[2,4,6,5]{3,2,1,0} convolution", "fit"),
         ("f32[2,8,8,3]{3,2,1,0} %image, f32[3", "f32[2,8,9,3]{3,2,1,0} %image, f32[3", "where it is made"),
         ("%kernel), window={size=3x3 s", "%kernel), window={size=0x3 s", "the window does not fit the shapes"),
-        ("%image, f32[3", "%picture, f32[3", "picture, which is not there"),
+        ("%image, f32[3", "%picture, f32[3", "picture, which is missing"),
         (
             " convolution(f32[2,8,8,3]{3,2,1,0} %image, f32[3",
             " convalution(f32[2,8,8,3]{3,2,1,0} %image, f32[3",

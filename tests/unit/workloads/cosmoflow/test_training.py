@@ -95,7 +95,7 @@ def test_loss_is_the_mean_squared_error_plus_l2_on_the_hidden_dense_kernels() ->
     model = plain.build_model(SEEDS)
     targets = tf.constant([[1.0, 0, 0, 0]])
     batch = (tf.zeros((1, 16, 16, 16, 4), tf.int16), targets)
-    # Of counts that are all zero only the bias of the last layer is left.
+    # With counts of zero, only the bias of the last layer remains.
     bias = [variable for variable in model.trainable_variables if variable.shape == (4,)][-1]
     bias.assign([0.3, -0.2, 0.1, 2])
     error = float(((1.2 * np.tanh(bias.numpy()) - targets[0].numpy()) ** 2).mean())

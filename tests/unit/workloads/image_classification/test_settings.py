@@ -1,4 +1,4 @@
-"""Settings of image classification: the official values, and combinations that cannot be."""
+"""Settings of image classification: official values and impossible combinations."""
 
 from pathlib import Path
 from typing import Any

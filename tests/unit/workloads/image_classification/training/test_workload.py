@@ -19,7 +19,7 @@ NO_SEED = tf.constant([0, 0])
 
 
 class Fixed:
-    """A model that gives the same logits for whatever it sees."""
+    """A model that returns the same logits for any input."""
 
     def __init__(self, logits: Any, weights: tuple[Any, ...] = ()) -> None:
         self._logits = tf.constant(logits, tf.float32)
