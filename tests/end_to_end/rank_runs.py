@@ -30,6 +30,8 @@ LAUNCHERS = {
     "jax": ("hpcai.training.spawn",),
 }
 """How the ranks of each engine are started."""
+ENGINES = ["horovod", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tensorflow", "jax"))]
+"""Parameters of what holds for every engine."""
 RANK_PROGRAM = ("-m", "hpcai.training")
 Meddle = Callable[[Path, subprocess.Popen], None]
 

@@ -2,7 +2,7 @@
 
 import shutil
 
-from workflow_project import ROOT
+from workflow_project import ROOT, Project, edit_yaml
 
 PROJECT_FILES = ("Snakefile", "workflow", "src", "config", "profiles", "reports", "envs")
 BENCHMARKS = ("resnet50", "extreme_weather", "cosmoflow", "deepcam", "opencatalyst")
@@ -38,3 +38,22 @@ def take_over(source, target):
         (target / place).parent.mkdir(parents=True, exist_ok=True)
         copy = shutil.copytree if (source / place).is_dir() else shutil.copy2
         copy(source / place, target / place)
+
+
+class SpawningProject(Project):
+    """A project whose ranks need no Horovod to start."""
+
+    def snakemake(self, *arguments, config=()):
+        return super().snakemake(*arguments, "--default-resources", "launcher=spawn", config=config)
+
+
+def engine_study(folder, engine):
+    """Make the tiny study with another engine, by a copy of the project, from its data to its report."""
+    copy_project(folder / "project")
+    shutil.copytree(ROOT / "tests/config", folder / "config")
+    edit_yaml(folder / "config/tiny.yaml", engine=engine)
+    project = SpawningProject(folder, root=folder / "project", study=folder / "config/tiny.yaml")
+    done = project.snakemake("all")
+    assert done.returncode == 0, done.stdout
+    project.output = done.stdout
+    return project

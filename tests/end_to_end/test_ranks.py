@@ -1,4 +1,4 @@
-"""Real ranks: the rank program under Horovod's launcher, on hand-written cubes of 16 voxels.
+"""Real ranks: the rank program under the launcher of each engine, on hand-written cubes of 16 voxels.
 
 The samples are easy on purpose: the mean count of each channel tells one target, so that a small network gets below
 the official error in seconds and the log of a closed run can be checked as a whole.
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from end_to_end.rank_runs import LIMIT_S, Prepared, Run, check_log
+from end_to_end.rank_runs import ENGINES, LIMIT_S, Prepared, Run, check_log
 from unit.training.training_plans import make_plan
 from unit.training.training_samples import write_sample
 
@@ -68,29 +68,35 @@ def cubes(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 STAGED = {"place": "node_local", "partition": "whole"}
 
 
-def small_plan(ranks: int, **changes: dict) -> RunPlan:
+def small_plan(ranks: int, engine: str = "horovod", **changes: dict) -> RunPlan:
     data = {"train_samples": TRAIN, "validation_samples": VALIDATION}
+    changes["point"] = {"engine": engine, **changes.get("point", {})}
     return make_plan(ranks, data=data, **{**CURVE, "target": {"value": 0.001}, **changes})
 
 
-@pytest.fixture(scope="session")
-def one_rank(cubes: Prepared) -> Run:
-    return cubes.run("one", small_plan(1))
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return request.param
 
 
 @pytest.fixture(scope="session")
-def two_ranks(cubes: Prepared) -> Run:
-    return cubes.run("two", small_plan(2))
+def one_rank(cubes: Prepared, engine: str) -> Run:
+    return cubes.run(f"one_{engine}", small_plan(1, engine))
 
 
 @pytest.fixture(scope="session")
-def converged(cubes: Prepared) -> Run:
+def two_ranks(cubes: Prepared, engine: str) -> Run:
+    return cubes.run(f"two_{engine}", small_plan(2, engine))
+
+
+@pytest.fixture(scope="session")
+def converged(cubes: Prepared, engine: str) -> Run:
     """Staging, mixed precision, half-precision gradients and dropout together, until the official target is reached."""
     recipe = {"global_batch": 8, "base_batch": 8, "base_learning_rate": 0.01, "warmup_epochs": 1, "max_epochs": 60}
     model = {"conv_layers": 4, "base_filters": 8, "dense": [32, 16], "dropout": 0.05}
     point = {"precision": "bf16", "compression": "fp16"}
-    plan = small_plan(2, model=model, recipe=recipe, point=point, target={"value": 0.124}, staging=STAGED)
-    return cubes.run("converged", plan)
+    plan = small_plan(2, engine, model=model, recipe=recipe, point=point, target={"value": 0.124}, staging=STAGED)
+    return cubes.run(f"converged_{engine}", plan)
 
 
 def test_ranks_end_with_the_same_bits(two_ranks: Run, converged: Run) -> None:
@@ -109,9 +115,9 @@ def test_one_and_two_ranks_take_the_same_steps(one_rank: Run, two_ranks: Run) ->
         assert one.evaluation_samples == two.evaluation_samples == VALIDATION
 
 
-def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Prepared, two_ranks: Run) -> None:
-    point = {"accumulation": 2, "fusion_bytes": "1 KiB", "cycle_time_s": "0.5 ms"}
-    run = cubes.run("options", small_plan(2, point=point))
+def test_accumulation_and_fusion_change_the_way_but_not_the_steps(cubes: Prepared, engine: str, two_ranks: Run) -> None:
+    fusion = {"fusion_bytes": "1 KiB", "cycle_time_s": "0.5 ms"} if engine == "horovod" else {}
+    run = cubes.run(f"options_{engine}", small_plan(2, engine, point={"accumulation": 2, **fusion}))
     assert run.exit_status == 0, run.output
     assert run.rank(0).weights_sha256 == run.rank(1).weights_sha256
     np.testing.assert_allclose(run.losses[:8], two_ranks.losses[:8], rtol=1e-5)
@@ -190,8 +196,8 @@ def test_events_of_a_run_are_in_order(converged: Run) -> None:
     assert values["eval_error"] == converged.report.epochs[-1].quality
 
 
-def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Prepared) -> None:
-    run = cubes.run("diverged", small_plan(2, recipe={**CURVE["recipe"], "base_learning_rate": 1e30}))
+def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Prepared, engine: str) -> None:
+    run = cubes.run(f"diverged_{engine}", small_plan(2, engine, recipe={**CURVE["recipe"], "base_learning_rate": 1e30}))
     assert run.exit_status == 0, run.output
     report = run.report
     assert report.outcome == "diverged"
@@ -202,8 +208,8 @@ def test_a_diverged_run_ends_cleanly_and_says_so(cubes: Prepared) -> None:
     assert run.epochs[-1].steps == len(run.losses) < TRAIN // 8
 
 
-def test_a_profiled_run_ends_after_its_steps(cubes: Prepared) -> None:
-    run = cubes.run("profiled", small_plan(1, plan={"kind": "profiled", "max_steps": 10}))
+def test_a_profiled_run_ends_after_its_steps(cubes: Prepared, engine: str) -> None:
+    run = cubes.run(f"profiled_{engine}", small_plan(1, engine, plan={"kind": "profiled", "max_steps": 10}))
     assert run.exit_status == 0, run.output
     assert run.report.outcome == "not_converged"
     assert "profiled run" in run.report.reason
@@ -246,10 +252,13 @@ def wait_for(predicate: Callable[[], object], raw: Path, process: subprocess.Pop
         time.sleep(0.05)
 
 
-def test_a_stopped_rank_silences_the_first_and_a_killed_one_ends_the_run_in_bounded_time(cubes: Prepared) -> None:
+def test_a_stopped_rank_silences_the_first_and_a_killed_one_ends_the_run_in_bounded_time(
+    cubes: Prepared, engine: str
+) -> None:
     """What the supervisor makes of the silence: test_breakdowns.py."""
     hits = Hits()
-    run = cubes.run("hit", small_plan(2, recipe={**CURVE["recipe"], "max_epochs": 10_000}), meddle=hits)
+    plan = small_plan(2, engine, recipe={**CURVE["recipe"], "max_epochs": 10_000})
+    run = cubes.run(f"hit_{engine}", plan, meddle=hits)
     assert hits.silent
     assert hits.went_on
     assert run.exit_status != 0
@@ -258,7 +267,7 @@ def test_a_stopped_rank_silences_the_first_and_a_killed_one_ends_the_run_in_boun
     assert run.epochs[0].epoch == 1
 
 
-def test_staged_files_are_counted_and_removed(cubes: Prepared, converged: Run) -> None:
+def test_staged_files_are_counted_and_removed(cubes: Prepared, engine: str, converged: Run) -> None:
     staging = converged.report.staging
     assert (staging.place, staging.on_clock, staging.files) == ("node_local", True, TRAIN + VALIDATION)
     assert staging.content_bytes > staging.packed_bytes > 0
@@ -266,22 +275,22 @@ def test_staged_files_are_counted_and_removed(cubes: Prepared, converged: Run) -
     own = [converged.rank(number) for number in (0, 1)]
     assert sum(rank.staging_read_bytes for rank in own) == staging.packed_bytes
     assert max(rank.staging_s for rank in own) == staging.staging_s <= converged.report.run_s
-    assert not cubes.staged("converged")
+    assert not cubes.staged(f"converged_{engine}")
 
 
-def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path) -> None:
+def test_a_damaged_sample_ends_all_ranks_with_its_reason(tmp_path: Path, engine: str) -> None:
     cubes = make_cubes(tmp_path)
     flip_bit(cubes.manifest.parent / "train/univ_ics_test_a0001_003.tfrecord")
-    run = cubes.run("damaged", small_plan(2))
+    run = cubes.run("damaged", small_plan(2, engine))
     assert run.exit_status != 0
     assert f"hpcai.core.errors.DatasetError: training: {BAD_SAMPLE.opening}" in run.output
     assert not (run.raw / "training.json").exists()
 
 
-def test_a_damaged_shard_ends_all_ranks_with_its_reason_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_damaged_shard_ends_all_ranks_with_its_reason_and_leaves_nothing(tmp_path: Path, engine: str) -> None:
     cubes = make_cubes(tmp_path)
     flip_bit(max(cubes.pack.parent.glob("train*.tar")))
-    run = cubes.run("damaged", small_plan(2, staging=STAGED))
+    run = cubes.run("damaged", small_plan(2, engine, staging=STAGED))
     assert run.exit_status != 0
     assert "hpcai.core.errors.StagingError" in run.output
     assert "pack the dataset again" in run.output

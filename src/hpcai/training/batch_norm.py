@@ -105,11 +105,11 @@ class BatchNormalization(keras.layers.Layer):  # type: ignore[misc]
     def _scaled(self, inputs: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Normalise inputs with given statistics, in the inputs' type."""
         scale = self.gamma.value * ops.rsqrt(variance + self._epsilon)
-        return ops.cast(ops.cast(inputs, "float32") * scale + (self.beta.value - mean * scale), inputs.dtype)
+        return ops.cast(ops.cast(inputs, self.variable_dtype) * scale + (self.beta.value - mean * scale), inputs.dtype)
 
     def _group_moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return mean and variance over the equally large batches of the group's ranks."""
-        values = ops.cast(inputs, "float32")
+        values = ops.cast(inputs, self.variable_dtype)
         axes = tuple(range(len(inputs.shape) - 1))
         mean = ops.mean(values, axes)
         if self._group == 1:

@@ -206,7 +206,6 @@ def test_half_precision_is_for_accelerators(folder):
 
 
 REFUSED_WITH_AN_ENGINE = [
-    ("deepcam_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
     ("extreme_weather_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
     ("opencatalyst_tiny", "fp32", "engine", OTHER_ENGINE, "'jax'"),
     ("cosmoflow_tiny", "tf32", "precision", TF32_BY_JAX, "'tf32'"),

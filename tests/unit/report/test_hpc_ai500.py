@@ -21,6 +21,7 @@ from hpcai.records.commands import shown_command
 from hpcai.records.run import Artefact, RunRecord, read_record
 from hpcai.report.hpc_ai500 import evidence as evidence_module
 from hpcai.report.hpc_ai500 import folder as folder_module
+from hpcai.report.hpc_ai500.configuration import RINGS
 from hpcai.report.hpc_ai500.document import build_document
 from hpcai.report.hpc_ai500.evidence import NO_RECORD, read_evidence
 from hpcai.report.hpc_ai500.folder import write_document
@@ -213,6 +214,33 @@ def test_a_topology_that_was_chosen_by_a_variable_is_collected(tmp_path: Path) -
     document = build([make_run(provenance=provenance)], tmp_path)
     assert find(document, "Topology").value == "NCCL_ALGO=Tree"
     assert find(document, "Batch system").value == "Slurm, partition gpu; 1 of 1 runs"
+
+
+def test_each_engine_exchanges_in_its_own_way(tmp_path: Path) -> None:
+    """Gloo's ring and Horovod's cycle are not said of runs that another engine made."""
+    spawned = make_provenance(command=("python", "-m", "hpcai.training.spawn", *COMMAND[3:5], *COMMAND[6:]))
+    others = [
+        make_run(variant=engine, settings_of_point={"engine": engine}, provenance=spawned)
+        for engine in ("tensorflow", "jax")
+    ]
+    document = build([make_run(), *others], tmp_path)
+    assert find(document, "Engine").value == "fp32: horovod; jax: jax; tensorflow: tensorflow"
+    assert find(document, "Topology").value == "; ".join(sorted(RINGS.values()))
+    points = document.parts[1].tables[0]
+    names = [column.name for column in points.columns]
+    rows = {row[0]: dict(zip(names, row, strict=True)) for row in points.rows}
+    assert {variant: row["engine"] for variant, row in rows.items()} == {
+        "fp32": "horovod", "tensorflow": "tensorflow", "jax": "jax"
+    }  # fmt: skip
+    assert "Horovod" in rows["fp32"]["cycle time"]
+    assert not any("Horovod" in rows[engine]["cycle time"] for engine in ("tensorflow", "jax"))
+    assert "XLA" in rows["jax"]["fusion"]
+
+
+def test_collectives_on_accelerators_choose_by_themselves(tmp_path: Path) -> None:
+    machine = make_machine(accelerators_per_node=4, device={"kind": "gpu", "model": "H200"})
+    document = build([make_run(machine=machine, settings_of_point={"engine": "jax"})], tmp_path)
+    assert find(document, "Topology").status == "missing"
 
 
 def test_accelerators_are_described_by_the_machine_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from hpcai.config.base import Engine
 from hpcai.config.runs import RunPlan
 from hpcai.core.text import say_bytes, say_time
 from hpcai.launchers.registry import LAUNCHERS, launcher_of
@@ -22,14 +23,18 @@ GROUPS = {
     "pack": "Packing of the data",
 }
 """Sections of a benchmark file, and their display names."""
-RING = (
-    "ring: Gloo's default, which Horovod leaves as it is "
-    "(horovod/common/ops/gloo_operations.cc, gloo/allreduce.cc); no record observes it"
-)
+RINGS: dict[Engine, str] = {
+    "horovod": "ring: Gloo's default, which Horovod leaves as it is "
+    "(horovod/common/ops/gloo_operations.cc, gloo/allreduce.cc); no record observes it",
+    "tensorflow": "ring: what TensorFlow takes where there is no NCCL "
+    "(tensorflow/core/common_runtime/collective_param_resolver_local.cc); no record observes it",
+    "jax": "ring: what XLA for processors asks Gloo for (xla/pjrt/cpu/gloo_collectives.cc); no record observes it",
+}
+"""How each engine exchanges on processors; Horovod if it does so over Gloo."""
 TOPOLOGY_VARIABLES = ("NCCL_ALGO", "HOROVOD_HIERARCHICAL_ALLREDUCE", "OMPI_MCA_coll_tuned_allreduce_algorithm")
 POINT_COLUMNS = (
-    Column(name="variant"), Column(name="scale"), Column(name="ranks"), Column(name="precision"),
-    Column(name="compression"), Column(name="global batch", unit="samples"),
+    Column(name="variant"), Column(name="scale"), Column(name="engine"), Column(name="ranks"),
+    Column(name="precision"), Column(name="compression"), Column(name="global batch", unit="samples"),
     Column(name="batch of a rank", unit="samples"),
     Column(name="micro-batches of a step"), Column(name="ranks that share batch-norm statistics"),
     Column(name="fusion"), Column(name="cycle time"), Column(name="steps of an epoch"), Column(name="runs"),
@@ -56,6 +61,7 @@ def _hyperparameters(evidence: Evidence) -> Iterator[Item]:
             SETTINGS, name, f"{count} settings", method="declared", source=SOURCE, note="each in the table of settings"
         )
     for name, value_of in (
+        ("Engine", lambda plan: plan.point.engine),
         ("Global batch [samples]", lambda plan: plan.global_batch),
         ("Precision", lambda plan: plan.point.precision),
         ("Micro-batches of a step", lambda plan: plan.point.accumulation),
@@ -96,8 +102,9 @@ def _topology(evidence: Evidence) -> Item:
     chosen = {text for record in distributed for text in _chosen_topology(record)}
     if chosen:
         return present(EXCHANGE, name, "; ".join(sorted(chosen)), method="collected", source="system.json")
-    if all(_uses_gloo(record) for record in distributed):
-        return present(EXCHANGE, name, RING, method="declared", source="source/commands.sh")
+    rings = {_ring_of(record) for record in distributed}
+    if all(rings):
+        return present(EXCHANGE, name, "; ".join(sorted(rings)), method="declared", source="source/commands.sh")
     action = (
         f"choose it by {', '.join(TOPOLOGY_VARIABLES[:2])} or the MPI library's own setting, which the record keeps"
     )
@@ -110,12 +117,21 @@ def _chosen_topology(record: RunRecord) -> Iterator[str]:
             yield f"{variable}={record.provenance.environment[variable]}"
 
 
+def _ring_of(record: RunRecord) -> str:
+    """Return what the run's engine does by itself; blank where a library decides."""
+    engine = record.plan.point.engine
+    has_ring = _uses_gloo(record) if engine == "horovod" else record.plan.machine.device.kind == "cpu"
+    return RINGS[engine] if has_ring else ""
+
+
 def _uses_gloo(record: RunRecord) -> bool:
     launcher = LAUNCHERS.get(launcher_of(record))
     return launcher is not None and launcher.gloo_option in set(record.provenance.command) - {""}
 
 
 def _fusion(plan: RunPlan) -> str:
+    if plan.point.engine == "jax":
+        return "left to XLA, whose program exchanges"
     if plan.point.gradient_groups > 1:
         return f"{plan.point.gradient_groups} groups, those of the last layers first"
     if plan.point.fusion_bytes is None:
@@ -124,6 +140,8 @@ def _fusion(plan: RunPlan) -> str:
 
 
 def _cycle_time(plan: RunPlan) -> str:
+    if plan.point.engine != "horovod":
+        return f"none: the engine is {plan.point.engine}"
     return "Horovod's own choice" if plan.point.cycle_time_s is None else say_time(plan.point.cycle_time_s)
 
 
@@ -154,7 +172,7 @@ def _points(evidence: Evidence) -> Table:
 def _point_row(plans: list[RunPlan]) -> tuple[Value | None, ...]:
     plan, point = plans[0], plans[0].point
     return (
-        point.variant, point.scale, point.ranks, point.precision, point.compression, plan.global_batch,
+        point.variant, point.scale, point.engine, point.ranks, point.precision, point.compression, plan.global_batch,
         plan.local_batch, point.accumulation, point.batchnorm_group, _fusion(plan), _cycle_time(plan), plan.epoch_steps,
         len(plans), ", ".join(str(one.seed) for one in plans),
     )  # fmt: skip

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from hpcai.config.base import Count, Index, Ratio, Settings
+from hpcai.config.base import Count, Engine, Index, Ratio, Settings
 from hpcai.config.benchmark import BenchmarkSettings, DataSettings, RecipeSettings, Suite
 
 OUTPUT_STRIDE = 16
@@ -85,6 +85,7 @@ class DeepCamBenchmark(BenchmarkSettings):
     stop: ClassVar[Literal["target", "epochs"]] = "target"
     remainder: ClassVar[Literal["refuse", "drop", "pad"]] = "drop"
     native: ClassVar[bool] = False
+    engines: ClassVar[tuple[Engine, ...]] = ("horovod", "tensorflow", "jax")
 
     workload: Literal["deepcam"]
     data: DeepCamData

@@ -8,8 +8,9 @@ and avoid the copies of separate padding and slicing (a transposed convolution's
 from dataclasses import dataclass
 
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
+from hpcai.training.backend import Padding, add_bias, convolve, convolve_each, is_tensorflow
 from hpcai.workloads.deepcam.training.initial import Start
 
 Shape = tuple[int | None, ...]
@@ -28,7 +29,7 @@ class Kernel:
     dilation: int = 1
 
     @property
-    def padding(self) -> str | list[list[int]]:
+    def padding(self) -> Padding:
         """Zeros around (batch, height, width, channels): dilation x (edge - 1) / 2 on every side."""
         if self.edge == 1:
             return "VALID"
@@ -37,11 +38,6 @@ class Kernel:
             return "SAME"
         zeros = self.dilation * (self.edge - 1) // 2
         return [[0, 0], [zeros, zeros], [zeros, zeros], [0, 0]]
-
-    @property
-    def strides(self) -> list[int]:
-        """Strides along the four axes."""
-        return [1, self.stride, self.stride, 1]
 
     def output_shape(self, shape: Shape, filters: int) -> Shape:
         """Return the output shape for an input with even edges."""
@@ -72,8 +68,8 @@ class Convolution(layers.Layer):  # type: ignore[misc]
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the convolution of (batch, height, width, channels)."""
         form = self.form
-        outputs = tf.nn.conv2d(inputs, self.kernel, form.strides, form.padding, dilations=form.dilation)
-        return tf.nn.bias_add(outputs, self.bias) if self._has_bias else outputs
+        outputs = convolve(inputs, self.kernel, form.stride, form.padding, form.dilation)
+        return add_bias(outputs, self.bias) if self._has_bias else outputs
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Return the shape of the outputs."""
@@ -104,9 +100,8 @@ class SeparableConvolution(layers.Layer):  # type: ignore[misc]
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the convolution of (batch, height, width, channels)."""
         form = self.form
-        dilations = [form.dilation, form.dilation]
-        each = tf.nn.depthwise_conv2d(inputs, self.depthwise, form.strides, form.padding, dilations=dilations)
-        return tf.nn.conv2d(each, self.pointwise, 1, "VALID")
+        each = convolve_each(inputs, self.depthwise, form.stride, form.padding, form.dilation)
+        return convolve(each, self.pointwise)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Return the shape of the outputs."""
@@ -129,6 +124,8 @@ class TransposedConvolution(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return (batch, 2 height, 2 width, filters)."""
+        if not is_tensorflow():
+            return ops.conv_transpose(inputs, self.kernel, UPSAMPLING_STRIDE, "valid")[:, 1:, 1:]
         kernel = tf.convert_to_tensor(self.kernel)
         batch, height, width, filters = self.compute_output_shape(inputs.shape)
         if kernel.dtype != tf.bfloat16:

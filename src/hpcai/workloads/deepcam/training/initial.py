@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import keras
 
+from hpcai.training.backend import RandomNormal, RandomUniform
+
 Rule = Callable[[int, int], keras.initializers.Initializer]
 """Fan-in and seed to an initializer."""
 
 
 def he_normal(fan_in: int, seed: int) -> keras.initializers.Initializer:
     """Return a normal distribution of variance 2 / fan_in, not truncated (PyTorch, kaiming_normal_)."""
-    return keras.initializers.RandomNormal(stddev=math.sqrt(2 / fan_in), seed=seed)
+    return RandomNormal(stddev=math.sqrt(2 / fan_in), seed=seed)
 
 
 def pytorch_default(fan_in: int, seed: int) -> keras.initializers.Initializer:
@@ -21,7 +23,7 @@ def pytorch_default(fan_in: int, seed: int) -> keras.initializers.Initializer:
     The reference's decoder defines its own initialisers but never calls them.
     """
     bound = 1 / math.sqrt(fan_in)
-    return keras.initializers.RandomUniform(-bound, bound, seed=seed)
+    return RandomUniform(-bound, bound, seed=seed)
 
 
 @dataclass(frozen=True)

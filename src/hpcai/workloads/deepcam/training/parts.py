@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 
 from hpcai.config.runs import RunPlan
 from hpcai.training.batch_norm import batch_norm
@@ -47,7 +47,7 @@ class Affine(layers.Layer):  # type: ignore[misc]
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Return the outputs; same shape as the inputs."""
-        return inputs * tf.cast(self.scale, inputs.dtype) + tf.cast(self.shift, inputs.dtype)
+        return inputs * ops.cast(self.scale, inputs.dtype) + ops.cast(self.shift, inputs.dtype)
 
 
 @dataclass

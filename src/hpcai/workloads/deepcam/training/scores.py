@@ -1,7 +1,9 @@
 """Loss and quality of a segmentation: weighted cross entropy, and intersection over union of each frame."""
 
 import tensorflow as tf
+from keras import ops
 
+from hpcai.training.backend import is_tensorflow
 from hpcai.workloads.deepcam.settings import CLASSES
 
 CLASS_FREQUENCIES = (0.986267818390377, 0.0004578708870701058, 0.01327431072255291)
@@ -22,9 +24,12 @@ def weighted_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     labels
         Shape (batch, height, width), integers 0, 1, 2.
     """
-    labels = tf.cast(labels, tf.int32)
-    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
-    return tf.reduce_mean(losses * tf.gather(tf.constant(CLASS_WEIGHTS, tf.float32), labels))
+    labels, weights = ops.cast(labels, "int32"), ops.convert_to_tensor(CLASS_WEIGHTS, "float32")
+    if is_tensorflow():  # without the copies that Keras makes of all pixels
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        return tf.reduce_mean(losses * tf.gather(weights, labels))
+    losses = ops.sparse_categorical_crossentropy(labels, logits, from_logits=True)
+    return ops.mean(losses * ops.take(weights, labels))
 
 
 def intersections_over_unions(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -40,17 +45,16 @@ def intersections_over_unions(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor
     labels
         Shape (batch, height, width), integers 0, 1, 2.
     """
-    predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
-    labels = tf.cast(labels, tf.int32)
+    predictions, labels = ops.cast(ops.argmax(logits, axis=-1), "int32"), ops.cast(labels, "int32")
     ratios = []
     for number in range(CLASSES):
         predicted, true = predictions == number, labels == number
         both, either = _pixels(predicted & true), _pixels(predicted | true)
-        ratios.append(tf.where(either > 0, both / tf.maximum(either, 1), tf.ones_like(both)))
-    means = tf.add_n(ratios) / CLASSES
-    finite = tf.reduce_all(tf.math.is_finite(logits), axis=[1, 2, 3])
-    return tf.where(finite, means, tf.fill(tf.shape(means), tf.constant(float("nan"), tf.float64)))
+        ratios.append(ops.where(either > 0, both / ops.maximum(either, 1), ops.ones_like(both)))
+    means = sum(ratios) / CLASSES
+    finite = ops.all(ops.isfinite(logits), axis=[1, 2, 3])
+    return ops.where(finite, means, ops.full_like(means, float("nan")))
 
 
 def _pixels(mask: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_sum(tf.cast(mask, tf.float64), axis=[1, 2])
+    return ops.sum(ops.cast(mask, "float64"), axis=[1, 2])

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 import keras
 import numpy as np
 import tensorflow as tf
-from keras import layers
+from keras import layers, ops
 from numpy.typing import NDArray
 
 from hpcai.core.errors import TrainingError
@@ -97,8 +97,8 @@ class DeepCam(Workload[DeepCamBenchmark]):
         data, labels = batch
         ratios = intersections_over_unions(model(data, training=False), labels)
         # A frame of weight 0 is padding: its result must not count even if it is not finite.
-        counted = tf.where(weights > 0, ratios, tf.zeros_like(ratios))
-        return tf.stack([tf.reduce_sum(tf.cast(weights, tf.float64)), tf.reduce_sum(counted)])[tf.newaxis]
+        counted = ops.where(weights > 0, ratios, ops.zeros_like(ratios))
+        return ops.stack([ops.sum(ops.cast(weights, "float64")), ops.sum(counted)])[None]
 
     def quality(self, rows: NDArray[np.float64]) -> float:
         """Return the mean over all frames of a frame's intersection over union."""
