@@ -31,7 +31,7 @@ def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
     Memory: bytes to and from DRAM over the time of the kernels (hardware counters, at the smallest scale). Network:
     bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
-    bytes over their own read time (Darshan), of data that did not lie in the page cache.
+    bytes over their own read time (the tool is named), of data that did not lie in the page cache.
     """
     captures = views["captures"].sort_values("ranks", kind="stable")
     points = captures.drop_duplicates(SERIES, keep="last").sort_index()[list(IDENTITY)]
@@ -71,7 +71,7 @@ def _io(view: pd.DataFrame, point: Mapping[str, object]) -> Found:
         return NOTHING
     first = own.iloc[0]
     value = float(first["bandwidth_sum_bytes_per_s"]) / float(first["workers"])
-    return Found(value, f"Darshan, {first['data']}, {first['scale']}, cold", str(first["source"]))
+    return Found(value, f"{first['tool']}, {first['data']}, {first['scale']}, cold", str(first["source"]))
 
 
 def _is_of(view: pd.DataFrame, point: Mapping[str, object]) -> "pd.Series[bool]":
@@ -92,4 +92,4 @@ def _reason(views: Mapping[str, pd.DataFrame], point: Mapping[str, object], name
         return f"the {PROFILE_OF[name]} do not contain it"
     seen = views["io"][_is_of(views["io"], point)]
     said = "; ".join(dict.fromkeys(text for text in seen["reasons"] if isinstance(text, str)))
-    return WARM if (seen["page_cache"] == "warm").all() else said or "Darshan saw no cold read of the data"
+    return WARM if (seen["page_cache"] == "warm").all() else said or "no cold read of the data was seen"

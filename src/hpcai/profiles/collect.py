@@ -26,7 +26,7 @@ from hpcai.profiles.views import VIEWS, as_view, join_views
 from hpcai.profiles.work_view import work_view
 from hpcai.records.run import read_part
 
-COUNTED = ("messages", "lanes", "kernel_names", "io_workers")
+COUNTED = ("messages", "lanes", "kernel_names", "io_workers", "input_stages")
 """Views of many rows, of which the texts say the number only."""
 Views = dict[str, pd.DataFrame]
 

@@ -21,7 +21,7 @@ from hpcai.profiles.views import as_view
 
 NVPROF_METRICS = (
     "flop_count_hp,flop_count_sp,flop_count_dp,dram_read_transactions,dram_write_transactions,ipc,"
-    "tensor_precision_fu_utilization"
+    "tensor_precision_fu_utilization,dram_utilization,achieved_occupancy,gld_efficiency,gst_efficiency"
 )
 NCU_METRICS = ",".join(
     (
@@ -31,6 +31,9 @@ NCU_METRICS = ",".join(
         "sm__inst_executed.avg.per_cycle_active",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
+        "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+        *(f"smsp__sass_average_data_bytes_per_sector_mem_global_op_{op}.pct" for op in ("ld", "st")),
         *(f"sm__sass_thread_inst_executed_op_{kind}{op}_pred_on.sum" for kind in "fhd" for op in ("add", "mul", "fma")),
         "sm__inst_executed_pipe_tensor.sum",
         "regex:sm__ops_path_tensor_.*sum$",

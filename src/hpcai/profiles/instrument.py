@@ -13,7 +13,7 @@ from typing import Literal
 
 from hpcai.records.run import InstrumentFacts
 
-StepProfiler = Literal["none", "tensorflow", "cuda"]
+StepProfiler = Literal["none", "tensorflow", "cuda", "input"]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Samples power and energy beside a run, by whatever meters the node has: NVML, RAPL, Slurm.
+"""Samples power and energy beside a run, by whatever meters the node has: RAPL, NVML, Slurm, IPMI.
 
 Written are raw samples with the monotonic clock's time, which the ranks' steps are stamped with as well.
 """
@@ -24,8 +24,19 @@ SLURM_SAMPLE_S = 5.0
 """Slurm's node daemons read their sensors every 30 s by default; each question costs the controller a message."""
 POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
+IPMI_WATTS = re.compile(r"^\s*Instantaneous power reading\s*:\s*(\d+)\s*Watts", re.MULTILINE)
+IPMI_SAMPLE_S = 1.0
+"""Management controllers average over a second or more, and each question takes some of it."""
 ANSWER_S = 10.0
-"""Longest wait for Slurm's controller: a sample that comes later is none."""
+"""Longest wait for Slurm's controller, or a node's: a sample that comes later is none."""
+WHAT_GIVES_IT = {
+    "rapl": "read permission on /sys/class/powercap/intel-rapl:*/energy_uj, on bare metal",
+    "nvml": "an NVIDIA driver with a device that reports its power",
+    "slurm": "a job of a Slurm with AcctGatherEnergyType",
+    "ipmi": "ipmitool with DCMI, and permission on /dev/ipmi0",
+    "declared": "else declare `power:` in the machine file, which is labelled so",
+}
+"""What would make each meter work, in the order in which meters are looked for; a declared power is the last resort."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +50,8 @@ class Meter:
 
 
 def find_power_meters(powercap: Path = POWERCAP) -> tuple[list[Meter], list[str]]:
-    """Return the meters of this node, and for each that is missing why."""
-    found = [_nvml(), _rapl(powercap), _slurm()]
+    """Return the meters of this node in the order of `WHAT_GIVES_IT`, and for each that is missing why."""
+    found = [_rapl(powercap), _nvml(), _slurm(), _ipmi()]
     meters = [meter for meter in found if isinstance(meter, Meter)]
     return meters, [reason for reason in found if isinstance(reason, str)]
 
@@ -160,3 +171,24 @@ def _slurm() -> Meter | str:
     if not any(milliwatts for _, milliwatts in sample()):
         return f"Slurm: scontrol reports no CurrentWatts for {nodes}: no energy-gathering plugin is active here"
     return Meter("slurm", ("monotonic_s", "index", "power_mw"), sample, SLURM_SAMPLE_S)
+
+
+def _ipmi() -> Meter | str:
+    """Return a meter of the whole node's power as its management controller tells it (DCMI)."""
+    program = shutil.which("ipmitool")
+    if program is None:
+        return "IPMI: ipmitool is not on the PATH"
+    command = [program, *"dcmi power reading".split()]
+
+    def sample() -> list[tuple[Any, ...]]:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ANSWER_S)
+        except subprocess.TimeoutExpired:
+            return []
+        found = IPMI_WATTS.search(done.stdout)
+        # A node that draws nothing does not answer: 0 W is a controller without a sensor.
+        return [(0, int(found[1]) * 1000)] if found and int(found[1]) else []
+
+    if not sample():
+        return "IPMI: ipmitool dcmi power reading tells no power (no DCMI sensor, or no permission)"
+    return Meter("ipmi", ("monotonic_s", "index", "power_mw"), sample, IPMI_SAMPLE_S)
