@@ -16,20 +16,24 @@ WARM = "the data was in the page cache: a bandwidth of memory, not of storage"
 
 @dataclass(frozen=True)
 class Found:
-    """One bandwidth [byte/s] with the tool that told it and its raw file."""
+    """One bandwidth [byte/s] with the tool that told it, its raw file, and whether it was measured or modelled."""
 
     value: float
     tool: str
     source: str
+    method: str = "measured"
 
 
 NOTHING = Found(math.nan, "", "")
+MODELLED = "operands and results of the optimised HLO, times the timed samples/s, per rank"
 
 
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a row per series, at its largest scale: three bandwidths, each measured or with a reason.
 
-    Memory: bytes to and from DRAM over the time of the kernels (hardware counters, at the smallest scale). Network:
+    Memory: bytes to and from DRAM over the time of the kernels or steps (hardware counters, at the smallest scale); where
+    they count none, what the instructions of the compiled step read and write, at the rate of the timed runs, labelled as
+    modelled. Network:
     bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
     bytes over their own read time (the tool is named), of data that did not lie in the page cache.
     """
@@ -40,15 +44,16 @@ def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 def _row(point: Mapping[str, object], views: Mapping[str, pd.DataFrame]) -> dict[str, object]:
     row = dict(point)
+    counted = _of(views["counters"], point, "dram_rate_bytes_per_s", "counters")
     found = {
-        "memory": _of(views["counters"], point, "dram_rate_bytes_per_s", "counters"),
+        "memory": _modelled(views["work"], point) if math.isnan(counted.value) else counted,
         "network": _of(views["communication"], point, "bus_bandwidth_bytes_per_s", "timeline"),
         "io": _io(views["io"], point),
     }
     for name, one in found.items():
         known = not math.isnan(one.value)
         row[f"{name}_bandwidth_bytes_per_s"] = one.value
-        row[f"{name}_bandwidth_method"] = f"measured ({one.tool})" if known else ""
+        row[f"{name}_bandwidth_method"] = f"{one.method} ({one.tool})" if known else ""
         row[f"{name}_bandwidth_reason"] = "" if known else _reason(views, point, name)
         row[f"{name}_bandwidth_source"] = one.source
     return row
@@ -61,6 +66,21 @@ def _of(view: pd.DataFrame, point: Mapping[str, object], column: str, tool: str)
     words = {"counters": "hardware counters", "timeline": "Horovod's timeline"}
     first = own.iloc[0]
     return Found(float(first[column]), f"{words[tool]}, {first['scale']}", str(first["source"]))
+
+
+def _modelled(work: pd.DataFrame, point: Mapping[str, object]) -> Found:
+    """Return the bytes that the instructions of the compiled step move, times the samples per second of a rank.
+
+    Each instruction's operands and results count once: what caches keep from one instruction to the next never reaches
+    DRAM, and what an instruction reads again is not counted.
+    """
+    own = work[_is_of(work, point) & (work["scale"] == point["scale"]) & (work["memory_method"] == "modelled")]
+    own = own.dropna(subset=["memory_bytes_per_sample", "train_rate_samples_per_s"])
+    if own.empty:
+        return NOTHING
+    first = own.iloc[0]
+    rate = float(first["memory_bytes_per_sample"]) * float(first["train_rate_samples_per_s"])
+    return Found(rate / int(str(point["ranks"])), MODELLED, str(first["source"]), "modelled")
 
 
 def _io(view: pd.DataFrame, point: Mapping[str, object]) -> Found:

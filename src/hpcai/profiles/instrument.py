@@ -13,7 +13,7 @@ from typing import Literal
 
 from hpcai.records.run import InstrumentFacts
 
-StepProfiler = Literal["none", "tensorflow", "cuda", "input"]
+StepProfiler = Literal["none", "tensorflow", "cuda", "input", "control"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,8 @@ class Instrument:
         Commands that turn what the tool left into text; run in the attempt's folder.
     compute_capability
         Of the accelerator, on which the meaning of counters depends; blank on processors.
+    missing
+        What the tool cannot tell here, and why; it goes with the numbers that it tells.
     """
 
     tool: str
@@ -63,6 +65,7 @@ class Instrument:
     beside: Callable[[Path], AbstractContextManager[object]] = lambda _: nullcontext()
     afterwards: tuple[tuple[str, ...], ...] = ()
     compute_capability: str = ""
+    missing: str = ""
 
     def wrap(self, program: Sequence[str], attempt: Path) -> list[str]:
         """Return the program of a rank with the tool around it."""
@@ -82,7 +85,9 @@ class Instrument:
     @property
     def facts(self) -> InstrumentFacts:
         """What is written into the raw folder of a run."""
-        return InstrumentFacts(tool=self.tool, raw=self.raw, compute_capability=self.compute_capability)
+        return InstrumentFacts(
+            tool=self.tool, raw=self.raw, compute_capability=self.compute_capability, missing=self.missing
+        )
 
     def finish(self, attempt: Path) -> None:
         """Convert the tool's output to text; a failing command leaves its message in the output."""

@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import os
+import select
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,11 +14,19 @@ import tensorflow as tf
 
 from hpcai.config.study import WARM_STEPS
 from hpcai.core.errors import LaunchError
+from hpcai.core.messages import Message
 from hpcai.records.input_window import InputWindow, ReadCounters, counters_name, trace_name
 from hpcai.records.run import write_json
 from hpcai.training.chrono import monotonic_s
+from hpcai.training.first_rank import CONTROL_VARIABLE
 
-Kind = Literal["none", "tensorflow", "cuda", "input"]
+Kind = Literal["none", "tensorflow", "cuda", "input", "control"]
+ANSWER_S = 10.0
+"""Longest wait for a tool to acknowledge a command."""
+
+NO_ANSWER = Message(
+    "step_profiler.no_answer", "the tool around the first rank did not answer {word!r} within {seconds:g} s"
+)
 
 
 class StepProfiler(Protocol):
@@ -57,7 +66,7 @@ def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
     ----------
     kind
         ``tensorflow`` writes the first rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof,
-        nsys or ncu, which were started with the profiling off; ``input`` writes of every rank what the kernel counted
+        nsys or ncu, which were started with the profiling off, and ``control`` that of perf; ``input`` writes of every rank what the kernel counted
         and when its input pipeline read (`hpcai.records.input_window`).
     raw
         Folder of the attempt.
@@ -76,6 +85,8 @@ def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
     if kind == "cuda":
         runtime = _cuda_runtime()
         return _Window(runtime.cudaProfilerStart, runtime.cudaProfilerStop)
+    if kind == "control":
+        return _Window(lambda: _command("enable"), lambda: _command("disable"))
     return _Window(*_trace(raw / "tensorflow_profile", raw / "steps.xplane.pb"))
 
 
@@ -110,6 +121,16 @@ def _trace(folder: Path, target: Path) -> tuple[Callable[[], None], Callable[[],
         shutil.rmtree(folder)
 
     return lambda: tf.profiler.experimental.start(str(folder), options=options), stop
+
+
+def _command(word: str) -> None:
+    """Give a command to each tool around this rank, and wait until it is carried out."""
+    for ends in os.environ[CONTROL_VARIABLE].split():
+        commands, acknowledgements = map(int, ends.split(","))
+        os.write(commands, f"{word}\n".encode())
+        if not select.select([acknowledgements], [], [], ANSWER_S)[0]:
+            raise LaunchError(NO_ANSWER(word=word, seconds=ANSWER_S))
+        os.read(acknowledgements, 64)
 
 
 def _nothing() -> None:
