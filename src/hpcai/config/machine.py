@@ -103,7 +103,8 @@ class Profilers(Settings):
     )
     counters: Literal["auto", "nvprof", "ncu", "perf", "likwid"] = Field(
         default="auto",
-        description="Hardware counters. auto: perf on processors, or LIKWID where perf may not count memory traffic; on accelerators nvprof below compute capability 7.5, "
+        description="Hardware counters. auto: perf on processors, or LIKWID where perf may not count memory "
+        "traffic; on accelerators nvprof below compute capability 7.5, "
         "Nsight Compute above.",
     )
     darshan_library: SafePath | None = Field(
@@ -183,12 +184,12 @@ class HplMachine(Settings):
     efficiencies: HplEfficiencies | None = None
     command: tuple[CommandWord, ...] = Field(
         default=(),
-        description="How HPL is started here, a word each, with {processes} for their number: mpirun -np {processes} and "
-        "a site's xhpl. It finds HPL.dat in its folder. Blank: Debian's hpcc.",
+        description="How HPL is started here, a word each, with {processes} for their number: mpirun -np "
+        "{processes} and a site's xhpl. It finds HPL.dat in its folder. Blank: Debian's hpcc.",
     )
     outputs: tuple[SafePath, ...] = Field(
         default=(),
-        description="Outputs of HPL or HPL-MxP runs that were made here by other means, for the machine's table.",
+        description="Outputs of HPL or HPL-MxP that were made here by other means, for the machine's table.",
     )
 
     @model_serializer(mode="wrap")

@@ -1,4 +1,4 @@
-"""A machine in one table: what TOP500, Green500, IO500, STREAM and the training suites say of it, each by its own rules.
+"""A machine in one table: what TOP500, Green500, IO500, STREAM and the training suites say of it, each by its rules.
 
 Nothing is combined into an index: a row has the number of one benchmark, in its own unit, with the rule behind it.
 """

@@ -21,7 +21,7 @@ from hpcai.parsers.xspace import xspace_class
 TOOL = "TensorFlow profiler"
 OPERATION = re.compile(r"^_?[A-Z][A-Za-z0-9_]*$")
 STAGE = re.compile(r"(?:SingleElementIterator|Iterator)::(?:[^#]*::)?([A-Za-z]\w*)")
-"""How ``tf.data`` names a call of an iterator: by the datasets from the last one to it, then its settings behind a #."""
+"""How ``tf.data`` names a call of an iterator: the datasets from the last one to it, then its settings behind a #."""
 NS, PS = 1e-9, 1e-12
 COLUMNS = ("name", "operation", "kind", "device", "stream", "start_s", "duration_s", "self_s")
 

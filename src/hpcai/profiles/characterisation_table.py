@@ -31,11 +31,10 @@ MODELLED = "operands and results of the optimised HLO, times the timed samples/s
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Return a row per series, at its largest scale: three bandwidths, each measured or with a reason.
 
-    Memory: bytes to and from DRAM over the time of the kernels or steps (hardware counters, at the smallest scale); where
-    they count none, what the instructions of the compiled step read and write, at the rate of the timed runs, labelled as
-    modelled. Network:
-    bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean over the workers of
-    bytes over their own read time (the tool is named), of data that did not lie in the page cache.
+    Memory: bytes to and from DRAM over the time of the kernels or steps (hardware counters, at the smallest scale);
+    where they count none, what the instructions of the compiled step read and write, at the rate of the timed runs,
+    labelled as modelled. Network: bus bandwidth of the batches that carry the exchange (Horovod's timeline). I/O: mean
+    over the workers of bytes over their own read time (the tool is named), of data that did not lie in the page cache.
     """
     captures = views["captures"].sort_values("ranks", kind="stable")
     points = captures.drop_duplicates(SERIES, keep="last").sort_index()[list(IDENTITY)]

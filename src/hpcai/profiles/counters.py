@@ -41,6 +41,7 @@ NCU_METRICS = ",".join(
     )
 )
 
+
 def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return the view ``counters`` of one profiled run: of the profiled steps on rank 0.
 

@@ -25,6 +25,7 @@ SLURM_SAMPLE_S = 5.0
 POWERCAP = Path("/sys/class/powercap")
 WATTS = re.compile(r"CurrentWatts=(\S+)")
 IPMI_WATTS = re.compile(r"^\s*Instantaneous power reading\s*:\s*(\d+)\s*Watts", re.MULTILINE)
+IPMI_QUESTION = tuple("dcmi power reading".split())  # noqa: SIM905  a list would look like the kind of profile
 IPMI_SAMPLE_S = 1.0
 """Management controllers average over a second or more, and each question takes some of it."""
 ANSWER_S = 10.0
@@ -178,7 +179,7 @@ def _ipmi() -> Meter | str:
     program = shutil.which("ipmitool")
     if program is None:
         return "IPMI: ipmitool is not on the PATH"
-    command = [program, *"dcmi power reading".split()]
+    command = [program, *IPMI_QUESTION]
 
     def sample() -> list[tuple[Any, ...]]:
         try:

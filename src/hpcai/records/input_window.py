@@ -1,4 +1,4 @@
-"""What a rank writes of its input where Darshan is not: the kernel's counters of its reads, and the pipeline's trace."""
+"""What a rank writes of its input where Darshan is not: the kernel's counters of its reads, and a trace."""
 
 from pathlib import Path
 from typing import Self

@@ -41,7 +41,7 @@ def with_control(command: Sequence[str], environment: MutableMapping[str, str]) 
             return word
         commands, acknowledgements = os.pipe(), os.pipe()
         for end in (*commands, *acknowledgements):
-            os.set_inheritable(end, True)  # noqa: FBT003  the standard library's own signature
+            os.set_inheritable(end, True)
         own.append(f"{commands[1]},{acknowledgements[0]}")
         return word.replace(CONTROL, f"{commands[0]},{acknowledgements[1]}")
 

@@ -65,9 +65,9 @@ def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
     Parameters
     ----------
     kind
-        ``tensorflow`` writes the first rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of nvprof,
-        nsys or ncu, which were started with the profiling off, and ``control`` that of perf; ``input`` writes of every rank what the kernel counted
-        and when its input pipeline read (`hpcai.records.input_window`).
+        ``tensorflow`` writes the first rank's operations to ``raw``/steps.xplane.pb; ``cuda`` opens the window of
+        nvprof, nsys or ncu, which were started with the profiling off, and ``control`` that of perf; ``input`` writes
+        of every rank what the kernel counted and when its pipeline read (`hpcai.records.input_window`).
     raw
         Folder of the attempt.
     rank
@@ -103,7 +103,9 @@ def _input_window(raw: Path, rank: int) -> StepProfiler:
         start_s, before = begun.pop()
         after, stop_s = ReadCounters.of_this_process(), monotonic_s()
         stop_trace()
-        found = InputWindow(rank=rank, process_id=os.getpid(), start_s=start_s, stop_s=stop_s, before=before, after=after)
+        found = InputWindow(
+            rank=rank, process_id=os.getpid(), start_s=start_s, stop_s=stop_s, before=before, after=after
+        )
         write_json(found, raw / counters_name(rank))
 
     return _Window(open_window, close_window, first_step=0)

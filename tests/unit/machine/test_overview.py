@@ -30,7 +30,9 @@ HPL = {"order": 2000, "block": 64, "process_rows": 1, "process_columns": 1}
 
 
 def tables(**changed: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    power = pd.DataFrame([{**make_point(), "instrument": "rapl", "mean_power_w": 90.0}]).reindex(columns=columns_of("power"))
+    power = pd.DataFrame([{**make_point(), "instrument": "rapl", "mean_power_w": 90.0}]).reindex(
+        columns=columns_of("power")
+    )
     scores = pd.DataFrame(SCORES).reindex(columns=columns_of("scores"))
     return {"scores": scores, "ceilings": make_ceilings(), "power": power, **changed}
 
@@ -42,12 +44,16 @@ def report(folder: Path, *runs: dict[str, Any]) -> Path:
 
 
 def cell(table: pd.DataFrame, origin: str, quantity: str, what: str) -> pd.Series:
-    (row,) = [row for _, row in table.iterrows() if (row["list"], row["quantity"], row["what"]) == (origin, quantity, what)]
+    (row,) = [
+        row for _, row in table.iterrows() if (row["list"], row["quantity"], row["what"]) == (origin, quantity, what)
+    ]
     return row
 
 
 def test_each_list_has_the_best_by_its_own_rule(tmp_path: Path) -> None:
-    runs = [{"measured_rate_flop_per_s": rate, "verdict": verdict} for rate, verdict in ((4e10, "passed"), (9e10, "failed"))]
+    runs = [
+        {"measured_rate_flop_per_s": rate, "verdict": verdict} for rate, verdict in ((4e10, "passed"), (9e10, "failed"))
+    ]
     table = machine_overview(tables(), [report(tmp_path, *runs)], [])
     assert list(table.columns) == list(columns_of("machine_overview"))
     best = cell(table, "MLPerf HPC", "time to train", "cosmo")

@@ -77,7 +77,9 @@ def test_packed_operations_count_all_their_lanes(tmp_path):
     )
     row = counted(tmp_path, {"perf.csv": PERF + lines})
     assert row["work_flop"] == 10 * (1 + 4 + 8 + 16 + 1 + 2 + 4 + 8)
-    lost = lines.replace("10,,fp_arith_inst_retired.512b_packed_single", "<not counted>,,fp_arith_inst_retired.512b_packed_single")
+    lost = lines.replace(
+        "10,,fp_arith_inst_retired.512b_packed_single", "<not counted>,,fp_arith_inst_retired.512b_packed_single"
+    )
     (tmp_path / "lost").mkdir()
     assert math.isnan(counted(tmp_path / "lost", {"perf.csv": PERF + lost})["work_flop"])
 

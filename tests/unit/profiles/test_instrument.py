@@ -131,7 +131,9 @@ def test_perf_asks_for_the_events_that_the_processor_has(programs, listed, work,
 
 def test_memory_traffic_that_the_kernel_forbids_is_said_and_likwid_may_tell_it(programs, tmp_path):
     programs("perf", INTEL)
-    script = (tmp_path / "perf").read_text().replace("#!/bin/sh\n", '#!/bin/sh\ncase "$*" in *" -a "*) exit 255;; esac\n')
+    script = (
+        (tmp_path / "perf").read_text().replace("#!/bin/sh\n", '#!/bin/sh\ncase "$*" in *" -a "*) exit 255;; esac\n')
+    )
     (tmp_path / "perf").write_text(script)
     found = find_instrument(plan("counters"))
     assert "perf_event_paranoid" in found.missing

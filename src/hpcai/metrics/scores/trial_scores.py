@@ -79,8 +79,9 @@ def find_power(power: pd.DataFrame, machine: Machine | None, nodes: int) -> Powe
     -------
     Power
         Slurm's power of all nodes; on one node else the sum of its meters, on accelerators never without theirs, else
-        IPMI's power of the node; last of all the declared power of a node times the nodes, labelled so. HPC AI500 V2.0 does not say how to measure power
-        (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it is left out, and `reason` says so.
+        IPMI's power of the node; last of all the declared power of a node times the nodes, labelled so. HPC AI500
+        V2.0 does not say how to measure power (benchmarks.md 7.2). A meter that gave no more than 0 W stood still: it
+        is left out, and `reason` says so.
     """
     measured = power[power["mean_power_w"] > 0]
     still = _say_still(power[power["mean_power_w"] <= 0])

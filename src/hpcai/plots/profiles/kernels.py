@@ -114,7 +114,10 @@ def plot_beside_published(kernels: pd.DataFrame, declared_breakdowns: pd.DataFra
     """
     with theme.house_style():
         known = kernels.dropna(subset=["share_ratio"]) if len(kernels) else kernels
-        runs = [*_published_runs(declared_breakdowns), *map(_in_eight, profiles.split_runs(known) if len(known) else [])]
+        runs = [
+            *_published_runs(declared_breakdowns),
+            *map(_in_eight, profiles.split_runs(known) if len(known) else []),
+        ]
         if not runs:
             return theme.empty_figure("Kernels", profiles.say_why_not(captures, "kernels", NO_KERNELS))
         why = profiles.say_why_not(captures, "counters", NO_COUNTERS)

@@ -152,7 +152,7 @@ def clear(axes: Axes) -> None:
 def draw_shares(
     axes: Axes, place: int, shares: Mapping[str, float], looks: Mapping[str, tuple[theme.Colour, str]]
 ) -> None:
-    """Stack shares of a whole as one bar, in the order of their looks; those that are wide enough carry their percent."""
+    """Stack shares of a whole as one bar, in the order of their looks; wide ones carry their percentage."""
     left = 0.0
     for name, (colour, hatch) in looks.items():
         width = 100 * float(shares.get(name, 0.0))

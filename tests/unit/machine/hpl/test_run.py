@@ -205,7 +205,9 @@ def site(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize("redirect", [" > HPL.out", ""], ids=["file", "printed"])
 def test_a_sites_own_hpl_is_run_and_read(tmp_path: Path, redirect: str) -> None:
     part = HPL_PART.format(**GOOD).partition("HPL_time")[0]
-    command = site(tmp_path, f"[ \"$2\" = 1 ] || exit 4\ngrep -q 2000 HPL.dat || exit 5\ncat{redirect} <<'END'\n{part}END")
+    command = site(
+        tmp_path, f"[ \"$2\" = 1 ] || exit 4\ngrep -q 2000 HPL.dat || exit 5\ncat{redirect} <<'END'\n{part}END"
+    )
     asked = {"order": 2000, "block": 64}
     report = HplReport.model_validate_json(hpl_run.run_hpl([asked], tmp_path / "raw", attempts=1, command=command))
     (run,) = report.runs
