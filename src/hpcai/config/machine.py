@@ -175,7 +175,7 @@ CommandWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_./${}+=,:@%
 
 
 class HplMachine(Settings):
-    """How HPL runs here, and what its model needs beside nodes, accelerators and `links.network`; absent keys = not declared."""
+    """How HPL runs here, and what its model needs beside nodes, accelerators and `links.network`; absent: not declared."""
 
     processor_peak: Peak | None = Field(default=None, description="fp64, all processors of one node.")
     accelerator_peak: Peak | None = Field(default=None, description="fp64, one accelerator.")

@@ -14,6 +14,7 @@ from hpcai.catalogue.tables import columns_of
 from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.machine.hpl.report import HplReport
+from hpcai.metrics.cells import records_of
 from hpcai.parsers.hpl import read_hpl
 from hpcai.parsers.hpl_mxp import read_hpl_mxp
 from hpcai.parsers.identify import looks_like
@@ -115,13 +116,14 @@ def _best_result(own: pd.DataFrame, suite: str, quantity: str, measure: str) -> 
 def _hpl_runs(reports: Iterable[str | Path]) -> Rows:
     """Return the runs of HPL that the workflow made: order, grid, rate, verdict, reason and source of each."""
     frames = [read_part(HplReport, Path(path)).frame(str(path)) for path in reports]
-    found = [row for frame in frames for row in frame.to_dict("records")]
+    found = [row for frame in frames for row in records_of(frame)]
     return [{**row, "rate_flop_per_s": row["measured_rate_flop_per_s"]} for row in found]
 
 
 def _of_outputs(outputs: Iterable[str | Path]) -> tuple[Rows, Rows]:
     """Return the results of HPL and of HPL-MxP in outputs; what cannot be read is a row with its reason."""
-    plain, mixed = [], []
+    plain: Rows = []
+    mixed: Rows = []
     for path in map(Path, outputs):
         is_mixed = path.is_file() and "HPL-MxP" in looks_like(path)
         rows = mixed if is_mixed else plain
@@ -130,7 +132,7 @@ def _of_outputs(outputs: Iterable[str | Path]) -> tuple[Rows, Rows]:
         except ParseError as error:
             rows.append({"rate_flop_per_s": math.nan, "verdict": "", "reason": str(error), "source": str(path)})
         else:
-            rows += [{**row, "reason": "", "source": str(path)} for row in table.to_dict("records")]
+            rows += [{**row, "reason": "", "source": str(path)} for row in records_of(table)]
     return plain, mixed
 
 
