@@ -1,4 +1,4 @@
-"""What each benchmark asks of memory, network and storage on this machine: Table VII of the MLPerf HPC paper."""
+"""Memory, network and storage demands of each benchmark on this machine: Table VII of the MLPerf HPC paper."""
 
 import math
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ MODELLED = "operands and results of the optimised HLO, times the timed samples/s
 
 
 def characterisation_view(views: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return a row per series, at its largest scale: three bandwidths, each measured or with a reason.
+    """Return one row per series, at its largest scale: three bandwidths, each measured or with a reason.
 
     Memory: bytes to and from DRAM over the time of the kernels or steps (hardware counters, at the smallest scale);
     where they count none, what the instructions of the compiled step read and write, at the rate of the timed runs,

@@ -1,4 +1,4 @@
-"""The kind ``counters``: hardware counters of a profiled run for work, memory traffic and instructions per cycle."""
+"""The kind ``counters``: work, memory traffic and instructions per cycle of a profiled run from hardware counters."""
 
 import math
 from collections.abc import Callable
@@ -67,12 +67,12 @@ def counter_views(profile: Profile) -> dict[str, pd.DataFrame]:
 
 
 def _samples(profile: Profile) -> float:
-    """Return the samples that rank 0 trained on while it was profiled; of shared samples, its share."""
+    """Return the number of samples on which rank 0 trained while profiled; its share if ranks share samples."""
     return len(profile.profiled_steps()) * profile.plan.local_batch / profile.plan.point.spatial_parts
 
 
 def counters_of(profile: Profile) -> Reading | None:
-    """Return the counters of each kernel; None for a tool that does not tell kernels apart."""
+    """Return the counters of each kernel; None for a tool that does not distinguish kernels."""
     reader = READERS.get(profile.capture.tool)
     return reader(profile) if reader else None
 
@@ -127,7 +127,7 @@ def _ncu() -> Instrument | Missing:
     if isinstance(program, Missing):
         return program
     window = ("--profile-from-start", "off", "--target-processes", "all")
-    # A replayed exchange waits for ranks that do not repeat theirs.
+    # A replayed exchange would wait for ranks that do not repeat theirs.
     chosen = ("--metrics", NCU_METRICS, "--kernel-name", "regex:^(?!.*nccl)")
     form = ("--csv", "--page", "raw", "--print-units", "base", "--log-file", "{raw}/ncu.csv")
     prefix = ("env", "LC_ALL=C", program, *window, *chosen, *form)
@@ -143,7 +143,7 @@ def _of_processor(plan: RunPlan) -> Instrument | Missing:
     return perf if isinstance(likwid, Missing) else likwid
 
 
-# Tools that replay kernels cannot replay an exchange: the smallest scale.
+# Tools that replay kernels cannot replay an exchange, so they run at the smallest scale.
 PROFILE = Kind(
     place=3,
     tables=("counters",),

@@ -30,13 +30,13 @@ NO_ANSWER = Message(
 
 
 class StepProfiler(Protocol):
-    """What the training loop tells a profiler."""
+    """The training loop's interface to a profiler."""
 
     def before_step(self, step: int) -> None:
         """Open the window before the first profiled step; steps count from 0."""
 
     def close(self) -> None:
-        """Close the window after the last step, whether it was opened or not."""
+        """Close the window after the last step, even if it was never opened."""
 
 
 class _Window:
@@ -76,7 +76,7 @@ def step_profiler(kind: Kind, raw: Path, rank: int) -> StepProfiler:
     Raises
     ------
     LaunchError
-        If CUDA's runtime library, which opens the window, is not there.
+        If CUDA's runtime library, which opens the window, is missing.
     """
     if kind == "input":
         return _input_window(raw, rank)

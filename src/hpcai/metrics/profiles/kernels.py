@@ -1,4 +1,4 @@
-"""Kernel times by category: what a step spends its device time on (HPC AI500 V2.0, Figure 10)."""
+"""Kernel times by category: where a step spends its device time (HPC AI500 V2.0, Figure 10)."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ DEVICE_KINDS = ("kernel", "memcpy", "memset")
 
 
 def categorise(names: Iterable[str]) -> "pd.Series[str]":
-    """Return the category of each name of a kernel or operation; "other" where no rule fits.
+    """Return the category of each kernel or operation name; "other" where no rule matches.
 
     The index is that of ``names`` if it is a Series.
     """
@@ -25,9 +25,9 @@ def categorise(names: Iterable[str]) -> "pd.Series[str]":
 
 
 def kernel_breakdown(kernels: pd.DataFrame, counters: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return calls, time and use of the hardware by category, in the order of `CATEGORIES`.
+    """Return calls, time and hardware use by category, in the order of `CATEGORIES`.
 
-    Copies are a category of their own whatever their names; calls of the host (kind "api") are left out.
+    Copies form their own category regardless of their names; host calls (kind "api") are excluded.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which kernels take the time (HPC AI500 V2.0, Fig. 10), and how well they use the processor and its memory."""
+"""Kernels that take the time (HPC AI500 V2.0, Fig. 10), and their use of processor and memory."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
@@ -32,18 +32,18 @@ from hpcai.plots import theme
 from hpcai.plots.profiles import panels as profiles
 
 ORDER = (CONVOLUTION, GEMM, BATCH_NORM, POOLING, ELEMENTWISE, ARRANGEMENT, ALLREDUCE, MEMCPY, *FURTHER_CATEGORIES)
-"""The order in which bars stack: what computes, what does not, then the others; what no rule knows comes last."""
+"""Stacking order of bars: computation, overhead, others; unclassified kernels come last."""
 HATCHES = ("", "///", "...", "\\\\\\", "", "xxx", "", "|||", "++", "oo", "--")
-"""In the order of the categories: neighbours differ in print without colours too."""
+"""Hatches in the order of the categories: neighbours differ in print even without colour."""
 OTHER_COLOUR = "#d9d9d9"
 LONGEST_LINE = 110
-"""Characters of one line below the bars."""
+"""Maximum length of a line below the bars [characters]."""
 COLUMN = 0.82
-"""Width that the heading of a category needs, in inches."""
+"""Width of a category heading [inch]."""
 LEGEND = 1.9
 """Width of the legend, in inches."""
 NEARLY_ALL = 0.95
-"""A measure that stands on less of a category's time says how much."""
+"""A measure covering less of a category's time shows its coverage."""
 NO_KERNELS = "no kernel profiler ran"
 NO_COUNTERS = "it needs hardware counters of the processor"
 MEASURES = {
@@ -71,15 +71,14 @@ MEASURED_OF_PUBLISHED = ("instructions_per_cycle", "dram_utilisation")
     before="kernels",
 )
 def plot_kernels(kernels: pd.DataFrame, captures: pd.DataFrame) -> Figure:
-    """Draw the share of each category of kernels in the kernel time of every profiled run.
+    """Draw each kernel category's share of the kernel time for every profiled run.
 
     Parameters
     ----------
     kernels
-        ``category``, ``share_ratio``, and where counters were read ``instructions_per_cycle`` and
-        ``dram_rate_bytes_per_s``.
+        ``category``, ``share_ratio``, and with counters ``instructions_per_cycle`` and ``dram_rate_bytes_per_s``.
     captures
-        Why what was not captured was not.
+        Reasons for missing captures.
     """
     with theme.house_style():
         known = kernels.dropna(subset=["share_ratio"]) if len(kernels) else kernels
@@ -188,7 +187,7 @@ def _draw_runs(runs: list[profiles.ProfiledRun], measures: Mapping[str, str], wh
 
 
 def order_categories(categories: pd.Series) -> list[str]:
-    """Return the categories present in the order of `ORDER`; those it lacks by name, then what no rule knows."""
+    """Return the present categories in the order of `ORDER`; then unlisted ones by name, then unclassified kernels."""
     present = set(categories)
     return [
         *(name for name in ORDER if name in present),
@@ -198,7 +197,7 @@ def order_categories(categories: pd.Series) -> list[str]:
 
 
 def _looks(order: list[str]) -> dict[str, tuple[theme.Colour, str]]:
-    """Return colour and hatch of each category: those of the eight never depend on what else is there."""
+    """Return colour and hatch of each category; those of the eight standard ones never depend on the others."""
     names = [*ORDER, *(name for name in order if name not in {*ORDER, OTHER})]
     palette = list(theme.colours([str(number) for number in range(10)]).values())
     looks: dict[str, tuple[theme.Colour, str]] = {
@@ -219,7 +218,7 @@ def _say_not_measured(axes: Axes, why: str) -> None:
 
 
 def _say(column: str, row: Mapping[Hashable, Any]) -> str:
-    """Return a value, with the part of the category's time behind it, if that is not nearly all."""
+    """Return a value, with its coverage of the category's time if that is not nearly all."""
     value, counted = float(row[column]), float(row.get("counted_ratio", np.nan))
     if column.endswith("_ratio"):
         words = say_share(value)
