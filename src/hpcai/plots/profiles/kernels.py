@@ -167,7 +167,8 @@ def _draw_runs(runs: list[profiles.ProfiledRun], measures: Mapping[str, str], wh
     top, *below = figure.subplots(len(heights), 1, gridspec_kw={"height_ratios": heights})
     looks = {name: look for name, look in _looks(order).items() if name in order}
     for place, run in enumerate(runs):
-        profiles.draw_shares(top, place, run.part.groupby("category")["share_ratio"].sum().to_dict(), looks)
+        shares = run.part.groupby("category")["share_ratio"].sum()
+        profiles.draw_shares(top, place, {str(name): float(share) for name, share in shares.items()}, looks)
     profiles.label_rows(top, runs)
     top.set_title("share of kernel time by category", loc="left")
     top.set_xlabel("share of kernel time [%]")
