@@ -107,7 +107,7 @@ def _best_result(own: pd.DataFrame, suite: str, quantity: str, measure: str) -> 
         **shared,
         value=float(best[measure]),
         n=best["n_scored"],
-        setting=f"{best['variant']}, {best['scale']}; {best['valid_for']}",
+        setting=f"{best['variant']}, {best['scale']}; valid for: {best['valid_for']}",
         method=method,
         source=str(best["source"]),
     )
@@ -166,7 +166,7 @@ def _ceilings(ceilings: pd.DataFrame) -> Rows:
             best = own.sort_values("value", ascending=False, kind="stable").iloc[0]
             cell = {name: best[name] for name in ("value", "unit", "n", "source")}
             words = ", ".join(dict.fromkeys(str(best[name]) for name in ("backend", "setting") if best[name] != what))
-            doubts = "; ".join(filter(None, (str(best["status"]), str(best["reason"] or ""), reason)))
+            doubts = "; ".join(filter(None, (str(best["reason"] or best["status"]), reason)))
             method = "measured" if best["value"] > 0 else ""
             rows.append(_row(origin, quantity, str(what), **cell, setting=words, method=method, reason=doubts))
     return rows
