@@ -131,6 +131,7 @@ if CAMPAIGN.study.measure:
             **whole_nodes(1, MACHINE_LIMIT_S),
         params:
             tests=[test.model_dump() for test in PREDICT.hpl_tests],
+            command=list(CAMPAIGN.machine.hpl.command if CAMPAIGN.machine.hpl else ()),
         script:
             "../scripts/run_hpl.py"
 

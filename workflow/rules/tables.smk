@@ -10,7 +10,7 @@ RUN_TABLES = ["runs", "epochs", "scales", "scaling", "verdicts"]
 # Tables that involve weak-scaling groups; requesting the tables above does not start a group.
 GROUP_TABLES = ["contention", "efficiency"]
 SCORE_TABLES = [
-    *["run_scores", "scores", "machine_scores"],
+    *["run_scores", "scores", "machine_scores", "machine_overview"],
     *["roofline_points", "roofline_ceilings", "roofline_moves"],
     *["published_points", "published_ceilings", "published_moves"],
     *["scaling_details", "scaling_fits", "scaling_curves", "variant_effects"],

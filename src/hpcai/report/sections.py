@@ -15,6 +15,13 @@ STUDY_SECTIONS = fill_sections(
         "Speed, quality and uncertainty: the suites' own scores, with the runs behind them.",
     ),
     SectionSpec(
+        "machine",
+        "This machine",
+        "What TOP500, Green500, IO500, STREAM and the training suites ask of a machine: each number by its own rule, "
+        "none mixed into an index.",
+        level=3,
+    ),
+    SectionSpec(
         "ranking",
         "Ranking",
         "This machine compared with others and with published results; only comparable results share a list.",

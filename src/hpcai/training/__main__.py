@@ -37,7 +37,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--scratch", type=Path, required=True, help="folder to stage to; each node adds its name")
     parser.add_argument("--shared-scratch", action="store_true", help="nodes are known to see the same scratch folder")
     parser.add_argument("--page-cache", choices=("dropped", "not_permitted", "kept"), required=True)
-    parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda"), default="none")
+    parser.add_argument("--step-profiler", choices=("none", "tensorflow", "cuda", "input", "control"), default="none")
     return parser.parse_args(arguments)
 
 
