@@ -270,7 +270,7 @@ def time_in_turn(calls: Mapping[Any, Call], weights: Mapping[Any, float], enough
 
 
 def _is_certain(times: Mapping[Any, Sequence[float]], weights: Mapping[Any, float]) -> bool:
-    sums = sum(weight * np.array(times[key]) for key, weight in weights.items())
+    sums = np.sum([weight * np.array(times[key]) for key, weight in weights.items()], axis=0)
     whole = np.array(times["step"]) if "step" in times else sums
     errors = [np.median(np.abs(one - np.median(one))) / math.sqrt(len(one)) for one in (sums, whole)]
     # Of normal errors: 1.48 from the median deviation to the standard one, 1.25 from the mean's to the median's.

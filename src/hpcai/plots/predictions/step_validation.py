@@ -109,7 +109,7 @@ def _draw_calls(axes: Axes, calls: pd.DataFrame) -> dict[str, Artist]:
     palette = theme.colours([str(key) for key, _ in groups])
     entries: dict[str, Artist] = {}
     for (key, own), marker in zip(groups, MARKERS, strict=False):
-        engine, scope, ranks = key
+        engine, scope, ranks = map(str, key if isinstance(key, tuple) else (key,))
         colour = palette[str(key)]
         axes.plot(own["bytes"], own["measured_s"], marker, color=colour, markersize=4, gid="measured")
         axes.plot(own["bytes"], own["predicted_s"], "--", color=colour, linewidth=1.0, gid="predicted")

@@ -69,10 +69,12 @@ def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision
     if low == high:
         return ComputedStep(known[low].gradients_s, known[low].update_s, TIMED(batch=low))
     share = (batch - low) / (high - low)
-    times = ((1 - share) * one + share * other
-             for one, other in ((known[low].gradients_s, known[high].gradients_s),
-                                (known[low].update_s, known[high].update_s)))  # fmt: skip
-    return ComputedStep(*times, BETWEEN(low=low, high=high))
+    ends = (known[low], known[high])
+    gradients_s, update_s = (
+        (1 - share) * one + share * other
+        for one, other in ([end.gradients_s for end in ends], [end.update_s for end in ends])
+    )
+    return ComputedStep(gradients_s, update_s, BETWEEN(low=low, high=high))
 
 
 def _unknown(reason: str) -> ComputedStep:
