@@ -20,7 +20,7 @@ REGRESSORS = f"results/predict/{MACHINE}/regressors.json"
 MEASURED_PREDICTIONS = {
     "fit_kernels": OF_MACHINE["kernel_times"],
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
-    "predict_study": [*LAYERS, REGRESSORS],
+    "predict_study": [*LAYERS, REGRESSORS, *OF_MACHINE["step_blocks"]],
     "sum_blocks": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
@@ -34,6 +34,7 @@ SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
     "prediction_accuracy",
+    "block_kinds",
 ]
 
 if CAMPAIGN.study.measure:
@@ -79,6 +80,7 @@ if CAMPAIGN.study.measure:
         params:
             **in_image(),
             networks=list(PREDICT.reference_networks),
+            samples=PREDICT.block_samples,
         script:
             "../scripts/measure_blocks.py"
 
@@ -222,6 +224,7 @@ rule predict_study:
         ceilings="results/tables/ceilings.parquet",
         layers=LAYERS,
         regressors=REGRESSORS,
+        steps=OF_MACHINE["step_blocks"],
         mlperf_results="results/tables/mlperf_results.parquet",
         mlperf_systems="results/tables/mlperf_systems.parquet",
     output:
@@ -241,6 +244,7 @@ rule predict_study:
 rule sum_blocks:
     input:
         steps=OF_MACHINE["step_blocks"],
+        links="results/tables/links.parquet",
     output:
         tables=prediction_tables("sum_blocks"),
     log:
