@@ -53,7 +53,7 @@ def step(question: Question) -> None:
     source = str(question.blocks)
     if question.output == "json":
         steps = collect_block_steps(report, Tolerance(), source)
-        tables = {"steps": _records(steps), "blocks": _records(collect_block_times(report, source))}
+        tables = {"steps": plain_records(steps), "blocks": plain_records(collect_block_times(report, source))}
         facts = report.model_dump(include={"processor", "software", "sets", "threads", "wall_s"})
         print(json.dumps({**facts, **tables}, indent=2, allow_nan=False))
         return
@@ -86,8 +86,8 @@ def _choose(report: BlocksReport, question: Question) -> BlocksReport:
     return report.model_copy(update={"steps": steps})
 
 
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the rows of a table; NaN is no JSON."""
+def plain_records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table; what is not known is null, because NaN is no JSON."""
     return [
         {str(name): None if pd.isna(value) else value for name, value in row.items()}
         for row in table.to_dict("records")
