@@ -20,7 +20,7 @@ REGRESSORS = f"results/predict/{MACHINE}/regressors.json"
 MEASURED_PREDICTIONS = {
     "fit_kernels": OF_MACHINE["kernel_times"],
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
-    "predict_study": [*LAYERS, REGRESSORS],
+    "predict_study": [*LAYERS, REGRESSORS, *OF_MACHINE["step_blocks"]],
     "sum_blocks": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
@@ -221,6 +221,7 @@ rule predict_study:
         ceilings="results/tables/ceilings.parquet",
         layers=LAYERS,
         regressors=REGRESSORS,
+        steps=OF_MACHINE["step_blocks"],
         mlperf_results="results/tables/mlperf_results.parquet",
         mlperf_systems="results/tables/mlperf_systems.parquet",
     output:

@@ -9,6 +9,7 @@ from hpcai.config.machine import Precision
 from hpcai.core.units import BytesPerSecond, Seconds
 
 ReferenceNetwork = Literal["small_cnn", "vgg11", "resnet50"]
+StepCostModel = Literal["blocks", "roofline", "regressors"]
 KernelFamily = Literal["convolution2d", "convolution3d", "gemm", "elementwise", "update"]
 """Kernels that one process measures."""
 
@@ -67,6 +68,11 @@ class Prediction(Settings):
     )
     hpl_tests: tuple[HplTest, ...] = Field(
         default=(), description="Runs of a real HPL (hpcc) with which the HPL model is compared."
+    )
+    cost_model: StepCostModel = Field(
+        default="blocks",
+        description="What the compute time of a predicted step comes from, wherever it can: timed blocks, rooflines, or "
+        "kernel regressors. Elsewhere the one of the others whose errors on measured steps are smaller.",
     )
     ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks for which each variant is predicted.")
     links: tuple[AssumedLink, ...] = Field(
