@@ -22,6 +22,7 @@ MEASURED_PREDICTIONS = {
     "validate_hpl": [*OF_MACHINE["blas_rates"], *OF_MACHINE["hpl"]],
     "predict_study": [*LAYERS, REGRESSORS, *OF_MACHINE["step_blocks"]],
     "sum_blocks": OF_MACHINE["step_blocks"],
+    "predict_scales": OF_MACHINE["step_blocks"],
     "judge_steps": [*OF_MACHINE["reference_steps"], REGRESSORS],
 }
 MEASURED_TABLES = [
@@ -254,6 +255,25 @@ rule sum_blocks:
         library=library_of("workflow/scripts/sum_blocks.py"),
     script:
         "../scripts/sum_blocks.py"
+
+
+rule predict_scales:
+    input:
+        scales="results/tables/scales.parquet",
+        links="results/tables/links.parquet",
+        contention="results/tables/contention.parquet",
+        steps=OF_MACHINE["step_blocks"],
+        records=RECORDS,
+    output:
+        tables=prediction_tables("predict_scales"),
+    log:
+        "logs/predict_scales.log",
+    conda:
+        "../../envs/hpcai.yaml"
+    params:
+        library=library_of("workflow/scripts/predict_scales.py"),
+    script:
+        "../scripts/predict_scales.py"
 
 
 rule judge_steps:

@@ -29,6 +29,7 @@ PREDICTION_TABLES = {
     "validate_hpl": ["hpl_rates", "hpl_validation"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
     "sum_blocks": ["block_steps", "block_times", "block_samples", "block_kinds"],
+    "predict_scales": ["scale_cases"],
     "judge_steps": ["step_accuracy", "step_stages"],
 }
 

@@ -25,7 +25,7 @@ from hpcai.predict.scales.held_out import (
     summarise_cases,
     tabulate_cases,
 )
-from hpcai.predict.scales.measured import MeasuredScales, read_measured_scales
+from hpcai.predict.scales.measured import MeasuredScales, find_files, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep, cycle_of, predict_scale
 from hpcai.predict.what_if.step_model import Setting
 
@@ -74,7 +74,7 @@ def scale(question: Question) -> None:
     Nothing is fitted. Each part was measured apart, and each answer stands beside the errors on held-out scales.
     """
     _check(question)
-    measured = read_measured_scales(question.results, question.machine)
+    measured = read_measured_scales(find_files(question.results, question.machine), question.results / "runs")
     cases = hold_out(measured)
     table = tabulate_cases(measured, cases)
     if question.figure:

@@ -29,7 +29,7 @@ def plot_scale_cases(scale_cases: pd.DataFrame) -> Figure:
         entries = {}
         for question, own in known.groupby("question", sort=True):
             measured, predicted = (1e3 * own[name].to_numpy(float) for name in ("measured_step_s", "predicted_step_s"))
-            bounds = [1e3 * own[name].to_numpy(float) for name in ("step_low_s", "step_high_s")]
+            bounds = [1e3 * own[name].to_numpy(float) for name in ("predicted_step_low_s", "predicted_step_high_s")]
             reach = np.abs(np.nan_to_num(np.array(bounds) - predicted))
             colour = colours[str(question)]
             axes.errorbar(measured, predicted, yerr=reach, fmt="o", color=colour, markersize=4, elinewidth=1, alpha=0.7)

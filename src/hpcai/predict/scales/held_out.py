@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -11,7 +12,7 @@ import pandas as pd
 from hpcai.catalogue.tables import columns_of
 from hpcai.core.messages import Message
 from hpcai.metrics.quietness import quiet_of_scale
-from hpcai.predict.scales.measured import MeasuredScales
+from hpcai.predict.scales.measured import MeasuredScales, ScaleFiles, read_measured_scales
 from hpcai.predict.scales.model import Asked, ScaleStep, calibration_of, cycle_of, predict_scale, predict_unseen
 from hpcai.predict.what_if.intervals import ErrorInterval, interval_from
 from hpcai.predict.what_if.measured import Point
@@ -62,6 +63,12 @@ class Case:
     def error_ratio(self) -> float:
         """Predicted over measured step, less 1; NaN without a prediction."""
         return self.found.step_s / self.target.step_s - 1
+
+
+def predict_cases(files: ScaleFiles, runs: Path) -> pd.DataFrame:
+    """Return table ``scale_cases`` of a study, from its files and the folder of its timed runs."""
+    measured = read_measured_scales(files, runs)
+    return tabulate_cases(measured, hold_out(measured))
 
 
 def hold_out(measured: MeasuredScales) -> list[Case]:
@@ -152,8 +159,8 @@ def _row(cases: Sequence[Case], case: Case, source: str) -> dict[str, Any]:
         "question": case.question,
         "basis": case.basis,
         "predicted_step_s": found.step_s,
-        "step_low_s": low_s,
-        "step_high_s": high_s,
+        "predicted_step_low_s": low_s,
+        "predicted_step_high_s": high_s,
         "measured_step_s": target.step_s,
         "relative_error_ratio": error,
         "within_goal": abs(error) <= GOAL_RATIO if known else pd.NA,

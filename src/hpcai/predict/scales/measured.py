@@ -21,7 +21,6 @@ Floats = NDArray[np.float64]
 FEWEST_STEPS = 20
 """Timed steps of one rank, before anything is said of how they scatter."""
 NO_TABLES = Message("scales.no_tables", "no table {name}: found no study's results, expected those of `hpcai run`")
-NO_SCALES = Message("scales.no_scales", "no scale has a step time, expected at least one: run the study")
 NO_BLOCKS = Message(
     "scales.no_blocks",
     "no step_blocks.json of a machine, so no step at another batch can be predicted: run `make predict` first",
@@ -59,13 +58,29 @@ class MeasuredScales:
     shared_core: bool
     sources: tuple[str, ...]
 
+    def scatter_of(self, benchmark: str) -> Floats | None:
+        """Return the scatter of a benchmark's own steps, else that of all others' together; None: not known."""
+        if benchmark in self.scatter or not self.scatter:
+            return self.scatter.get(benchmark)
+        return np.sort(np.concatenate(list(self.scatter.values())))
+
     def parameters(self, benchmark: str) -> int:
         """Return the numbers that a benchmark exchanges; 0 if its blocks were not timed."""
         return next((one.parameters for one in self.steps if one.network == benchmark and one.parameters), 0)
 
 
-def read_measured_scales(results: Path, machine: str | None = None) -> MeasuredScales:
-    """Read a results folder.
+@dataclass(frozen=True)
+class ScaleFiles:
+    """Where the parts are; no blocks: a step at another batch is not predicted."""
+
+    scales: Path
+    links: Path
+    contention: Path
+    blocks: Path | None
+
+
+def find_files(results: Path, machine: str | None = None) -> ScaleFiles:
+    """Return the files of a results folder.
 
     Parameters
     ----------
@@ -77,26 +92,33 @@ def read_measured_scales(results: Path, machine: str | None = None) -> MeasuredS
     Raises
     ------
     ConfigError
-        If it is no results folder, nothing was measured, or there are several machines.
+        If it is no results folder, or there are several machines.
     """
-    tables = results / "tables"
-    missing = next((name for name in ("scales", "links") if not (tables / f"{name}.parquet").is_file()), None)
+    found = {name: results / f"tables/{name}.parquet" for name in ("scales", "links", "contention")}
+    missing = next((file for file in found.values() if not file.is_file()), None)
     if missing:
-        raise ConfigError(at(str(results), NO_TABLES(name=f"tables/{missing}.parquet")))
-    scales, links = (read_parquet(tables / f"{name}.parquet") for name in ("scales", "links"))
-    group_file = tables / "contention.parquet"
-    contention = read_parquet(group_file) if group_file.is_file() else pd.DataFrame()
+        raise ConfigError(at(str(results), NO_TABLES(name=f"tables/{missing.name}")))
+    return ScaleFiles(**found, blocks=find_blocks(results, machine))
+
+
+def read_measured_scales(files: ScaleFiles, runs: Path) -> MeasuredScales:
+    """Read what was measured.
+
+    Parameters
+    ----------
+    files
+        Tables and blocks.
+    runs
+        Folder of the timed runs, whose steps tell how they scatter.
+    """
+    scales, links, contention = (read_parquet(file) for file in (files.scales, files.links, files.contention))
     known = scales[scales["step_time_median_s"] > 0]
     points = tuple(Point(row, setting_of(row), float(row["step_time_median_s"])) for row in known.to_dict("records"))
-    if not points:
-        raise ConfigError(at(str(results), NO_SCALES()))
-    blocks = find_blocks(results, machine)
-    steps = read_part(BlocksReport, blocks).steps if blocks else ()
-    files = (tables / "scales.parquet", tables / "links.parquet", group_file, blocks)
-    sources = tuple(str(file) for file in files if file is not None and file.is_file())
-    records = read_records(results, points)
+    steps = read_part(BlocksReport, files.blocks).steps if files.blocks else ()
+    records = read_records(runs, points)
     machines = [record.plan.machine for parts in records.values() for _, record in parts]
     shared = all(machine.cores_per_rank == 1 and machine.device.kind == "cpu" for machine in machines)
+    sources = tuple(str(file) for file in (files.scales, files.links, files.contention, files.blocks) if file)
     return MeasuredScales(points, steps, contention, links, read_scatter(records), shared, sources)
 
 
@@ -120,12 +142,12 @@ def find_blocks(results: Path, machine: str | None) -> Path | None:
 Records = Mapping[str, Sequence[tuple[Path, RunRecord]]]
 
 
-def read_records(results: Path, points: Sequence[Point]) -> Records:
+def read_records(runs: Path, points: Sequence[Point]) -> Records:
     """Return folders and records of the runs of one rank, by benchmark."""
     found: dict[str, list[tuple[Path, RunRecord]]] = {}
     for point in points:
         if point.setting.ranks == 1:
-            folder = results / "runs" / point.benchmark / point.variant / point.scale
+            folder = runs / point.benchmark / point.variant / point.scale
             files = sorted(folder.glob("r*/record.json"))
             found.setdefault(point.benchmark, []).extend((file.parent, read_record(file)) for file in files)
     return found

@@ -16,10 +16,10 @@ from hpcai.predict.scales.exchange import ExchangeTime, exchange_time
 from hpcai.predict.scales.measured import MeasuredScales
 from hpcai.predict.steps.compute import compute_at
 from hpcai.predict.what_if.measured import Point
-from hpcai.predict.what_if.step_model import SLOW_EXCHANGE, Setting
+from hpcai.predict.what_if.step_model import FORWARD_RATIO, SLOW_EXCHANGE, Setting
 
-BACKWARD_RATIO = 2 / 3
-"""Declared: of the three products of a layer two belong to its backward pass."""
+BACKWARD_RATIO = 1 - FORWARD_RATIO
+"""Of a micro-batch in timed blocks."""
 SAME_BATCH = Message("scales.same_batch", "computing as at {scale}, which has the same batch of a rank")
 BY_BLOCKS = Message("scales.by_blocks", "computing as at {scale} times {ratio:.3g}, as {basis}")
 ALONE = Message("scales.alone", "one rank of a node has no contention")
@@ -110,8 +110,8 @@ class _Parts:
     def step(self, gradients_s: float, update_s: float) -> tuple[float, float]:
         """Return the step and what it shows of the exchange, of computing without contention [s]."""
         slower = self.contention.ratio * self.slowest.ratio
-        exposed_s = _exposed_s(self.exchange, slower * gradients_s * BACKWARD_RATIO, self.shared_core)
-        return slower * (gradients_s + update_s) + exposed_s, exposed_s
+        shown_s = exposed_exchange_s(self.exchange, slower * gradients_s * BACKWARD_RATIO, shared_core=self.shared_core)
+        return slower * (gradients_s + update_s) + shown_s, shown_s
 
 
 def predict_scale(measured: MeasuredScales, start: Point, asked: Asked) -> ScaleStep:
@@ -194,7 +194,7 @@ def _parts(measured: MeasuredScales, point: Point, asked: Asked, parameters: int
     per_node = math.ceil(setting.ranks / setting.nodes)
     return _Parts(
         contention=contention_of(measured.contention, point.benchmark, per_node),
-        slowest=slowest_of(measured.scatter.get(point.benchmark), setting.ranks),
+        slowest=slowest_of(measured.scatter_of(point.benchmark), setting.ranks),
         exchange=exchange_time(measured.links, point.engine, setting, parameters, asked.cycle_s),
         shared_core=measured.shared_core,
     )
@@ -257,7 +257,7 @@ def slowest_of(scatter: np.ndarray | None, ranks: int) -> Factor:
     return Factor(ratio, SLOWEST(ratio=ratio, ranks=ranks))
 
 
-def _exposed_s(exchange: ExchangeTime, backward_s: float, shared: bool) -> float:
+def exposed_exchange_s(exchange: ExchangeTime, backward_s: float, *, shared_core: bool) -> float:
     """Return what messages that become ready at equal intervals of the backward pass add to computing [s].
 
     The last waits for the last gradient. Where one core computes and transfers, only the waiting happens meanwhile.
@@ -265,7 +265,7 @@ def _exposed_s(exchange: ExchangeTime, backward_s: float, shared: bool) -> float
     if exchange.messages <= 1:
         return exchange.calls_s
     before = 1 - 1 / exchange.messages
-    hidden_s = min(backward_s * before, exchange.waiting_s * before if shared else math.inf)
+    hidden_s = min(backward_s * before, exchange.waiting_s * before if shared_core else math.inf)
     return max(exchange.calls_s / exchange.messages, exchange.calls_s - hidden_s)
 
 
