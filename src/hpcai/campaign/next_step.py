@@ -46,6 +46,7 @@ MAKES = {
     "scores": {"data", "packed", "runs"},
     "analyse": {"data", "packed", "runs"},
     "predict": {"data", "packed", "runs"},
+    "regressors": {"data", "packed", "runs"},
     "all": {"data", "packed", "runs", "weak", "profiles"},
 }
 """What that can be missing each stage of the workflow surely makes."""

@@ -39,11 +39,12 @@ NO_HOROVOD = (
     "Horovod is not installed: engine {engine} where the run table names no engine, and launcher {launcher} where the "
     "profile names none (make env HOROVOD=yes brings Horovod)"
 )
-HELP = """usage: hpcai run [predict] [SNAKEMAKE ARGUMENTS ...]
+HELP = """usage: hpcai run [predict | regressors] [SNAKEMAKE ARGUMENTS ...]
 
 Run the workflow with one screen instead of Snakemake's lines, which go to logs/run/; then say where the time went and
 where the report is. All arguments go to Snakemake (snakemake --help): targets, --configfile, --config, --profile, ...
-`predict` first measures what the predictors need, then makes everything, the report included.
+`predict` first measures what the predictors need, then makes everything, the report included; `regressors` does so
+with the kernels, which take longer than all else.
 After a failure the report of what there is is made. Ctrl-C ends all jobs in an orderly way, a second one at once.
 Exit status: Snakemake's; 130 after Ctrl-C."""
 

@@ -29,7 +29,7 @@ def only_answers(words: Sequence[str]) -> bool:
 
 def calls_of(words: list[str]) -> list[list[str]]:
     """Return the calls of Snakemake; predictions are measured first, then everything is put into the report."""
-    return [words, words[1:]] if words[:1] == ["predict"] else [words]
+    return [words, words[1:]] if words[:1] in (["predict"], ["regressors"]) else [words]
 
 
 def working_folder(words: Sequence[str]) -> Path:
