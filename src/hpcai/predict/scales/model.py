@@ -13,7 +13,7 @@ import pandas as pd
 from hpcai.core.messages import Message
 from hpcai.metrics.scaling.model_limits import why_not_calibrated
 from hpcai.predict.scales.exchange import ExchangeTime, exchange_time
-from hpcai.predict.scales.measured import MeasuredScales
+from hpcai.predict.scales.measured import Floats, MeasuredScales
 from hpcai.predict.steps.compute import compute_at
 from hpcai.predict.what_if.measured import Point
 from hpcai.predict.what_if.step_model import FORWARD_RATIO, SLOW_EXCHANGE, Setting
@@ -234,7 +234,7 @@ def contention_of(groups: pd.DataFrame, benchmark: str, instances: int) -> Facto
     return Factor(ratio, OTHERS_CONTENTION(benchmarks=names, **facts))
 
 
-def slowest_of(scatter: np.ndarray | None, ranks: int) -> Factor:
+def slowest_of(scatter: Floats | None, ranks: int) -> Factor:
     """Return the median of the slowest of so many ranks over the median of one, if their steps scatter independently.
 
     Of n independent steps the slowest is below a quantile q with probability q^n: its median is the quantile 0.5^(1/n).

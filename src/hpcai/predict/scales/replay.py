@@ -16,6 +16,7 @@ from hpcai.core.errors import ParseError
 from hpcai.core.messages import Message
 from hpcai.metrics.profiles.communication import is_allreduce_transfer
 from hpcai.predict.scales.exchange import DEFAULT_CYCLE_S
+from hpcai.predict.scales.measured import Floats
 
 SETTLED_STEPS = 4
 """In which a replay repeats the step; the last one is not disturbed by how the first began."""
@@ -129,7 +130,8 @@ def split_steps(spans: pd.DataFrame, cycles: pd.DataFrame, steps: pd.DataFrame) 
         tensor=spans["tensor"].astype(str),
     )
     begins = np.sort(cycles["time_s"].to_numpy(float))
-    found = [_split(table, begins, float(step.start_s), float(step.duration_s)) for step in steps.itertuples()]
+    windows = zip(steps["start_s"].to_numpy(float), steps["duration_s"].to_numpy(float), strict=True)
+    found = [_split(table, begins, float(start_s), float(step_s)) for start_s, step_s in windows]
     usual = statistics.mode(len(one.messages) for one in found) if found else 0
     whole = [one for one in found if len(one.messages) == usual]
     if not usual or not whole:
@@ -143,7 +145,7 @@ def _apart(message: MessageParts, least_s: float) -> MessageParts:
     return replace(message, agreement_s=least_s, others_s=message.agreement_s - least_s)
 
 
-def _split(table: pd.DataFrame, begins: np.ndarray, start_s: float, step_s: float) -> StepParts:
+def _split(table: pd.DataFrame, begins: Floats, start_s: float, step_s: float) -> StepParts:
     own = table[(table["end_s"] > start_s) & (table["start_s"] < start_s + step_s)]
     messages: list[MessageParts] = []
     ready_s = last_s = start_s
@@ -183,7 +185,7 @@ def _end(spans: pd.DataFrame) -> float:
     return float(spans["end_s"].max())
 
 
-def _request_s(begins: np.ndarray, asked_s: float) -> float:
+def _request_s(begins: Floats, asked_s: float) -> float:
     """Return how long a request waited on average for the cycle that saw it [s]; 0 without marks of cycles."""
     place = int(np.searchsorted(begins, asked_s, side="right")) - 1
     if place < 1:
