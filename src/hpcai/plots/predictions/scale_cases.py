@@ -6,6 +6,7 @@ from matplotlib.figure import Figure
 
 from hpcai.catalogue.figures import figure
 from hpcai.plots import theme
+from hpcai.plots.rounds.marks import label_axis
 
 GOAL_RATIO = 0.10
 
@@ -39,6 +40,8 @@ def plot_scale_cases(scale_cases: pd.DataFrame) -> Figure:
             axes.plot(ends, ends, color="0.5", linewidth=1)
             axes.fill_between(ends, ends * (1 - GOAL_RATIO), ends * (1 + GOAL_RATIO), color="0.85", zorder=0)
             axes.set(xscale="log", yscale="log")
+            for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+                label_axis(axis, limits)
         axes.set(xlabel="measured step [ms]", ylabel="predicted step [ms]")
         theme.add_legend(drawing, entries)
         return drawing
