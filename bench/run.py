@@ -18,6 +18,7 @@ PARTS = {
     "bench_dry_run.py": "dry runs of 1,000 and 10,000 runs against Snakemake itself on a bare workflow of as many",
     "bench_hpl.py": "HPL runs predicted per second on one core, against a plain Python loop",
     "bench_training_model.py": "training steps of ResNet-50 predicted per second, against a plain Python loop",
+    "bench_predictors.py": "errors of all predictors on what they were not told, from results/",
     "bench_groups.py": "steps with 1, 2, 4 and 8 messages of gradients, measured and predicted",
     "bench_replay.py": "replays of a timeline against trainings with other messages, another cycle and a slow rank",
     "bench_controller.py": "what Snakemake's controller takes of a core while runs are timed, against Snakemake itself",

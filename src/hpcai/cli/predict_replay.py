@@ -91,6 +91,18 @@ def replay(question: Question) -> None:
     print(SUMMARY(steps=len(found), median=statistics.median(errors), worst=max(errors), goal=GOAL_RATIO))
 
 
+def judge_replays(results: Path) -> list[float]:
+    """Return the absolute relative error of each rebuilt step of a results folder.
+
+    Raises
+    ------
+    ConfigError
+        If it has no timeline.
+    """
+    question = Question(results=results)
+    return [abs(_rebuild(results, profile, {})["relative_error_ratio"]) for profile in _profiles(question)]
+
+
 def _changes(question: Question) -> dict[str, Change]:
     """Return what is asked by name; the usual questions without any option.
 
