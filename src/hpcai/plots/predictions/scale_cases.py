@@ -18,7 +18,7 @@ GOAL_RATIO = 0.10
     title="Scales predicted without their own measurement",
     tables=("scale_cases",),
     section="scale-cases",
-    before="scale-cases",
+    before="scale_cases",
 )
 def plot_scale_cases(scale_cases: pd.DataFrame) -> Figure:
     """Draw predicted over measured steps with their intervals, by what was held out; the goal is grey."""
