@@ -40,6 +40,7 @@ SAID_OF_PREDICTIONS = [
     *["hpl_published", "hpl_validation", "training_networks"],
     *["prediction_findings", "kernel_accuracy", "step_accuracy", "predictions"],
     "prediction_accuracy",
+    "block_kinds",
 ]
 
 if CAMPAIGN.study.measure:
@@ -85,6 +86,7 @@ if CAMPAIGN.study.measure:
         params:
             **in_image(),
             networks=list(PREDICT.reference_networks),
+            samples=PREDICT.block_samples,
         script:
             "../scripts/measure_blocks.py"
 
@@ -247,6 +249,7 @@ rule predict_study:
 rule sum_blocks:
     input:
         steps=OF_MACHINE["step_blocks"],
+        links="results/tables/links.parquet",
     output:
         tables=prediction_tables("sum_blocks"),
     log:

@@ -28,7 +28,13 @@ PREDICTION_TABLES = {
     "fit_kernels": ["kernel_accuracy", "kernel_errors", "kernel_goals"],
     "validate_hpl": ["hpl_rates", "hpl_validation"],
     "predict_study": ["predictions", "prediction_accuracy", "own_steps"],
-    "sum_blocks": ["block_steps", "block_times", "block_samples", "block_kinds"],
+    "sum_blocks": [
+        "block_steps",
+        "block_times",
+        "block_samples",
+        "block_kinds",
+        "allreduce_errors",
+    ],
     "predict_scales": ["scale_cases"],
     "judge_steps": ["step_accuracy", "step_stages"],
 }

@@ -45,6 +45,11 @@ class Prediction(Settings):
         description="Whether the fused blocks of the study's benchmarks, and of `reference_networks`, are timed once "
         "per machine: what their training steps are predicted from.",
     )
+    block_samples: Index = Field(
+        default=0,
+        description="Blocks of random sizes of each kind that are timed besides, to estimate the times of blocks that "
+        "were not timed; 0: none.",
+    )
     kernel_samples: Index = Field(
         default=0,
         description=(

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -222,3 +223,23 @@ def derive_seed(study_seed: int, run_id: str) -> int:
     """Return a seed in [1, 2**31) that depends on the study's seed and the run's name alone."""
     digest = hashlib.sha256(f"{study_seed}/{run_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") % (2**31 - 1) + 1
+
+
+def runs_at_each_batch(plans: "Mapping[str, RunPlan]") -> list[str]:
+    """Return a run of each benchmark at each micro-batch that it trains whole samples with in single precision.
+
+    A benchmark without such a run has its first one.
+
+    Parameters
+    ----------
+    plans
+        By run.
+    """
+    found: dict[tuple[str, int], str] = {}
+    for run, plan in plans.items():
+        if plan.point.precision == "fp32" and plan.point.spatial_parts == 1:
+            found.setdefault((plan.point.benchmark, plan.micro_batch), run)
+    first = {plan.point.benchmark: run for run, plan in reversed(plans.items())}
+    others = [run for benchmark, run in first.items() if benchmark not in {name for name, _ in found}]
+    chosen = {*found.values(), *others}
+    return [run for run in plans if run in chosen]

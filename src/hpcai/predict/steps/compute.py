@@ -10,7 +10,10 @@ from hpcai.predict.steps.report import StepTimes
 
 TIMED = Message("compute.timed", "blocks timed at a batch of {batch} samples")
 BETWEEN = Message("compute.between", "on the line between blocks timed at batches of {low} and {high} samples")
-NOT_TIMED = Message("compute.not_timed", "no block of {network} was timed; measure it (study key predict.step_blocks)")
+NOT_TIMED = Message(
+    "compute.not_timed",
+    "no block of {network} was timed in {precision}; measure it (study key predict.step_blocks)",
+)
 OUTSIDE = Message(
     "compute.outside",
     "the blocks of {network} were timed at batches of {low} to {high} samples, not at {batch:g}: no time is guessed "
@@ -38,7 +41,7 @@ class ComputedStep:
     reason: str = ""
 
 
-def compute_at(steps: Sequence[StepTimes], network: str, batch: float) -> ComputedStep:
+def compute_at(steps: Sequence[StepTimes], network: str, batch: float, precision: str = "fp32") -> ComputedStep:
     """Return the processor time that a network computes at a batch.
 
     A timed batch is the sum of its blocks. Between two timed batches the time is on the line between the nearest two.
@@ -51,12 +54,14 @@ def compute_at(steps: Sequence[StepTimes], network: str, batch: float) -> Comput
         Benchmark or reference network.
     batch
         Samples of a micro-batch.
+    precision
+        Of the training.
     """
-    own = {step.batch: sum_blocks(step) for step in steps if step.network == network}
+    own = {step.batch: sum_blocks(step) for step in steps if (step.network, step.precision) == (network, precision)}
     known = {size: found for size, found in own.items() if not found.reason}
     if not known:
         reasons = dict.fromkeys(found.reason for found in own.values())
-        return _unknown("; ".join(reasons) or NOT_TIMED(network=network))
+        return _unknown("; ".join(reasons) or NOT_TIMED(network=network, precision=precision))
     low = max((size for size in known if size <= batch), default=None)
     high = min((size for size in known if size >= batch), default=None)
     if low is None or high is None:

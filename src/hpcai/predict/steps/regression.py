@@ -73,7 +73,8 @@ def estimate_left_out(
     """
     found = _nothing_estimated(blocks)
     for network, own in blocks.groupby("network", sort=False):
-        _estimate(own, pd.concat([samples, blocks[blocks["network"] != network]]), found, (seed, train))
+        others = [part for part in (samples, blocks[blocks["network"] != network]) if len(part)]
+        _estimate(own, pd.concat(others) if others else samples, found, (seed, train))
     return _with_errors(blocks, found)
 
 

@@ -273,12 +273,10 @@ def regressor_model(network: LayerList, regressors: Mapping[str, KernelRegressor
 
 
 def blocks_model(network: LayerList, steps: Sequence[StepTimes]) -> StepModel:
-    """Return the step of a network as the sum of its timed blocks, in single precision, at the batches of these."""
+    """Return the step of a network as the sum of its timed blocks, at their batches and in their precision."""
 
     def compute(samples: float, precision: str) -> ComputeTime:
-        if precision != "fp32":
-            return _no_time("")
-        found = compute_at(steps, network.name, samples)
+        found = compute_at(steps, network.name, samples, precision)
         if found.reason:
             return _no_time(found.reason)
         forward_s = FORWARD_RATIO * found.gradients_s
