@@ -1,4 +1,4 @@
-"""A few steps of one rank with an engine, in a process of its own: Keras' backend is chosen when it is imported."""
+"""A few steps of one rank with an engine, in a separate process: Keras chooses its backend at import."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SMALL = {"conv_layers": 1, "base_filters": 2}
 
 
 def main() -> None:
-    """Print losses, rows of an evaluation and digests as JSON."""
+    """Print losses, evaluation rows and digests as JSON."""
     random = np.random.default_rng(2)
     plan = make_plan(model=SMALL, recipe={"weight_decay": 0.01}, point={"global_batch": 4, "engine": ENGINE})
     modules = steps_of(ENGINE)

@@ -48,7 +48,7 @@ NO_LONGER = Message("blocks.no_longer", "{sets} sets of operands took no longer 
 
 @dataclass
 class Found:
-    """A block that a network has once or several times."""
+    """A block that occurs once or several times in a network."""
 
     block: "Block"
     graph: "tf.compat.v1.GraphDef"
@@ -209,7 +209,7 @@ def compile_found(found: Found, values: Mapping[Any, Any], step_bytes: float) ->
         one, several = compile_block(found.block, found.graph, values, found.sets)
         one()
         several()
-    except Exception as error:  # whatever TensorFlow raises for what it cannot do
+    except Exception as error:  # TensorFlow raises many types for unsupported operations
         found.reason = say_error(error)
     else:
         found.one, found.several = one, several

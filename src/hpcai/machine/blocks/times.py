@@ -107,7 +107,7 @@ def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networ
     Raises
     ------
     ConfigError
-        If there are not as many manifests as plans, or a network is unknown.
+        If the numbers of manifests and plans differ, or a network is unknown.
     HpcaiError
         If a plan is missing or damaged.
     """
@@ -120,14 +120,14 @@ def ask_all(plans: Sequence[str | Path], manifests: Sequence[str | Path], networ
 def measure_blocks(
     asked: Sequence[Asked], python: Sequence[str] = THIS_PYTHON, enough_s: float = ENOUGH_S, samples: int = 0
 ) -> BlocksReport:
-    """Time step, update and blocks of networks, one process after the other, with the machine to itself.
+    """Time step, update and blocks of networks, one process after the other, with exclusive use of the machine.
 
     Parameters
     ----------
     asked
-        Networks and batches; at least one.
+        Networks and batch sizes; at least one.
     python
-        Command that is this environment's Python, or that of the machine's image.
+        Command that runs Python in this environment or in the machine's image.
     enough_s
         Time for all rounds of each, compilation not included, at most [s].
     samples
@@ -136,7 +136,7 @@ def measure_blocks(
     Raises
     ------
     ConfigError
-        If nothing is asked.
+        If nothing is requested.
     """
     if not asked:
         raise ConfigError(NOTHING_ASKED())
@@ -261,7 +261,7 @@ class Measuring:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Time networks, write the report and print predicted beside measured steps; "disturbed" if the machine was."""
+    """Time networks, write the report and print predicted and measured steps; "disturbed" if the machine was."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.machine.blocks.times", description=main.__doc__)
     parser.add_argument("--plan", type=Path, action="append", default=[], help="plan.json of a run; may be repeated")
     parser.add_argument("--manifest", type=Path, action="append", default=[], help="of its dataset, in the same order")

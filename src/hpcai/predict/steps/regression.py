@@ -34,23 +34,23 @@ SIZES = (
 )  # fmt: skip
 OF_NETWORKS, OF_RANDOM_SIZES = "networks", "random sizes"
 Train = Callable[[Floats, Floats, int], Callable[[Floats], Floats]]
-"""Takes inputs, targets and a seed; returns what estimates targets."""
+"""Takes inputs, targets and a seed; returns an estimator of targets."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """The largest rates that any training block reached: the roofs of the roofline."""
+    """The largest rates of any training block: the roofs of the roofline."""
 
     flop_per_s: float
     bytes_per_s: float
 
     def roofline_s(self, blocks: pd.DataFrame) -> Floats:
-        """Return arithmetic and traffic at these rates, one after the other [s]."""
+        """Return the sum of arithmetic and traffic times at these rates [s]."""
         return np.asarray(blocks["work_flop"] / self.flop_per_s + blocks["moved_bytes"] / self.bytes_per_s)
 
 
 def find_rates(blocks: pd.DataFrame) -> Rates:
-    """Return the largest rates of timed blocks; without arithmetic, 1 flop/s, which nothing is divided by."""
+    """Return the largest rates of timed blocks; without arithmetic 1 flop/s, which is then unused."""
     flop = (blocks["work_flop"] / blocks["cpu_time_s"]).max()
     return Rates(float(flop) or 1.0, float((blocks["moved_bytes"] / blocks["cpu_time_s"]).max()))
 
@@ -169,7 +169,7 @@ def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | N
     tables
         Those of :func:`hpcai.predict.steps.accuracy.tabulate_blocks`.
     seed, train
-        As `estimate_left_out` takes them.
+        As for `estimate_left_out`.
     """
     blocks, samples, steps = (tables[name] for name in ("block_times", "block_samples", "block_steps"))
     if len(blocks):
@@ -216,7 +216,7 @@ def _kind_row(kind: str, own: pd.DataFrame) -> dict[str, object]:
 
 
 def add_left_out_steps(steps: pd.DataFrame, blocks: pd.DataFrame) -> pd.DataFrame:
-    """Return table ``block_steps`` with steps whose blocks are all estimated by the regressor, and their errors.
+    """Add to table ``block_steps`` the steps whose blocks all have an estimate, and their errors.
 
     The update is estimated too; where it is no block of its own, it is the measured one. A step with a block that has
     no estimate has none.

@@ -1,4 +1,4 @@
-"""What was measured of training steps and of their fused blocks: the file that predictions of steps are made from."""
+"""Measurements of training steps and their fused blocks: the file behind predictions of steps."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ class _Part(BaseModel):
 
 
 class BlockTime(_Part):
-    """One distinct block of a network, timed in a function of its own."""
+    """One distinct block of a network, timed in its own function."""
 
     name: str = Field(description="Operation that it begins with, as the network's graph names it.")
     kind: BlockKind

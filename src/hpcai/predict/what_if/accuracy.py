@@ -1,4 +1,4 @@
-"""How well measured points are predicted from other measured points, and the intervals that follow."""
+"""Accuracy of predicting measured points from other measured points, and the resulting intervals."""
 
 import math
 import statistics
@@ -21,12 +21,12 @@ KINDS = {
     PRECISION: "the step in another precision",
     COMPRESSION: "the step with another compression",
 }
-"""What was predicted from what; errors of one kind make the interval of that kind."""
+"""Kinds of predictions; the errors of one kind determine the interval of that kind."""
 
 
 @dataclass(frozen=True)
 class ModelErrors:
-    """How far the models of a step were off, by kind of prediction.
+    """Errors of the models of a step, by kind of prediction.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ def compare_points(
     Returns
     -------
     list of dict
-        Rows of `PREDICTION_ACCURACY_COLUMNS`. The errors of the model count that would be chosen to predict the point.
+        Rows of `PREDICTION_ACCURACY_COLUMNS`. Only errors of the model that would be chosen for the point count.
     ModelErrors
-        What follows for predictions of what was not measured.
+        Conclusions for predictions of unmeasured points.
     """
     groups = []
     for question, base, target in _pairs(study):
@@ -89,7 +89,7 @@ def compare_points(
 
 
 def _least_far_off(groups: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, str]:
-    """Return the name of the best model of each kind; blank where no point was predicted by several."""
+    """Return the name of the best model of each kind; blank if no point was predicted by several."""
     errors: dict[str, dict[str, list[float]]] = {kind: defaultdict(list) for kind in KINDS}
     for rows in groups:
         off = {row["cost_model"]: abs(row["relative_error_ratio"]) for row in rows}
@@ -108,7 +108,7 @@ def _pick(names: Sequence[str], asked: str, best: str) -> str:
 
 
 def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
-    """Yield what differs, the point to start from, and the point to predict."""
+    """Yield the difference, the starting point, and the point to predict."""
     for base in study.points:
         for target in study.points:
             question = _difference(base, target)
@@ -117,9 +117,9 @@ def _pairs(study: MeasuredStudy) -> Iterator[tuple[str, Point, Point]]:
 
 
 def _difference(base: Point, target: Point) -> str:
-    """Return the one thing in which two points of a benchmark differ; blank if it is none or several.
+    """Return the single respect in which two points of a benchmark differ; blank if there is none or several.
 
-    Variants are predicted from those that are simpler: single precision, and no compression.
+    Variants are predicted from simpler ones: single precision, and no compression.
     """
     if base.benchmark != target.benchmark or base is target:
         return ""
