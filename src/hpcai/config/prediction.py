@@ -76,8 +76,8 @@ class Prediction(Settings):
     )
     cost_model: StepCostModel = Field(
         default="blocks",
-        description="What the compute time of a predicted step comes from, wherever it can: timed blocks, rooflines, or "
-        "kernel regressors. Elsewhere the one of the others whose errors on measured steps are smaller.",
+        description="Preferred model of the compute time of a predicted step: timed blocks, rooflines, or kernel "
+        "regressors. Where it does not apply, the other model with the smaller error on measured steps is used.",
     )
     ranks: tuple[Count, ...] = Field(default=(), description="Numbers of ranks for which each variant is predicted.")
     links: tuple[AssumedLink, ...] = Field(

@@ -190,7 +190,7 @@ def trace_sample(kind: BlockKind, seed: int) -> Traced:
         The same sizes and values each time.
     """
     draw = Draw(seed)
-    while not _is_small((chain := CHAINS[kind](draw))):
+    while not _is_small(chain := CHAINS[kind](draw)):
         pass
     inputs = [draw.values(*one) for one in chain.inputs]
     upstream = draw.values(chain.compute(*inputs).shape, 0)

@@ -167,9 +167,7 @@ def _measure_networks(asked: Sequence[Asked], command: Sequence[str]) -> Iterato
         group = asked[start : start + together]
         names = ", ".join(f"{one.name} {' '.join(map(str, one.batches))}" for one in group)
         logger.info("blocks: %s (%d to %d of %d)", names, start + 1, start + len(group), len(asked))
-        started = [
-            Measuring([*command, "--core", str(core), *one.options]) for core, one in enumerate(group)
-        ]
+        started = [Measuring([*command, "--core", str(core), *one.options]) for core, one in enumerate(group)]
         try:
             for process in started:
                 process.wait_until_ready()
@@ -217,7 +215,7 @@ class Measuring:
 
     def __init__(self, command: Sequence[str], limit_s: float = LIMIT_S) -> None:
         variables = {"TF_ENABLE_ONEDNN_OPTS": "1", **os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"}
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  closed by `stop`
         self._limit_s = limit_s
         self._process = subprocess.Popen(
             command,

@@ -105,6 +105,4 @@ def _covariance(one: Floats, other: Floats, parameters: Floats) -> Floats:
 
 def _squares(one: Floats, other: Floats, lengths: Floats) -> Floats:
     left, right = one / lengths, other / lengths
-    return np.asarray(
-        np.maximum((left**2).sum(1)[:, None] + (right**2).sum(1)[None, :] - 2 * left @ right.T, 0)
-    )
+    return np.asarray(np.maximum((left**2).sum(1)[:, None] + (right**2).sum(1)[None, :] - 2 * left @ right.T, 0))

@@ -178,7 +178,8 @@ def judge_blocks(tables: Mapping[str, pd.DataFrame], seed: int, train: Train | N
     if len(samples):
         samples = samples.assign(**estimate_samples(samples, seed, train))
     kinds = {OF_NETWORKS: blocks, OF_RANDOM_SIZES: samples}
-    return {"block_steps": steps, "block_times": blocks, "block_samples": samples, "block_kinds": summarise_kinds(kinds)}
+    judged = {"block_steps": steps, "block_times": blocks, "block_samples": samples}
+    return {**judged, "block_kinds": summarise_kinds(kinds)}
 
 
 def summarise_kinds(blocks: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -49,9 +49,7 @@ class ModelErrors:
         return model, self.intervals.get((kind, model.words)) or interval_from([], [], KINDS[kind])
 
 
-def compare_points(
-    study: MeasuredStudy, asked: StepCostModel = "blocks"
-) -> tuple[list[dict[str, Any]], ModelErrors]:
+def compare_points(study: MeasuredStudy, asked: StepCostModel = "blocks") -> tuple[list[dict[str, Any]], ModelErrors]:
     """Predict each measured point from each other one that differs in one thing, by each model of a step.
 
     Parameters

@@ -1,7 +1,7 @@
 """The step time of a measured training at another scale, link, precision or compression.
 
-Computing is the sum of timed blocks (or the roofline of the layers, or kernel regressors) times one factor, by which the model meets the measured
-step at the scale that one starts from. Exchanging gradients is a ring allreduce over measured or assumed links, after
+The compute time is the sum of timed blocks (or the roofline of the layers, or kernel regressors) times one factor that
+makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over measured or assumed links, after
 computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
 become ready at equal intervals of the backward pass and travel one after another.
 """
@@ -42,7 +42,7 @@ UNEVEN_PARTS = Message(
 NO_PARTS = "kernels were timed on whole samples"
 BLOCKS, REGRESSORS = "blocks", "regressors"
 FORWARD_RATIO = 1 / 3
-"""Of a micro-batch in timed blocks: one of the three products of a layer. Only overlap asks for the two passes apart."""
+"""Assumed share of the forward pass in timed blocks: one of a layer's three products. Only overlap uses it."""
 NO_MODEL = Message("step_model.no_model", "no model of computing in {precision} ({model})")
 SLOW_EXCHANGE = Message(
     "step_model.slow_exchange",

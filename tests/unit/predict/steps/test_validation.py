@@ -10,8 +10,8 @@ SIZES = [1_000, 10_000, 100_000, 1_000_000, 10_000_000]
 
 def make_links(what: str = "call", **changed: float) -> pd.DataFrame:
     times = [1e-3 + size / 1e9 for size in SIZES]
-    rows = {"what": what, "engine": "horovod", "scope": "node", "ranks": 2, "bytes": SIZES, "time_s": times, "source": "f"}
-    return pd.DataFrame({**rows, **changed})
+    place = {"what": what, "engine": "horovod", "scope": "node", "ranks": 2}
+    return pd.DataFrame({**place, "bytes": SIZES, "time_s": times, "source": "f", **changed})
 
 
 def test_a_line_is_predicted_exactly_and_transfers_are_left_out():
