@@ -110,7 +110,9 @@ def plans_of_blocks(_wildcards):
 
 def manifests_of_blocks(_wildcards):
     """Manifests of their datasets, in the same order."""
-    runs = [SimpleNamespace(benchmark=PLANS[run].point.benchmark) for run in RUNS_OF_BLOCKS]
+    runs = [
+        SimpleNamespace(benchmark=PLANS[run].point.benchmark) for run in RUNS_OF_BLOCKS
+    ]
     return [run_manifest(one) for one in runs]
 
 

@@ -277,7 +277,7 @@ def runs_at_each_batch(plans: "Mapping[str, RunPlan]") -> list[str]:
     for run, plan in plans.items():
         if plan.point.precision == "fp32" and plan.point.spatial_parts == 1:
             found.setdefault((plan.point.benchmark, plan.micro_batch), run)
-    first = {plan.point.benchmark: run for run, plan in reversed(plans.items())}
+    first = {plan.point.benchmark: run for run, plan in reversed([*plans.items()])}
     others = [run for benchmark, run in first.items() if benchmark not in {name for name, _ in found}]
     chosen = {*found.values(), *others}
     return [run for run in plans if run in chosen]

@@ -1,8 +1,9 @@
 """The step time of a measured training at another scale, link, precision or compression.
 
 The compute time is the sum of timed blocks (or the roofline of the layers, or kernel regressors) times one factor that
-makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over measured or assumed links, after
-computing: no overlap, which is how gradients that travel as one group do it. With overlap, messages of equal size
+makes the model match the measured step of the starting point. Exchanging gradients is a ring allreduce over measured
+or assumed links, after computing: no overlap, as with gradients that travel as one group.
+With overlap, messages of equal size
 become ready at equal intervals of the backward pass and travel one after another.
 """
 
