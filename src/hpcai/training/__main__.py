@@ -67,13 +67,13 @@ def _import_tensorflow(engine: Engine) -> None:
     """Import TensorFlow, and JAX if Keras is to compute with it, without what a rank never needs.
 
     TensorFlow shall report errors only and use oneDNN's kernels. It and Keras import these where they find them, for
-    plots, tables and old file formats: a third of the time of all imports. What comes later may import them: the
-    graphs' functions need SciPy's, and JAX does at once.
+    plots, tables, old file formats and models of JAX: a third of the time of all imports. What comes later may import
+    them: the graphs' functions need SciPy's, and JAX does at once.
     """
     os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras looks when it is imported
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    needless = ["h5py", "matplotlib", "pandas", "PIL", *(["scipy.sparse"] if engine != "jax" else [])]
+    needless = ["h5py", "matplotlib", "pandas", "PIL", *(["jax", "scipy.sparse"] if engine != "jax" else [])]
     left_out = [name for name in needless if name not in sys.modules]
     sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
     importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
