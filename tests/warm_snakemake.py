@@ -112,7 +112,7 @@ def keep_scripts_warm(place: str, output: str) -> None:
         if Path(self.path.get_filename()).stem not in ANALYSING:
             start(self, fname, edit=edit)
             return
-        request = {"program": fname, "arguments": [], "environment": dict(os.environ), "folder": os.getcwd()}
+        request = {"program": fname, "arguments": [], "environment": dict(os.environ), "folder": str(Path.cwd())}
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(place)
             with connection.makefile("rw") as stream:

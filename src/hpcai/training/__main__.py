@@ -20,6 +20,7 @@ from pathlib import Path  # noqa: E402
 from hpcai.config.base import Engine  # noqa: E402
 from hpcai.config.load import read_plan  # noqa: E402
 from hpcai.core.errors import HpcaiError  # noqa: E402
+from hpcai.core.lean_imports import NEEDLESS, without  # noqa: E402
 from hpcai.data.stage_folder import clean_stage, own_stage  # noqa: E402
 from hpcai.launchers.registry import local_rank_of  # noqa: E402
 from hpcai.records.run import Placement  # noqa: E402
@@ -66,19 +67,15 @@ def main() -> None:
 def _import_tensorflow(engine: Engine) -> None:
     """Import TensorFlow, and JAX if Keras is to compute with it, without what a rank never needs.
 
-    TensorFlow shall report errors only and use oneDNN's kernels. It and Keras import these where they find them, for
-    plots, tables, old file formats and models of JAX: a third of the time of all imports. What comes later may import
-    them: the graphs' functions need SciPy's, and JAX does at once.
+    TensorFlow shall report errors only and use oneDNN's kernels. What comes later may import the rest: the graphs'
+    functions need SciPy's sparse matrices, and JAX does at once.
     """
     os.environ["KERAS_BACKEND"] = "jax" if engine == "jax" else "tensorflow"  # Keras looks when it is imported
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    needless = ["h5py", "matplotlib", "pandas", "PIL", *(["jax", "scipy.sparse"] if engine != "jax" else [])]
-    left_out = [name for name in needless if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # type: ignore[arg-type]  # None stops an import (docs.python.org)
-    importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
-    for name in left_out:
-        del sys.modules[name]
+    needed = ("jax", "scipy.sparse") if engine == "jax" else ()
+    with without(*(name for name in NEEDLESS if name not in needed)):
+        importlib.import_module(f"hpcai.training.collectives.{engine}")  # imports TensorFlow, and that Keras
 
 
 def _clean_when_told_to_end(stage: Path, local_rank: int) -> None:

@@ -6,22 +6,23 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from unit.training.jax_program import take_steps
 
 PROGRAM = Path(__file__).with_name("jax_program.py")
 TESTS = PROGRAM.parents[2]
 
 
-def steps_with(engine: str) -> dict:
-    code = f"import runpy, sys; sys.path.insert(0, {str(TESTS)!r}); sys.argv = ['', {engine!r}]; "
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}runpy.run_path({str(PROGRAM)!r})"], capture_output=True, text=True, check=False
-    )
+def steps_with_jax() -> dict:
+    code = f"import runpy, sys; sys.path.insert(0, {str(TESTS)!r}); "
+    code += f"runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_jax_takes_the_steps_of_tensorflow():
-    tensorflow, jax = steps_with("tensorflow"), steps_with("jax")
+def test_jax_takes_the_steps_of_tensorflow(single_rank):
+    """TensorFlow's are taken here."""
+    tensorflow, jax = take_steps("tensorflow"), steps_with_jax()
     fresh, warm, trained = jax["digests"]
     assert fresh == warm == tensorflow["digests"][0]  # initial weights bit by bit; the warm-up leaves no trace
     assert trained != fresh

@@ -1,0 +1,40 @@
+"""What is left out of imports is absent for a while, and can be imported afterwards."""
+
+import importlib
+import json
+import sys
+
+import pytest
+
+from hpcai.core.lean_imports import NEEDLESS, without
+from hpcai.training import __main__ as rank
+
+
+def test_a_module_is_absent_for_a_while(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with without("colorsys"), pytest.raises(ImportError):
+        importlib.import_module("colorsys")
+    assert importlib.import_module("colorsys").rgb_to_hls(0, 0, 0) == (0, 0, 0)
+
+
+def test_what_is_there_stays_and_an_error_leaves_no_trace(monkeypatch):
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    with pytest.raises(ImportError), without("json", "colorsys"):
+        importlib.import_module("colorsys")
+    assert "colorsys" not in sys.modules
+    assert sys.modules["json"] is json
+
+
+@pytest.mark.parametrize(("engine", "imported"), [("horovod", set()), ("jax", {"jax", "scipy.sparse"})])
+def test_a_rank_imports_only_what_its_engine_needs(monkeypatch, engine, imported):
+    for name in NEEDLESS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setenv("KERAS_BACKEND", "tensorflow")
+    absent = set()
+
+    def look(_):
+        absent.update(name for name in NEEDLESS if sys.modules.get(name, "not yet") is None)
+
+    monkeypatch.setattr(rank.importlib, "import_module", look)
+    rank._import_tensorflow(engine)
+    assert absent == set(NEEDLESS) - imported
